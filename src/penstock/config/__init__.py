@@ -1,0 +1,1 @@
+"""Declared settings: name, doc, type, default, bounds, dynamic or not, under Kafka's property names."""

@@ -1,0 +1,138 @@
+"""What a log directory's file system must offer, and the operations that run on it.
+
+The rooms above the line never open a file. They hold a `Disk`, one a log directory, and use it in two ways:
+
+- *Reads on the loop*: `disk.read` answers at once from the page cache or raises `NotResident`; the node's dispatcher
+  then has the directory's lane do the read and runs the handler again. So handlers read first and change state after.
+- *Everything that may block* (append, fsync, roll, unlink, checkpoint) is an `Operation`: an object that knows how to
+  run itself on a blocking disk. The node emits operations as effects; the shell runs each inline or in the lane,
+  first-in first-out for operations of the same `order`, and reports the end back to the node, which tells `owner`.
+
+`server.disk` is the real one, `testing.simulator.disk` the simulated one. Paths are relative to the log directory,
+with "/" between parts; "" is the directory itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One entry of a directory listing."""
+
+    name: str
+    size_bytes: int
+    modified_ms: int
+    is_directory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """A range of a file that a response carries without its bytes having been read.
+
+    `directory` is the index of the log directory, `path` is within it. The shell reads it when it sends.
+    """
+
+    directory: int
+    path: str
+    position: int
+    length: int
+
+
+class Disk(Protocol):
+    """One log directory. Raises OSError as the operating system does (FileNotFoundError, ENOSPC, EIO).
+
+    The instance that handlers hold raises `NotResident` from `read` instead of waiting; the instance that operations
+    and start-up get blocks. Both have the same methods.
+    """
+
+    directory: int
+
+    def read(self, path: str, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`; fewer only at the end of the file. May raise NotResident."""
+        ...
+
+    def size(self, path: str) -> int:
+        """Length of the file in bytes."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> Sequence[FileInfo]:
+        """Entries of a directory, sorted by name."""
+        ...
+
+    def write(self, path: str, position: int, chunks: Sequence[Buffer]) -> None:
+        """Writes all chunks one after the other at `position`, creating the file if it is missing. Not durable."""
+        ...
+
+    def truncate(self, path: str, size_bytes: int) -> None: ...
+
+    def fsync(self, path: str) -> None:
+        """Makes a file's content durable. A failure is final: the directory goes offline, it is never retried."""
+        ...
+
+    def fsync_directory(self, path: str) -> None:
+        """Makes creations, renames and removals in a directory durable."""
+        ...
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """Writes a whole file atomically and durably: temporary file, fsync, rename, fsync of the directory."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Renames a file or directory, replacing a file that is in the way. Open handles follow."""
+        ...
+
+    def unlink(self, path: str) -> None:
+        """Removes a file; a missing one is no error."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Creates one directory; an existing one is no error."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Removes a directory with all that is in it."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Free space of the file system."""
+        ...
+
+
+class OperationOwner(Protocol):
+    """Who hears how an operation ended. Called on the loop, in the order the operations of one `order` were emitted."""
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None: ...
+
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None: ...
+
+
+class Operation:
+    """Work on one log directory that may block. Subclasses define `run`.
+
+    Attributes:
+        directory: index of the log directory whose disk `run` is given.
+        order: operations with the same (directory, order) run one at a time, first-in first-out. A log's name, usually.
+        inline: whether the shell may run it on the loop when the disk is healthy (small appends to the page cache);
+            otherwise it always goes to the lane (fsync, roll, unlink, reads from a cold file).
+        owner: told about the end of it.
+    """
+
+    __slots__ = ("directory", "inline", "order", "owner")
+
+    def __init__(self, directory: int, order: str, owner: OperationOwner, *, inline: bool = False) -> None:
+        self.directory = directory
+        self.order = order
+        self.owner = owner
+        self.inline = inline
+
+    def run(self, disk: Disk) -> Any:
+        """Does the work on a blocking disk, off the loop or on it. Touches no state that the loop uses."""
+        raise NotImplementedError

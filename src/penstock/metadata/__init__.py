@@ -1,0 +1,1 @@
+"""Cluster metadata: records, feature levels, timeline state, the immutable image, the controller's state machines."""

@@ -1,0 +1,1 @@
+"""KRaft consensus as a pure state machine: events in, effects out."""

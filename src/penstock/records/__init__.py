@@ -1,0 +1,1 @@
+"""Record batches: header view, builder, validation, compression, control records, vectorised kernels."""

@@ -1,0 +1,1 @@
+"""A partition as leader and as follower: high watermark, leader epoch, fetch sessions."""

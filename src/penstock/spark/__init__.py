@@ -1,0 +1,1 @@
+"""Spark data source, the lake load, verification and reports."""

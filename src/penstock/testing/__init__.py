@@ -1,0 +1,1 @@
+"""The pytest fixture and the simulator."""
