@@ -1,0 +1,168 @@
+"""The two brokers that the benchmarks compare, each started the same way: as a process of its own on a fresh directory.
+
+`Peer.cpu_seconds()` and `Peer.resident_bytes()` read the operating system's accounting of the broker's process and its
+children, so a client's cost is never counted as the broker's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+from confluent_kafka.admin import AdminClient, NewTopic
+
+ROOT = Path(__file__).resolve().parent.parent
+KAFKA_JARS = ROOT / ".cache" / "kafka-4.3.1"
+LACKING_FEATURES = (
+    "group.version",
+    "share.version",
+    "streams.version",
+    "transaction.version",
+    "eligible.leader.replicas.version",
+)
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def java(*arguments: str, heap: str = "1g") -> list[str]:
+    """Command line of a class in Kafka's jars."""
+    return ["java", f"-Xmx{heap}", f"-Xms{heap}", "-cp", f"{KAFKA_JARS}/*", *arguments]
+
+
+class Peer:
+    """One running broker."""
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes], bootstrap: str, directory: Path) -> None:
+        self.name = name
+        self.bootstrap = bootstrap
+        self.directory = directory
+        self.started_at = time.perf_counter()
+        self._process = process
+        self._accounting = psutil.Process(process.pid)
+
+    def cpu_seconds(self) -> float:
+        """User and system CPU seconds of the broker so far, its children included."""
+        total = 0.0
+        for process in (self._accounting, *self._accounting.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                total += times.user + times.system
+        return total
+
+    def resident_bytes(self) -> int:
+        """Resident memory of the broker, its children included."""
+        total = 0
+        for process in (self._accounting, *self._accounting.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += process.memory_info().rss
+        return total
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+        """Creates a topic, waiting up to a minute for the broker to be there."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        deadline = time.perf_counter() + 60
+        while True:
+            try:
+                future = admin.create_topics([NewTopic(name, partitions, 1, config=configs)], operation_timeout=30)
+                future[name].result()
+                return
+            except Exception:
+                if time.perf_counter() > deadline or self._process.poll() is not None:
+                    raise
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Ends the broker, gently if it listens."""
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _properties(directory: Path, port: int, controller_port: int) -> str:
+    return "\n".join(
+        [
+            "process.roles=broker,controller",
+            "node.id=1",
+            f"controller.quorum.voters=1@127.0.0.1:{controller_port}",
+            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names=CONTROLLER",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            f"log.dirs={directory / 'data'}",
+            "offsets.topic.replication.factor=1",
+            "",
+        ]
+    )
+
+
+@contextlib.contextmanager
+def running(name: str, *, extra: str = "") -> Iterator[Peer]:
+    """Starts "kafka" or "penstock" on a fresh directory and ends it after the block."""
+    directory = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
+    port, controller_port = free_port(), free_port()
+    properties = directory / "server.properties"
+    properties.write_text(_properties(directory, port, controller_port) + extra)
+    cluster_id = "4L6g3nShT-eMCtK--X86sw"
+    if name == "kafka":
+        features = [part for feature in LACKING_FEATURES for part in ("--feature", f"{feature}=0")]
+        tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties), *features]
+        subprocess.run(java(*tool, heap="128m"), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = java("-XX:+UseG1GC", "kafka.Kafka", str(properties))
+    else:
+        penstock = [sys.executable, "-m", "penstock"]
+        format_it = [*penstock, "storage", "format", "-t", cluster_id, "-c", str(properties)]
+        subprocess.run(format_it, check=True, stdout=subprocess.DEVNULL)
+        command = [*penstock, "server", "start", str(properties)]
+    with (directory / "broker.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    peer = Peer(name, process, f"127.0.0.1:{port}", directory)
+    try:
+        yield peer
+    except BaseException:
+        sys.stderr.write((directory / "broker.log").read_text()[-2000:])
+        raise
+    finally:
+        peer.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+_SUMMARY = re.compile(
+    r"(?P<records>\d+) records sent, (?P<rate>[\d.]+) records/sec.*?(?P<avg>[\d.]+) ms avg latency, "
+    r"(?P<max>[\d.]+) ms max latency, (?P<p50>\d+) ms 50th, (?P<p95>\d+) ms 95th, (?P<p99>\d+) ms 99th, "
+    r"(?P<p999>\d+) ms 99.9th"
+)
+
+
+def producer_performance(
+    bootstrap: str, topic: str, *, records: int, record_bytes: int, throughput: int = -1, **configs: str
+) -> dict[str, float]:
+    """Runs Java's ProducerPerformance; returns its final summary: rate in records/s, latencies in ms."""
+    properties = [f"bootstrap.servers={bootstrap}", *(f"{k.replace('_', '.')}={v}" for k, v in configs.items())]
+    command = java(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", topic, "--num-records", str(records), "--record-size", str(record_bytes)),
+        *("--throughput", str(throughput), "--producer-props", *properties),
+        heap="512m",
+    )
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    summaries = list(_SUMMARY.finditer(done.stdout))
+    if not summaries:
+        raise RuntimeError(f"ProducerPerformance printed no summary:\n{done.stdout[-1000:]}\n{done.stderr[-1000:]}")
+    return {key: float(value) for key, value in summaries[-1].groupdict().items()}
