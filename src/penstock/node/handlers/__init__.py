@@ -1,1 +1,36 @@
-"""One file an API family; each is a plain function from a request to a response."""
+"""One file an API family; each handler is a plain function from a request to an outcome (`penstock.node.request`).
+
+A family's module ends with `HANDLERS`, a tuple of `Handler` rows; `FAMILIES` names the modules. From these rows come what
+ApiVersions advertises, the authorization table and the dispatch: an API that is not here does not exist to clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+
+from penstock.node.request import Handler
+from penstock.protocol.api import ApiKey
+
+FAMILIES = (
+    "api_versions",
+    "delete_records",
+    "describe_log_dirs",
+    "fetch",
+    "init_producer_id",
+    "list_offsets",
+    "offset_for_leader_epoch",
+    "produce",
+)
+
+
+@cache
+def registry() -> Mapping[ApiKey, Handler]:
+    """Every API that this node serves, in the order of their keys."""
+    rows: dict[ApiKey, Handler] = {}
+    for family in FAMILIES:
+        for handler in import_module(f"{__name__}.{family}").HANDLERS:
+            assert handler.key not in rows, f"{handler.key.name} has two handlers"
+            rows[handler.key] = handler
+    return dict(sorted(rows.items()))

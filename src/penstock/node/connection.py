@@ -1,0 +1,90 @@
+"""One client connection: what it may have in flight, and in which order its requests execute and are answered.
+
+A request has two phases. *Execute* runs the handler, strictly in the order in which the frames came: while one request
+is held (a read that is not resident, a deferred append, a barrier such as authentication or throttling) later frames wait
+undecoded. *Complete* comes in any order; the answers leave in the order of the requests. So the next produce request is
+appended while the last one waits for replicas.
+
+Reading stops at `max_in_flight` requests or `max_in_flight_bytes` of frames and goes on at half of either.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.node.effects import Chunk, Effect, PauseReading, ResumeReading, Send
+from penstock.node.request import Request
+from penstock.security.authorizer import ANONYMOUS, Principal
+
+
+class Connection:
+    """State of one connection. The dispatcher drives it.
+
+    Attributes:
+        in_flight: executed or executing requests whose answer has not left, oldest first.
+        waiting: frames that came while a request was held.
+        holds: how many reasons keep later requests from executing.
+        closed: it has been closed or lost; answers to it go nowhere.
+    """
+
+    __slots__ = (
+        "closed",
+        "frame_bytes",
+        "holds",
+        "id",
+        "in_flight",
+        "listener",
+        "max_in_flight",
+        "max_in_flight_bytes",
+        "paused",
+        "peer",
+        "principal",
+        "software_name",
+        "software_version",
+        "waiting",
+    )
+
+    def __init__(self, id: int, listener: str, peer: str, max_in_flight: int, max_in_flight_bytes: int) -> None:  # noqa: A002
+        self.id = id
+        self.listener = listener
+        self.peer = peer
+        self.principal: Principal = ANONYMOUS
+        self.software_name = ""
+        self.software_version = ""
+        self.max_in_flight = max_in_flight
+        self.max_in_flight_bytes = max_in_flight_bytes
+        self.in_flight: deque[Request[Any]] = deque()
+        self.waiting: deque[memoryview] = deque()
+        self.frame_bytes = 0
+        self.holds = 0
+        self.paused = False
+        self.closed = False
+
+    def answered(self, request: Request[Any], chunks: Sequence[Chunk], effects: list[Effect]) -> None:
+        """Takes the answer of a request and sends all answers whose turn has come. No chunks: nothing is sent for it."""
+        assert not request.done, "a request is answered once"
+        request.answer = chunks
+        request.done = True
+        in_flight = self.in_flight
+        while in_flight and in_flight[0].done:
+            first = in_flight.popleft()
+            self.frame_bytes -= first.frame_bytes
+            if first.answer:
+                effects.append(Send(self.id, first.answer))
+        if self.paused and self._has_room():
+            self.paused = False
+            effects.append(ResumeReading(self.id))
+
+    def pause_if_full(self, effects: list[Effect]) -> None:
+        """Stops reading when the connection has as much in flight as it may."""
+        if not self.paused and (
+            len(self.in_flight) + len(self.waiting) >= self.max_in_flight or self.frame_bytes >= self.max_in_flight_bytes
+        ):
+            self.paused = True
+            effects.append(PauseReading(self.id))
+
+    def _has_room(self) -> bool:
+        requests = len(self.in_flight) + len(self.waiting)
+        return requests <= self.max_in_flight // 2 and self.frame_bytes <= self.max_in_flight_bytes // 2

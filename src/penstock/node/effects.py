@@ -1,0 +1,56 @@
+"""What the node asks of the world. The shell (or the simulator) drains `Broker.effects` after each event, in order.
+
+A chunk of a frame is a buffer or a `FileSlice`, whose bytes the shell reads when it sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.log.disk import Buffer, FileSlice, Operation
+
+Chunk = Buffer | FileSlice
+
+
+@dataclass(slots=True)
+class Send:
+    """Whole response frames (each with its 4-byte length) for a connection, to be sent after all earlier ones."""
+
+    connection: int
+    chunks: Sequence[Chunk]
+
+
+@dataclass(slots=True)
+class Close:
+    """Close a connection once everything sent so far has left; no frame of it is delivered any more.
+
+    The node has already forgotten the connection: `Broker.disconnected` may follow and is ignored.
+    """
+
+    connection: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Run:
+    """Run an operation, inline or in its directory's lane, and tell `Broker.operation_completed` or `operation_failed`."""
+
+    operation: Operation
+
+
+@dataclass(slots=True)
+class PauseReading:
+    """Stop reading from a connection's socket: it has as many requests in flight as it may."""
+
+    connection: int
+
+
+@dataclass(slots=True)
+class ResumeReading:
+    """Read from the connection again."""
+
+    connection: int
+
+
+Effect = Send | Close | Run | PauseReading | ResumeReading

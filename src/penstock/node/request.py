@@ -1,0 +1,188 @@
+"""A request on its way through the node, and what a handler may answer.
+
+A handler is a plain function `handle(node, request, now_ms)`. It reads first and changes state after, since it may be run
+again when a read was not resident. It returns one of:
+
+- a response message: the answer, now;
+- `None`: there is no answer (Produce with acks=0);
+- `Parked`: a later event or a deadline answers;
+- `LATER`: the handler has arranged by itself that somebody calls `node.answer(request, message, now_ms)` once;
+- `Append`: records for the controller's log; the answer leaves when they are committed and this broker's image has them;
+- `FORWARD`: only the active controller can do it; run again when there is one, or time out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from penstock.errors import ErrorCode
+from penstock.protocol.api import APIS, Api, ApiKey
+from penstock.protocol.frames import RequestHeader
+from penstock.security.authorizer import Authorize, Principal
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+    from penstock.node.connection import Connection
+    from penstock.node.effects import Chunk
+
+Message = Any
+Body = TypeVar("Body")
+
+
+class Request(Generic[Body]):
+    """One request and its place in its connection's order.
+
+    Attributes:
+        body: the decoded message; None once the request is parked, so that its buffer can be used again. A handler
+            that parks keeps what it needs.
+        version: the API version of request and response.
+        principal, listener, client_id: who asks, and where it came in.
+        arrived_ms: when the frame was delivered; deadlines count from here.
+        frame_bytes: size of the frame, for the connection's bounds.
+        abandoned: called when the connection goes away before the answer; set by who parks the request.
+    """
+
+    __slots__ = (
+        "abandoned",
+        "answer",
+        "api",
+        "arrived_ms",
+        "body",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "done",
+        "frame_bytes",
+        "handler",
+        "version",
+    )
+
+    def __init__(
+        self, connection: Connection, handler: Handler, header: RequestHeader, body: Body, frame_bytes: int, now_ms: int
+    ) -> None:
+        self.connection = connection
+        self.handler = handler
+        self.api: Api = handler.api
+        self.version = header.api_version
+        self.correlation_id = header.correlation_id
+        self.client_id = header.client_id
+        self.body = body
+        self.frame_bytes = frame_bytes
+        self.arrived_ms = now_ms
+        self.answer: Sequence[Chunk] = ()
+        self.done = False
+        self.abandoned: Callable[[], None] | None = None
+
+    @property
+    def principal(self) -> Principal:
+        return self.connection.principal
+
+    @property
+    def listener(self) -> str:
+        """Name of the listener that the connection came in on."""
+        return self.connection.listener
+
+
+@dataclass(slots=True)
+class Parked:
+    """A request that waits for an event or its deadline.
+
+    Whenever one of `keys` is fired (`node.purgatory.fire(key, now_ms)`), `complete(now_ms)` is asked: a message
+    is the answer, None is to wait on. At `deadline_ms` (None: no deadline) `expire(now_ms)` gives the answer.
+    `cancelled`, if given, is called instead when the connection goes away first. The dispatcher does not ask `complete`
+    before the first event: a handler that can answer at once does not park.
+    """
+
+    keys: Sequence[Hashable]
+    deadline_ms: int | None
+    complete: Callable[[int], Message | None]
+    expire: Callable[[int], Message]
+    cancelled: Callable[[], None] | None = None
+
+
+@dataclass(slots=True)
+class Append:
+    """Records for the controller's log and the answer that leaves when they are committed.
+
+    `records` are metadata records as `metadata.controller` returns them; none at all answers at once. `failed` makes the
+    answer when the append is lost (NOT_CONTROLLER, REQUEST_TIMED_OUT); by default the API's error response.
+    """
+
+    records: Sequence[Any]
+    response: Message
+    failed: Callable[[ErrorCode], Message] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Only the active controller can answer; see `FORWARD`."""
+
+
+FORWARD = Forward()
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Whoever holds the request answers it by `node.answer`; see `LATER`."""
+
+
+LATER = Later()
+
+Outcome = Message | Parked | Append | Forward | None
+
+
+class HandleFunction(Protocol):
+    def __call__(self, node: Broker, request: Request[Any], now_ms: int, /) -> Outcome: ...
+
+
+class RefuseFunction(Protocol):
+    """The API's error response: every part of the request answered with `code`, as Kafka's getErrorResponse."""
+
+    def __call__(self, request: Request[Any], code: ErrorCode, message: str, /) -> Message: ...
+
+
+class Handler:
+    """An API in the registry of `node.handlers`.
+
+    Attributes:
+        key: the API. What is in the registry is advertised, nothing else is.
+        handle: the function that answers.
+        authorize: what the caller must be allowed. Rows on the cluster are enforced by the dispatcher.
+        refuse: makes the error response; by default it fills a top-level `error_code` (and `error_message`).
+        min_version, max_version: what we serve; the schema's range unless said otherwise.
+        advertised_min_version: Produce advertises versions that it refuses (KAFKA-18659).
+    """
+
+    __slots__ = ("advertised_min_version", "api", "authorize", "handle", "key", "max_version", "min_version", "refuse")
+
+    def __init__(
+        self,
+        key: ApiKey,
+        handle: HandleFunction,
+        authorize: Authorize,
+        refuse: RefuseFunction | None = None,
+        *,
+        min_version: int | None = None,
+        max_version: int | None = None,
+        advertised_min_version: int | None = None,
+    ) -> None:
+        self.key = key
+        self.handle = handle
+        self.authorize = authorize
+        self.refuse: RefuseFunction = refuse or refuse_whole
+        self.api = APIS[key]
+        self.min_version = self.api.min_version if min_version is None else min_version
+        self.max_version = self.api.max_version if max_version is None else max_version
+        self.advertised_min_version = self.min_version if advertised_min_version is None else advertised_min_version
+
+
+def refuse_whole(request: Request[Any], code: ErrorCode, message: str) -> Message:
+    """The error response of an API that has a top-level error code."""
+    response = request.api.response_class()
+    assert hasattr(response, "error_code"), f"{request.api.name} has no top-level error code: give its Handler a refuse"
+    response.error_code = code
+    if hasattr(response, "error_message"):
+        response.error_message = message
+    return response

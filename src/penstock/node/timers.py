@@ -1,0 +1,76 @@
+"""Timers of the node: a hashed wheel whose buckets are the ticks that have a timer, and one deadline for the shell.
+
+Every parked request has a deadline and nearly all are cancelled before it, so arming and cancelling must cost next to
+nothing: both are one dictionary operation. Only a tick that had no timer costs a heap push. A deadline is rounded up to
+the tick, so a timer never fires early and at most one tick late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+TICK_MS = 5
+
+
+class Timer:
+    """One armed timer. `cancel` it through the wheel."""
+
+    __slots__ = ("callback", "sequence", "tick")
+
+    def __init__(self, tick: int, sequence: int, callback: Callable[[int], None]) -> None:
+        self.tick = tick
+        self.sequence = sequence
+        self.callback: Callable[[int], None] | None = callback
+
+
+class TimerWheel:
+    """Calls functions when their time has come, in the order of (tick, arming)."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, dict[int, Timer]] = {}
+        self._ticks: list[int] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return sum(len(bucket) for bucket in self._buckets.values())
+
+    def at(self, deadline_ms: int, callback: Callable[[int], None]) -> Timer:
+        """Calls `callback(now_ms)` from the first `advance` at or after `deadline_ms`."""
+        tick = -(-deadline_ms // TICK_MS)
+        self._sequence += 1
+        timer = Timer(tick, self._sequence, callback)
+        bucket = self._buckets.get(tick)
+        if bucket is None:
+            bucket = self._buckets[tick] = {}
+            heappush(self._ticks, tick)
+        bucket[timer.sequence] = timer
+        return timer
+
+    def cancel(self, timer: Timer) -> None:
+        """Disarms a timer; one that fired or was cancelled already is no error."""
+        timer.callback = None
+        bucket = self._buckets.get(timer.tick)
+        if bucket is not None:
+            bucket.pop(timer.sequence, None)
+
+    def advance(self, now_ms: int) -> None:
+        """Fires everything that is due. Callbacks may arm and cancel timers; a timer due at once fires in the same call."""
+        due = now_ms // TICK_MS
+        while self._ticks and self._ticks[0] <= due:
+            tick = heappop(self._ticks)
+            bucket = self._buckets.pop(tick)
+            for timer in list(bucket.values()):
+                callback, timer.callback = timer.callback, None
+                if callback is not None:
+                    callback(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` has something to do next; None without timers."""
+        while self._ticks:
+            tick = self._ticks[0]
+            if self._buckets[tick]:
+                return tick * TICK_MS
+            del self._buckets[tick]
+            heappop(self._ticks)
+        return None

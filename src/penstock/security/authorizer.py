@@ -1,0 +1,89 @@
+"""Principals, the operations and resources that Kafka's ACLs name, and the authorizer that decides.
+
+Every handler names what it needs in one row (`Authorize`). A row on the cluster is checked by the dispatcher before the
+handler runs; a row on topics, groups or transactional ids is checked by the handler for each name in the request, since
+Kafka answers the allowed part of a request and refuses the rest.
+
+Until ACLs land, `AllowAll` is the only authorizer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+
+class Operation(IntEnum):
+    """Kafka's AclOperation codes (the wire values of DescribeAcls and of the authorized-operations bit fields)."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class ResourceType(IntEnum):
+    """Kafka's ResourceType codes."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+CLUSTER_NAME = "kafka-cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who is at the other end of a connection, as in Kafka's `User:alice`."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+
+
+@dataclass(frozen=True, slots=True)
+class Authorize:
+    """A handler's row in the authorization table: what a principal must be allowed to do, and on what.
+
+    `resource` None: the API is open to everybody who can connect (ApiVersions, and Metadata-like answers that are
+    filtered by the handler).
+    """
+
+    operation: Operation | None
+    resource: ResourceType | None
+
+
+OPEN = Authorize(None, None)
+
+
+class Authorizer(Protocol):
+    """Decides. Called on the loop for each name of each request, so it answers from memory."""
+
+    def authorize(self, principal: Principal, operation: Operation, resource: ResourceType, name: str) -> bool: ...
+
+
+class AllowAll:
+    """Everybody may do everything: what a cluster without an authorizer does."""
+
+    def authorize(self, principal: Principal, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return True
