@@ -1,6 +1,256 @@
 """From a frame to a handler and back: decode, authorize, run, answer; and the one place that knows of `NotResident`.
 
 A frame that does not decode, an API that is not served or a version that does not exist closes the connection that sent
-it, as Kafka does; only ApiVersions answers an unsupported version, in version 0 with what is supported.
-An error in a handler is answered with the API's error response.
+it, as Kafka does; only ApiVersions answers an unsupported version, in version 0 with what is supported. An error in a
+handler is answered with the API's error response.
+
+A handler whose read was not resident is run again after the directory's lane has read the range into memory; meanwhile its
+connection executes nothing else. Handlers change state only after their last read, so running one twice does no harm.
 """
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
+from penstock.log.disk import Disk, Operation
+from penstock.node.connection import Connection
+from penstock.node.effects import Run
+from penstock.node.request import Append, Forward, Handler, Later, Message, Outcome, Parked, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.codec import decode
+from penstock.protocol.frames import decode_request_header, encode_response
+from penstock.security.authorizer import CLUSTER_NAME, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+MAX_COLD_READS = 100_000
+"""How often one request may be run again for a read that was not resident before it is given up."""
+
+logger = logging.getLogger(__name__)
+
+
+class ColdRead(Operation):
+    """Reads a range in the lane so that it is resident when the handler runs again."""
+
+    __slots__ = ("length", "path", "position")
+
+    def __init__(self, missing: NotResident, owner: RepeatRequest, connection: int) -> None:
+        super().__init__(missing.directory, f"read for connection {connection}", owner)
+        self.path = missing.path
+        self.position = missing.position
+        self.length = missing.length
+
+    def run(self, disk: Disk) -> Any:
+        return disk.read(self.path, self.position, self.length)
+
+
+class RepeatRequest:
+    """Owner of a cold read: runs the request again, also after an error, which the handler then meets by itself."""
+
+    __slots__ = ("dispatcher", "request")
+
+    def __init__(self, dispatcher: Dispatcher, request: Request[Any]) -> None:
+        self.dispatcher = dispatcher
+        self.request = request
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        self.dispatcher.repeat(self.request, now_ms)
+
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
+        assert isinstance(operation, ColdRead)
+        self.dispatcher.node.read_failed(operation.directory, operation.path, error, now_ms)
+        self.dispatcher.repeat(self.request, now_ms)
+
+
+class Dispatcher:
+    """Executes frames of connections. Part of the broker, split off for its size."""
+
+    def __init__(self, node: Broker, handlers: Mapping[ApiKey, Handler]) -> None:
+        self.node = node
+        self.handlers = handlers
+        self._by_key: dict[int, Handler] = {int(key): handler for key, handler in handlers.items()}
+        self._waiting_for_controller: dict[int, Request[Any]] = {}
+        self._sequence = 0
+
+    def received(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
+        """Executes a frame now, or when its turn comes."""
+        connection.frame_bytes += len(frame)
+        if connection.holds or connection.waiting:
+            connection.waiting.append(frame)
+        else:
+            self.execute(connection, frame, now_ms)
+        if not connection.closed:
+            connection.pause_if_full(self.node.effects)
+
+    def execute(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
+        """Decodes one frame and runs its handler."""
+        try:
+            header, position = decode_request_header(frame)
+            handler = self._by_key.get(header.api_key)
+            if handler is None:
+                self.node.close(connection, f"{ApiKey(header.api_key).name} is not served here")
+                return
+            version = header.api_version
+            if handler.min_version <= version <= handler.max_version:
+                body, _ = decode(handler.api.request_class, version, frame, position)
+            elif handler.key is ApiKey.API_VERSIONS:
+                body = None
+            else:
+                self.node.close(connection, f"version {version} of {handler.key.name} is not supported")
+                return
+        except ProtocolError as error:
+            self.node.close(connection, str(error))
+            return
+        request: Request[Any] = Request(connection, handler, header, body, len(frame), now_ms)
+        connection.in_flight.append(request)
+        self.run(request, now_ms)
+
+    def run(self, request: Request[Any], now_ms: int) -> None:
+        """Runs the handler of a request and does what its outcome says."""
+        handler = request.handler
+        try:
+            if handler.authorize.resource is ResourceType.CLUSTER and not self._cluster_allowed(request):
+                outcome: Outcome = handler.refuse(
+                    request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name
+                )
+            else:
+                outcome = handler.handle(self.node, request, now_ms)
+        except NotResident as missing:
+            self._read_first(request, missing, now_ms)
+            return
+        except RequestError as error:
+            outcome = handler.refuse(request, error.code, error.message)
+        except ProtocolError as error:
+            self.node.close(request.connection, str(error))
+            return
+        except PenstockError as error:
+            outcome = handler.refuse(request, error.code, str(error))
+        except Exception as error:
+            self.node.bug(f"{handler.key.name} of connection {request.connection.id}", error)
+            outcome = handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+        self._finish(request, outcome, now_ms)
+
+    def _finish(self, request: Request[Any], outcome: Outcome, now_ms: int) -> None:
+        kind = type(outcome)
+        if kind is Later:
+            request.body = None
+        elif kind is Parked:
+            request.body = None
+            self._park(request, outcome, now_ms)
+        elif kind is Append:
+            request.body = None
+            self._append(request, outcome, now_ms)
+        elif kind is Forward:
+            self._wait_for_controller(request, now_ms)
+        else:
+            self.answer(request, outcome, now_ms)
+
+    def answer(self, request: Request[Any], message: Message | None, now_ms: int) -> None:
+        """Answers a request (None: without a response frame), in its connection's order."""
+        connection = request.connection
+        if connection.closed:
+            return
+        request.body = None
+        chunks = () if message is None else encode_response(request.api, request.version, request.correlation_id, message)
+        self.node.request_answered(request, now_ms)
+        connection.answered(request, chunks, self.node.effects)
+
+    def answer_encoded(self, request: Request[Any], chunks: list[Any], now_ms: int) -> None:
+        """Answers with a frame that is encoded already."""
+        connection = request.connection
+        if connection.closed:
+            return
+        request.body = None
+        self.node.request_answered(request, now_ms)
+        connection.answered(request, chunks, self.node.effects)
+
+    def hold(self, connection: Connection) -> None:
+        """Nothing later of this connection executes until the matching `release`."""
+        connection.holds += 1
+
+    def release(self, connection: Connection, now_ms: int) -> None:
+        """Takes back one `hold`; executes the frames that waited, as far as nothing holds again."""
+        connection.holds -= 1
+        assert connection.holds >= 0
+        waiting = connection.waiting
+        while waiting and not connection.holds and not connection.closed:
+            self.execute(connection, waiting.popleft(), now_ms)
+
+    def _cluster_allowed(self, request: Request[Any]) -> bool:
+        row = request.handler.authorize
+        assert row.operation is not None
+        return self.node.authorizer.authorize(request.principal, row.operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def _read_first(self, request: Request[Any], missing: NotResident, now_ms: int) -> None:
+        request.cold_reads += 1
+        if request.cold_reads > MAX_COLD_READS:
+            self.node.bug(f"{request.handler.key.name} never finds its data in memory", missing)
+            self._finish(request, request.handler.refuse(request, ErrorCode.KAFKA_STORAGE_ERROR, ""), now_ms)
+            return
+        if not request.held:
+            request.held = True
+            self.hold(request.connection)
+        self.node.cold_reads += 1
+        self.node.effects.append(Run(ColdRead(missing, RepeatRequest(self, request), request.connection.id)))
+
+    def repeat(self, request: Request[Any], now_ms: int) -> None:
+        """Runs a request again whose cold read has ended."""
+        connection = request.connection
+        if connection.closed:
+            return
+        before = request.cold_reads
+        self.run(request, now_ms)
+        if request.cold_reads == before:
+            request.held = False
+            self.release(connection, now_ms)
+
+    def _park(self, request: Request[Any], parked: Parked, now_ms: int) -> None:
+        waiting = self.node.purgatory.park(parked, lambda message, at_ms: self.answer(request, message, at_ms))
+        request.abandoned = lambda: self.node.purgatory.cancel(waiting)
+
+    def _append(self, request: Request[Any], append: Append, now_ms: int) -> None:
+        if not append.records:
+            self.answer(request, append.response, now_ms)
+            return
+
+        def failed(code: ErrorCode, at_ms: int) -> None:
+            refuse = append.failed
+            message = refuse(code) if refuse is not None else request.handler.refuse(request, code, code.name)
+            self.answer(request, message, at_ms)
+
+        self.node.controller.append(
+            append.records, lambda at_ms: self.answer(request, append.response, at_ms), failed, now_ms
+        )
+
+    def _wait_for_controller(self, request: Request[Any], now_ms: int) -> None:
+        """Runs the request again when a controller is active; until then it waits, as long as a client would."""
+        self._sequence += 1
+        sequence = self._sequence
+        self._waiting_for_controller[sequence] = request
+        deadline_ms = request.arrived_ms + self.node.settings.request_timeout_ms
+
+        def expire(at_ms: int) -> None:
+            if self._waiting_for_controller.pop(sequence, None) is not None:
+                self.answer(request, request.handler.refuse(request, ErrorCode.REQUEST_TIMED_OUT, ""), at_ms)
+
+        timer = self.node.timers.at(deadline_ms, expire)
+
+        def abandoned() -> None:
+            self.node.timers.cancel(timer)
+            self._waiting_for_controller.pop(sequence, None)
+
+        request.abandoned = abandoned
+
+    def controller_active(self, now_ms: int) -> None:
+        """The controller can be reached: runs what waited for it, oldest first."""
+        waiting, self._waiting_for_controller = self._waiting_for_controller, {}
+        for request in waiting.values():
+            abandoned, request.abandoned = request.abandoned, None
+            if abandoned is not None:
+                abandoned()
+            if not request.connection.closed:
+                self.run(request, now_ms)

@@ -41,6 +41,7 @@ class Request(Generic[Body]):
         principal, listener, client_id: who asks, and where it came in.
         arrived_ms: when the frame was delivered; deadlines count from here.
         frame_bytes: size of the frame, for the connection's bounds.
+        cold_reads, held: how often it was run again for a read that was not resident, and whether it waits for one now.
         abandoned: called when the connection goes away before the answer; set by who parks the request.
     """
 
@@ -51,11 +52,13 @@ class Request(Generic[Body]):
         "arrived_ms",
         "body",
         "client_id",
+        "cold_reads",
         "connection",
         "correlation_id",
         "done",
         "frame_bytes",
         "handler",
+        "held",
         "version",
     )
 
@@ -73,6 +76,8 @@ class Request(Generic[Body]):
         self.arrived_ms = now_ms
         self.answer: Sequence[Chunk] = ()
         self.done = False
+        self.held = False
+        self.cold_reads = 0
         self.abandoned: Callable[[], None] | None = None
 
     @property
