@@ -1,0 +1,122 @@
+"""Kafka's offset checkpoint files: one number a partition, in text, replaced atomically.
+
+    0                      version
+    2                      number of lines that follow
+    clicks 0 1200          topic, partition, offset
+    clicks 1 1187
+
+Three of them belong to the log manager, one of each in every log directory: how far each log is known to be on
+disk (recovery point), where it starts (only if that is not where its first segment starts), and the replicas' high
+watermarks. `cleaner-offset-checkpoint` belongs to the cleaner and is left as it is.
+
+A `Checkpoint` holds what one file says and whether that changed since it was last written; writing is an operation,
+which formats the lines off the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.log.disk import Disk, Operation, OperationOwner
+
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
+LOG_START = "log-start-offset-checkpoint"
+HIGH_WATERMARK = "replication-offset-checkpoint"
+VERSION = 0
+
+TopicPartition = tuple[str, int]
+
+
+class MalformedCheckpoint(ValueError):
+    """A checkpoint file that is not one. Says which line is wrong."""
+
+
+def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """The content of a checkpoint file, partitions in the order of the mapping."""
+    lines = [str(VERSION), str(len(offsets))]
+    lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def parse_checkpoint(content: bytes) -> dict[TopicPartition, int]:
+    """What a checkpoint file says; an empty file says nothing.
+
+    Raises:
+        MalformedCheckpoint: wrong version, a line that is not `topic partition offset`, or a wrong number of lines.
+    """
+    try:
+        lines = content.decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise MalformedCheckpoint(f"not text: {error}") from None
+    if len(lines) < 2:
+        return {}
+    if lines[0] != str(VERSION):
+        raise MalformedCheckpoint(f"line 1: version {lines[0]!r}, expected {VERSION}")
+    offsets: dict[TopicPartition, int] = {}
+    for number, line in enumerate(lines[2:], start=3):
+        parts = line.split()
+        if len(parts) != 3 or not parts[1].isdecimal() or not parts[2].removeprefix("-").isdecimal():
+            raise MalformedCheckpoint(f"line {number}: {line!r} is not a topic, a partition and an offset")
+        offsets[parts[0], int(parts[1])] = int(parts[2])
+    if lines[1] != str(len(lines) - 2):
+        raise MalformedCheckpoint(f"line 2: {lines[1]} entries announced, {len(lines) - 2} found")
+    return offsets
+
+
+class Checkpoint:
+    """What one checkpoint file of one log directory should say.
+
+    Attributes:
+        file: name of the file in the log directory.
+        dirty: whether a number changed since the last write began.
+    """
+
+    __slots__ = ("_offsets", "dirty", "file")
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.dirty = False
+        self._offsets: dict[TopicPartition, int] = {}
+
+    def load(self, disk: Disk) -> None:
+        """Reads the file from a blocking disk; a missing one says nothing.
+
+        Raises:
+            MalformedCheckpoint: it cannot be trusted; the checkpoint stays empty.
+        """
+        if disk.exists(self.file):
+            self._offsets = parse_checkpoint(disk.read(self.file, 0, disk.size(self.file)))
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def get(self, partition: TopicPartition) -> int | None:
+        return self._offsets.get(partition)
+
+    def set(self, partition: TopicPartition, offset: int) -> None:
+        if self._offsets.get(partition) != offset:
+            self._offsets[partition] = offset
+            self.dirty = True
+
+    def remove(self, partition: TopicPartition) -> None:
+        if self._offsets.pop(partition, None) is not None:
+            self.dirty = True
+
+    def write(self, directory: int, owner: OperationOwner) -> WriteCheckpoint:
+        """The operation that writes the file as things are now."""
+        self.dirty = False
+        return WriteCheckpoint(directory, owner, self.file, dict(self._offsets))
+
+
+class WriteCheckpoint(Operation):
+    """Replaces one checkpoint file atomically and durably."""
+
+    __slots__ = ("file", "offsets")
+
+    def __init__(self, directory: int, owner: OperationOwner, file: str, offsets: Mapping[TopicPartition, int]) -> None:
+        super().__init__(directory, file, owner)
+        self.file = file
+        self.offsets = offsets
+
+    def run(self, disk: Disk) -> None:
+        disk.replace(self.file, format_checkpoint(self.offsets))

@@ -1,0 +1,134 @@
+"""What the log directories have to tell a person: values that the shell logs, one event a line.
+
+The room does not log. It hands each of these to the `report` function it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFailed:
+    """A log directory went offline. All its partitions answer KAFKA_STORAGE_ERROR until the node is restarted."""
+
+    path: str
+    error: OSError
+
+    def __str__(self) -> str:
+        return f"log directory {self.path} is offline: {self.error}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsLost:
+    """Recovery after an unclean stop cut a log: offsets in [first, end) were written but cannot be trusted.
+
+    `moved_to` names the files into which valid batches after a damaged one were moved, "" if there were none.
+    """
+
+    log: str
+    first_offset: int
+    end_offset: int
+    cut_bytes: int
+    moved_to: str
+
+    def __str__(self) -> str:
+        kept = f"; what was readable after the damage is kept in {self.moved_to}" if self.moved_to else ""
+        return f"{self.log}: lost offsets {self.first_offset} to {self.end_offset - 1} in an unclean stop{kept}"
+
+
+@dataclass(frozen=True, slots=True)
+class TailCut:
+    """Recovery cut an incomplete batch from the end of a log; how many records it held is unknown."""
+
+    log: str
+    end_offset: int
+    cut_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.log}: cut {self.cut_bytes} bytes of an incomplete write at the end, offset {self.end_offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryStarted:
+    """A log directory was not stopped cleanly; its logs are recovered before they are served."""
+
+    path: str
+    logs: int
+
+    def __str__(self) -> str:
+        return f"log directory {self.path} was not stopped cleanly: recovering {self.logs} logs"
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryFinished:
+    """All logs of a directory are recovered."""
+
+    path: str
+    logs: int
+    read_bytes: int
+
+    def __str__(self) -> str:
+        return f"log directory {self.path}: recovered {self.logs} logs, {self.read_bytes} bytes read"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointUnreadable:
+    """A checkpoint file is damaged; its offsets count as 0, so more is recovered than needed."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot read checkpoint {self.path} ({self.reason}); going on without it"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPending:
+    """A topic asks for compaction, which Penstock does not do yet: nothing of it is removed."""
+
+    topic: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}: cleanup.policy includes compact, which is not supported yet; all its records are kept"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentsRetired:
+    """Retention removed segments from the start of a log."""
+
+    log: str
+    segments: int
+    bytes: int
+    log_start_offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.log}: removed {self.segments} segments, {self.bytes} bytes, by {self.reason};"
+            f" the log now starts at {self.log_start_offset}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StrayFound:
+    """A partition directory that no longer belongs to this node was set aside as `renamed`."""
+
+    log: str
+    renamed: str
+
+    def __str__(self) -> str:
+        return f"{self.log} is not assigned to this node; it was moved aside as {self.renamed}"
+
+
+LogEvent = (
+    DirectoryFailed
+    | RecordsLost
+    | TailCut
+    | RecoveryStarted
+    | RecoveryFinished
+    | CheckpointUnreadable
+    | CompactionPending
+    | SegmentsRetired
+    | StrayFound
+)
