@@ -1,0 +1,92 @@
+"""Limits that are not settings: what bounds a queue, a cache, a frame or a loop when nobody needs to tune it.
+
+Each has one name, its unit last, and says what happens to what exceeds it.
+"""
+
+from penstock.config.values import GiB, KiB, MiB
+
+# Connections and frames (server, node)
+UNAUTHENTICATED_FRAME_MAX_BYTES = 64 * KiB
+"""A longer frame before authentication has passed closes the connection (only where the listener authenticates)."""
+CONNECTION_IN_FLIGHT_MAX_BYTES = 128 * MiB
+"""Bytes of requests of one connection that wait or run; reading from the socket pauses beyond it, save for one frame."""
+TURN_MAX_BYTES = 1 * MiB
+"""Bytes that one connection may receive, or send, in one turn of the loop before the next one has its turn."""
+RECEIVE_BUFFER_BYTES = 64 * KiB
+"""What one read from a socket asks for when no frame is open."""
+BUFFER_POOL_MAX_BYTES = 16 * MiB
+"""Idle receive buffers kept for reuse in all; what exceeds it is freed."""
+SEND_CHUNKS_MAX = 1024
+"""Chunks of one sendmsg (IOV_MAX on Linux); more go out in further calls."""
+SEND_PIECE_BYTES = 256 * KiB
+"""File bytes that a connection has in memory for sending; a fetch answer is read piece by piece as the socket takes it."""
+SEND_QUEUE_MAX_BYTES = 4 * MiB
+"""Answers in memory (not in files) that wait for one client to read; beyond it we stop reading its requests."""
+UNSENT_PIECES_MAX_BYTES = 64 * MiB
+"""File pieces kept for slow readers in all; beyond it an unsent piece is dropped and read again when its turn comes."""
+RECEIVED_MAX_BYTES = 512 * MiB
+"""Request bytes of all connections held at once when queued.max.request.bytes sets no limit; reading pauses beyond it."""
+RECEIVE_RATE_MIN_BYTES_PER_S = 16 * KiB
+"""A frame may take its base timeout plus its size at this rate; slower senders are closed."""
+RECEIVE_GROWTH = 16
+"""A frame's buffer is at most this many times what has arrived of it, so that announcing a size costs nothing."""
+ACCEPTS_PER_TURN = 64
+"""Connections one listener accepts in one turn of the loop."""
+CLOSE_LINGER_MS = 5_000
+"""How long a connection that is being closed may take to read its last answers."""
+DESCRIPTORS_RESERVED = 64
+"""Descriptors kept from clients: listeners, the loop, checkpoints, the lock files."""
+LANE_SLOW_MS = 10
+"""An append on the loop that took longer sends its directory's appends to the lane."""
+LANE_HEALTHY_AFTER_MS = 10_000
+"""How long all appends of a lane must have been fast before they run on the loop again."""
+HTTP_CONNECTIONS_MAX = 32
+"""Connections of the metrics endpoint; a further one is closed."""
+HTTP_HEAD_MAX_BYTES = 8 * KiB
+"""Request line and headers on the metrics endpoint."""
+HTTP_TIMEOUT_MS = 10_000
+"""How long a request on the metrics endpoint may take to arrive and its answer to be read."""
+CALLBACK_BUDGET_MS = 5
+"""How long one callback of the event loop plans to run; long work is stepped."""
+
+# Protocol (what a hostile frame may make us allocate)
+TAGGED_FIELDS_MAX = 1024
+"""Unknown tagged fields of one structure; a frame with more is a protocol error."""
+STRING_MAX_BYTES = 32767
+"""Kafka's limit of a string with a 16-bit length, kept for compact strings as well."""
+
+# Records
+DECOMPRESSED_BATCH_MAX_BYTES = 1 * GiB
+"""Output of one compressed batch; a batch that unpacks to more is corrupt."""
+DEEP_VALIDATION_INLINE_MAX_BYTES = 64 * KiB
+"""Batches up to this size are walked on the loop; larger ones are a Deferred in a worker."""
+
+# Logs
+OPEN_LOGS_MAX = 10_000
+"""Logs with open descriptors; the least recently used are closed beyond it (and never more than descriptors allow)."""
+PRODUCER_IDS_PER_PARTITION_MAX = 100_000
+"""Idempotent producers remembered in one partition; the one idle longest is forgotten beyond it."""
+BATCHES_PER_PRODUCER = 5
+"""Batches remembered for each producer id to recognise duplicates (as Kafka: the in-flight limit of clients)."""
+
+# Node
+PARKED_REQUESTS_MAX = 100_000
+"""Requests that wait for data, replicas or a timeout; the oldest fetch is answered early beyond it."""
+TOPIC_NAME_MAX_CHARACTERS = 249
+"""Kafka's limit: a directory name must hold the topic, the partition and a suffix."""
+TOPICS_PER_REQUEST_MAX = 10_000
+"""Topics of one CreateTopics or DeleteTopics request."""
+PARTITIONS_PER_TOPIC_MAX = 100_000
+"""Partitions of one topic."""
+CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000
+"""Metadata records that one request may append atomically (Kafka's MAX_RECORDS_PER_USER_OP)."""
+
+# Client
+CLIENT_RESPONSE_BYTES = 128 * MiB
+"""One response that the small client accepts; a longer one closes the connection."""
+CLIENT_SCRATCH_BYTES = 64 * KiB
+"""Receive buffer of one client connection; larger responses get a buffer of their own size."""
+CLIENT_RETRY_BACKOFF_MS = 100
+"""Between two tries of a request that failed retriably."""
+CLIENT_FETCH_BYTES = 4 * MiB
+"""What one fetch of one partition asks for."""

@@ -1,0 +1,196 @@
+"""A lane: where the operations of one log directory run, on the loop when the disk is healthy, else on a few threads.
+
+Operations with the same `order` run one at a time, first-in first-out, wherever they run: while the threads have or await
+one of an order, a later one of that order, inline or not, waits behind it. Different orders overlap.
+
+The loop owns all bookkeeping, so there is no lock: a *run* (all operations that an order has waiting) goes to one thread
+as a whole, and the order's next run starts when the loop has heard the end of that one. Threads hand results back
+through one deque and wake the loop once for many of them.
+
+An append is inline while the disk answers from memory. Once one took over `LANE_SLOW_MS`, or the kernel nears the amount
+of dirty pages at which it makes writers wait, the threads take the directory's appends over until all of them have been
+fast for `LANE_HEALTHY_AFTER_MS`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from time import monotonic
+from typing import Any
+
+from penstock.config.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_MS
+from penstock.log.disk import Disk, Operation
+from penstock.server.dirty import near_dirty_limit
+from penstock.server.logs import events
+
+logger = events("server.lane")
+
+DIRTY_CHECK_EVERY_S = 1.0
+
+
+class Outcome:
+    """How an operation ended: its result or its error."""
+
+    __slots__ = ("elapsed_s", "error", "operation", "result")
+
+    def __init__(self, operation: Operation, result: Any, error: Exception | None, elapsed_s: float) -> None:
+        self.operation = operation
+        self.result = result
+        self.error = error
+        self.elapsed_s = elapsed_s
+
+
+class Completions:
+    """Outcomes on their way from lane threads to the loop: `wake` is called once for all that gather until `take`."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._outcomes: deque[Outcome] = deque()
+        self._woken = False
+
+    def put(self, outcome: Outcome) -> None:
+        """From any thread."""
+        self._outcomes.append(outcome)
+        if not self._woken:
+            self._woken = True
+            self._wake()
+
+    def take(self) -> list[Outcome]:
+        """On the loop. The flag falls before the deque is read, so no outcome stays behind unannounced."""
+        self._woken = False
+        outcomes = []
+        while self._outcomes:
+            outcomes.append(self._outcomes.popleft())
+        return outcomes
+
+
+class Lane:
+    """One log directory's operations. All methods but the threads' own run on the loop.
+
+    Parameters: `disk`, the blocking disk of the directory; `completions`, where outcomes of the threads go;
+    `threads`, how many to use at most (they start at the first need); `clock_s`, a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        directory: int,
+        disk: Disk,
+        completions: Completions,
+        *,
+        threads: int,
+        clock_s: Callable[[], float] = monotonic,
+    ) -> None:
+        assert threads >= 1
+        self.directory = directory
+        self.inline_operations = 0
+        self.lane_operations = 0
+        self._disk = disk
+        self._completions = completions
+        self._threads_max = threads
+        self._threads: list[threading.Thread] = []
+        self._jobs: SimpleQueue[list[Operation] | None] = SimpleQueue()
+        self._waiting: dict[str, list[Operation]] = {}
+        self._running: dict[str, int] = {}
+        self._clock_s = clock_s
+        self._inline_from_s = 0.0
+        self._dirty_checked_s = -DIRTY_CHECK_EVERY_S
+
+    @property
+    def busy(self) -> bool:
+        """Whether operations are running or waiting."""
+        return bool(self._running)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether appends run on the loop now."""
+        return self._clock_s() >= self._inline_from_s
+
+    @property
+    def queued_operations(self) -> int:
+        """Operations that have been given to the threads or wait for them."""
+        return sum(self._running.values()) + sum(len(waiting) for waiting in self._waiting.values())
+
+    def run(self, operation: Operation) -> Outcome | None:
+        """Runs an operation here and returns how it ended, or gives it to the threads and returns None."""
+        if operation.inline and operation.order not in self._running and self._may_run_inline():
+            self.inline_operations += 1
+            outcome = self._execute(operation)
+            if outcome.elapsed_s * 1000 > LANE_SLOW_MS:
+                self._slow(outcome)
+            return outcome
+        self.lane_operations += 1
+        if operation.order in self._running:
+            self._waiting.setdefault(operation.order, []).append(operation)
+        else:
+            self._start(operation.order, [operation])
+        return None
+
+    def heard(self, outcome: Outcome) -> None:
+        """The loop has taken an outcome of the threads; the order's next run may start."""
+        order = outcome.operation.order
+        if outcome.operation.inline and outcome.elapsed_s * 1000 > LANE_SLOW_MS:
+            self._slow(outcome)
+        self._running[order] -= 1
+        if not self._running[order]:
+            del self._running[order]
+            waiting = self._waiting.pop(order, None)
+            if waiting:
+                self._start(order, waiting)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Ends the threads once what they were given is done. A thread stuck in a dead disk is left behind after the timeout."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join(timeout_s)
+            if thread.is_alive():
+                logger.warning("lane thread is stuck in the disk", directory=self.directory)
+        self._threads.clear()
+
+    def _may_run_inline(self) -> bool:
+        now_s = self._clock_s()
+        if now_s < self._inline_from_s:
+            return False
+        if now_s - self._dirty_checked_s >= DIRTY_CHECK_EVERY_S:
+            self._dirty_checked_s = now_s
+            if near_dirty_limit():
+                self._inline_from_s = now_s + DIRTY_CHECK_EVERY_S
+                return False
+        return True
+
+    def _slow(self, outcome: Outcome) -> None:
+        if self.healthy:
+            elapsed_ms = round(outcome.elapsed_s * 1000)
+            order = outcome.operation.order
+            logger.info("slow append, the lane takes over", directory=self.directory, order=order, elapsed_ms=elapsed_ms)
+        self._inline_from_s = self._clock_s() + LANE_HEALTHY_AFTER_MS / 1000
+
+    def _start(self, order: str, operations: list[Operation]) -> None:
+        self._running[order] = len(operations)
+        self._jobs.put(operations)
+        if len(self._threads) < min(self._threads_max, len(self._running)):
+            name = f"penstock-lane-{self.directory}-{len(self._threads)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _work(self) -> None:
+        while (operations := self._jobs.get()) is not None:
+            for operation in operations:
+                self._completions.put(self._execute(operation))
+
+    def _execute(self, operation: Operation) -> Outcome:
+        started_s = self._clock_s()
+        result: Any = None
+        error: Exception | None = None
+        try:
+            result = operation.run(self._disk)
+        except OSError as failure:
+            error = failure
+        except Exception as failure:
+            logger.error("operation broke", trace=True, order=operation.order, operation=type(operation).__name__)
+            error = failure
+        return Outcome(operation, result, error, self._clock_s() - started_s)
