@@ -26,6 +26,7 @@ from uuid import UUID
 from penstock.errors import NotResident
 from penstock.log.disk import Disk, Operation
 from penstock.log.events import LogEvent
+from penstock.log.listener import LogListener
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
@@ -91,6 +92,7 @@ class LogManager:
         topic_config: the present configuration of a topic, by name; asked when a log opens and at retention.
         random: for directory ids and the names of deleted directories.
         report: gets what a person should know; the shell logs it.
+        listener: the node's replication, told when a log advanced, was cut or failed.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class LogManager:
         topic_config: Callable[[str], TopicConfig],
         random: Random,
         report: Callable[[LogEvent], None],
+        listener: LogListener,
     ) -> None:
         raise NotImplementedError
 
