@@ -1,0 +1,125 @@
+"""The records of a batch, one by one, each length checked.
+
+For the few places that need single records (the controller's log, coordinators, consoles, tests). What reads millions
+of them uses `records.arrow`. Source: `DefaultRecord` of Apache Kafka 4.3; as there, any negative key or value length is
+null and a record's size must be exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from penstock.errors import CorruptRecordError, InvalidRecordError
+from penstock.records.batch import HEADER_BYTES, BatchHeader, Buffer, TimestampType
+from penstock.records.compression import MAX_DECOMPRESSED_BYTES, Codec, Contexts
+from penstock.records.compression import decompress as decompress_payload
+from penstock.records.varint import read_varint, read_varlong
+
+Decompress = Callable[[Codec, Buffer], Buffer]
+Headers = tuple[tuple[str, bytes | None], ...]
+
+MIN_RECORD_BYTES = 7
+"""Length, attributes, timestamp and offset delta, key length, value length and header count of one byte each."""
+
+
+class Record(NamedTuple):
+    """One record. `key` and `value` are copies; header keys that are not UTF-8 have U+FFFD where they are broken."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def bounded(contexts: Contexts, limit_bytes: int = MAX_DECOMPRESSED_BYTES) -> Decompress:
+    """The `decompress` argument of `records`: with these contexts, and at most `limit_bytes` a batch."""
+
+    def decompress(codec: Codec, data: Buffer) -> Buffer:
+        return decompress_payload(codec, data, limit_bytes, contexts)
+
+    return decompress
+
+
+def record_bytes(view: Buffer, position: int, header: BatchHeader, decompress: Decompress | None = None) -> Buffer:
+    """The records of the batch at `position` as bytes, decompressed.
+
+    Without `decompress`, contexts are made for this call. Raises CorruptRecordError when the batch is cut off or cannot
+    be decompressed, InvalidRecordError for a compression type that does not exist or too much output.
+    """
+    if position + header.size_bytes > len(view):
+        raise CorruptRecordError(f"the batch at offset {header.base_offset} is cut off")
+    payload = memoryview(view)[position + HEADER_BYTES : position + header.size_bytes]
+    codec = header.compression
+    if codec is Codec.NONE:
+        return payload
+    return (decompress or bounded(Contexts()))(codec, payload)
+
+
+def records(
+    view: Buffer, header: BatchHeader, position: int = 0, decompress: Decompress | None = None
+) -> Iterator[Record]:
+    """The records of the batch at `position`. The CRC is not checked here.
+
+    Raises as `record_bytes`, and InvalidRecordError where a record's structure or the record count is wrong.
+    """
+    if header.record_count < 0:
+        raise InvalidRecordError(f"invalid record count {header.record_count}")
+    if header.record_count == 0:
+        return
+    data = bytes(record_bytes(view, position, header, decompress))
+    log_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    at = 0
+    for _ in range(header.record_count):
+        record, at = read_record(data, at, header, log_append_time)
+        yield record
+    if at != len(data):
+        raise InvalidRecordError(f"{len(data) - at} bytes are left after the last of {header.record_count} records")
+
+
+def read_record(data: bytes, at: int, header: BatchHeader, log_append_time: bool) -> tuple[Record, int]:
+    """The record at position `at` of the decompressed bytes, and the position after it."""
+    size, at = read_varint(data, at)
+    end = at + size
+    if size < 0 or end > len(data):
+        raise InvalidRecordError(f"a record of {size} bytes where {len(data) - at} are left")
+    timestamp_delta, at = read_varlong(data, at + 1)
+    offset_delta, at = read_varint(data, at)
+    key, at = read_bytes(data, at, end)
+    value, at = read_bytes(data, at, end)
+    count, at = read_varint(data, at)
+    if not 0 <= count <= max(end - at, 0):
+        raise InvalidRecordError(f"{count} record headers where {end - at} bytes are left")
+    headers: Headers = ()
+    if count:
+        headers, at = read_headers(data, at, end, count)
+    if at != end:
+        raise InvalidRecordError(f"a record of {size} bytes whose fields have {size + at - end}")
+    timestamp_ms = header.max_timestamp_ms if log_append_time else wrapped(header.base_timestamp_ms + timestamp_delta)
+    return Record(header.base_offset + offset_delta, timestamp_ms, key, value, headers), at
+
+
+def read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    length, at = read_varint(data, at)
+    if length < 0:
+        return None, at
+    if length > end - at:
+        raise InvalidRecordError(f"a field of {length} bytes where {end - at} are left in the record")
+    return data[at : at + length], at + length
+
+
+def read_headers(data: bytes, at: int, end: int, count: int) -> tuple[Headers, int]:
+    headers = []
+    for _ in range(count):
+        key, at = read_bytes(data, at, end)
+        if key is None:
+            raise InvalidRecordError("a record header without a key")
+        value, at = read_bytes(data, at, end)
+        headers.append((key.decode("utf-8", "replace"), value))
+    return tuple(headers), at
+
+
+def wrapped(number: int) -> int:
+    """The number as 64 signed bits hold it."""
+    return (number + 2**63) % 2**64 - 2**63
