@@ -4,8 +4,8 @@
     builder.append(timestamp_ms, key, value)
     batch = builder.build()
 
-Records are encoded as they come; compression, header and CRC are made once in `build`. The base timestamp is that of the
-first record. Source: `MemoryRecordsBuilder` and `DefaultRecord` of Apache Kafka 4.3.
+Records are encoded as they come; compression, header and CRC are made once in `build`. The base timestamp is that of
+the first record. Source: `MemoryRecordsBuilder` and `DefaultRecord` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class BatchBuilder:
     def size_with(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: HeaderPairs = ()) -> int:
         """`size_bytes` as it would be with this record."""
         base_ms = self._base_timestamp_ms if self._count else timestamp_ms
-        body_bytes = body_size(timestamp_ms - base_ms, self._last_offset_delta + 1, key, value, headers)
-        return self.size_bytes + size_of_varint(body_bytes) + body_bytes
+        body = encode_body(timestamp_ms - base_ms, self._last_offset_delta + 1, key, value, headers)
+        return self.size_bytes + size_of_varint(len(body)) + len(body)
 
     def append(
         self,
@@ -139,9 +139,9 @@ class BatchBuilder:
             raise ValueError(f"offset {offset} is not greater than the last one, {last}")
         if not self._count:
             self._base_timestamp_ms = timestamp_ms
-        headers = tuple(headers)
-        timestamp_delta = timestamp_ms - self._base_timestamp_ms
-        write_record(self._records, timestamp_delta, offset_delta, key, value, headers)
+        body = encode_body(timestamp_ms - self._base_timestamp_ms, offset_delta, key, value, headers)
+        write_varint(self._records, len(body))
+        self._records += body
         self._count += 1
         self._last_offset_delta = offset_delta
         self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
@@ -187,43 +187,21 @@ class BatchBuilder:
         return attributes
 
 
-def body_size(
+def encode_body(
     timestamp_delta: int, offset_delta: int, key: Buffer | None, value: Buffer | None, headers: HeaderPairs
-) -> int:
-    """Bytes of a record after its own length."""
-    size = (
-        1 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta) + size_of_bytes(key) + size_of_bytes(value)
-    )
-    count = 0
+) -> bytearray:
+    """A record after its own length: attributes 0, and its fields."""
+    body = bytearray(1)
+    write_varint(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    write_bytes(body, key)
+    write_bytes(body, value)
+    headers = tuple(headers)
+    write_varint(body, len(headers))
     for name, header_value in headers:
-        count += 1
-        size += size_of_bytes(name.encode()) + size_of_bytes(header_value)
-    return size + size_of_varint(count)
-
-
-def size_of_bytes(data: Buffer | None) -> int:
-    return 1 if data is None else size_of_varint(len(data)) + len(data)
-
-
-def write_record(
-    out: bytearray,
-    timestamp_delta: int,
-    offset_delta: int,
-    key: Buffer | None,
-    value: Buffer | None,
-    headers: tuple[tuple[str, Buffer | None], ...],
-) -> None:
-    """Appends one record: its length, attributes 0, and its fields."""
-    write_varint(out, body_size(timestamp_delta, offset_delta, key, value, headers))
-    out.append(0)
-    write_varint(out, timestamp_delta)
-    write_varint(out, offset_delta)
-    write_bytes(out, key)
-    write_bytes(out, value)
-    write_varint(out, len(headers))
-    for name, header_value in headers:
-        write_bytes(out, name.encode())
-        write_bytes(out, header_value)
+        write_bytes(body, name.encode())
+        write_bytes(body, header_value)
+    return body
 
 
 def write_bytes(out: bytearray, data: Buffer | None) -> None:

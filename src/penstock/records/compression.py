@@ -2,7 +2,8 @@
 
 Compressed bytes are hostile: a few of them may claim or become gigabytes. So every decompression stops at
 `limit_bytes`, and what is allocated is bounded by the input's size and by what really came out, never by a size that
-the bytes claim. Broken input raises CorruptRecordError, too much output DecompressionLimitError, and nothing else comes out.
+the bytes claim. Broken input raises CorruptRecordError, too much output DecompressionLimitError, and nothing else
+comes out.
 
 zstd and lz4 keep state between calls in a `Contexts`, which the caller makes once a thread and passes in: two threads
 must never use one at a time. The libraries are imported at first use.
