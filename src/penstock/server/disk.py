@@ -1,0 +1,300 @@
+"""The real disk: one log directory in the file system, as the loop and as lanes see it.
+
+`BlockingDisk` waits for the disk; lanes, start-up and tools use it. `LoopDisk` is the same directory for handlers:
+`read` answers from the page cache, or raises `NotResident`. Linux says which by `preadv` with RWF_NOWAIT, where the
+file system has it (ext4 and xfs do, tmpfs and some overlays do not: probed for each directory). Where it is missing,
+the last `RESIDENT_TAIL_BYTES` of a file count as resident: what was written or read lately.
+
+A range that a lane has read since is *granted*: the loop then reads it though the kernel may have dropped it again, so
+a handler that is run again always gets further.
+
+A slice of a response is read by `read_slice` into a buffer of its own. On the loop it gives the resident part, perhaps
+none; the shell has the lane read the rest.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import sys
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+
+from penstock.errors import NotResident
+from penstock.log.disk import Buffer, FileInfo
+from penstock.server.file_handles import FileHandles
+
+IOV_MAX = 1024
+"""Buffers of one pwritev (Linux and macOS alike); more go out in further calls."""
+DESCRIPTORS_MAX = 4096
+"""Descriptors that one log directory keeps open unless told otherwise."""
+RESIDENT_TAIL_BYTES = 64 << 20
+"""Without RWF_NOWAIT, how much of the end of a file counts as resident."""
+GRANTED_RANGES_MAX = 1024
+"""Ranges that lanes have read and the loop may read again; the oldest are forgotten."""
+
+_PROBE_FILE = ".penstock-probe"
+_NOWAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+
+
+def supports_nowait(path: str) -> bool:
+    """Whether reads in this directory can say that they would wait; writes and removes a small file to find out."""
+    if not hasattr(os, "RWF_NOWAIT"):
+        return False
+    probe = f"{path}/{_PROBE_FILE}"
+    descriptor = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(descriptor, b"probe")
+        os.preadv(descriptor, [bytearray(5)], 0, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        if error.errno not in _NOWAIT_REFUSED:
+            raise
+        return False
+    finally:
+        os.close(descriptor)
+        os.unlink(probe)
+    return True
+
+
+class BlockingDisk:
+    """A log directory whose methods wait for the disk. Safe to use from several threads.
+
+    Args:
+        directory: index of the log directory.
+        path: where it is; must exist.
+        durable: whether fsync is done; without, a power failure may lose anything (tests and the fixture).
+        descriptors_max: how many files stay open.
+        writable: False opens files for reading only (tools that look at another node's directory).
+
+    Attributes:
+        loop: the same directory for handlers.
+    """
+
+    def __init__(
+        self,
+        directory: int,
+        path: str,
+        *,
+        durable: bool = True,
+        descriptors_max: int = DESCRIPTORS_MAX,
+        writable: bool = True,
+    ) -> None:
+        self.directory = directory
+        self.path = os.path.realpath(path)
+        self.durable = durable
+        self.handles = FileHandles(self.path, descriptors_max, writable=writable)
+        self.loop = LoopDisk(self, nowait=writable and supports_nowait(self.path))
+
+    def close(self) -> None:
+        """Closes all descriptors; the disk can be used again after."""
+        self.handles.close()
+
+    # Reading
+
+    def read(self, path: str, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`, waiting for them; fewer only at the end of the file."""
+        with self.handles.borrow(path) as descriptor:
+            data = os.pread(descriptor, length, position)
+            while len(data) < length:
+                more = os.pread(descriptor, length - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        self.loop.grant(path, position, length)
+        return data
+
+    def read_slice(self, path: str, position: int, length: int) -> memoryview:
+        """The bytes of a slice, waiting for them.
+
+        Raises:
+            OSError: also (EIO) when the file ends before the slice does.
+        """
+        buffer = memoryview(bytearray(length))
+        filled = 0
+        with self.handles.borrow(path) as descriptor:
+            while filled < length:
+                count = os.preadv(descriptor, [buffer[filled:]], position + filled)
+                if not count:
+                    raise OSError(errno.EIO, "the file ends before the slice of it does", path)
+                filled += count
+        return buffer
+
+    def size(self, path: str) -> int:
+        with self.handles.borrow(path) as descriptor:
+            return os.fstat(descriptor).st_size
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(self._full(path))
+
+    def list(self, path: str) -> Sequence[FileInfo]:
+        found = []
+        with os.scandir(self._full(path)) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:  # removed while we were listing
+                    continue
+                modified_ms = status.st_mtime_ns // 1_000_000
+                found.append(FileInfo(entry.name, status.st_size, modified_ms, entry.is_dir(follow_symlinks=False)))
+        found.sort(key=lambda info: info.name)
+        return found
+
+    def free_bytes(self) -> int:
+        status = os.statvfs(self.path)
+        return status.f_bavail * status.f_frsize
+
+    # Changing
+
+    def write(self, path: str, position: int, chunks: Sequence[Buffer]) -> None:
+        handle = self.handles.take(path, create=True)
+        try:
+            for start in range(0, len(chunks), IOV_MAX):
+                position = write_all(handle.descriptor, position, chunks[start : start + IOV_MAX])
+        finally:
+            self.handles.give_back(handle)
+
+    def truncate(self, path: str, size_bytes: int) -> None:
+        with self.handles.borrow(path) as descriptor:
+            os.ftruncate(descriptor, size_bytes)
+
+    def fsync(self, path: str) -> None:
+        if self.durable:
+            with self.handles.borrow(path) as descriptor:
+                sync(descriptor)
+
+    def fsync_directory(self, path: str) -> None:
+        if not self.durable:
+            return
+        descriptor = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """As the protocol says; the temporary file is the path with `.tmp`, as Kafka names it, and is not kept open."""
+        temporary = f"{self._full(path)}.tmp"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            write_all(descriptor, 0, [data])
+            if self.durable:
+                sync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, self._full(path))
+        self.handles.removed(path)
+        self.fsync_directory(path.rpartition("/")[0])
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(self._full(old), self._full(new))
+        self.handles.renamed(old, new)
+
+    def unlink(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._full(path))
+        self.handles.removed(path)
+
+    def make_directory(self, path: str) -> None:
+        try:
+            os.mkdir(self._full(path), 0o755)
+        except FileExistsError:
+            if not os.path.isdir(self._full(path)):
+                raise
+
+    def remove_directory(self, path: str) -> None:
+        assert path, "the log directory itself is never removed"
+        shutil.rmtree(self._full(path))
+        self.handles.removed(path)
+
+    def _full(self, path: str) -> str:
+        return self.handles.full_path(path)
+
+
+class LoopDisk(BlockingDisk):
+    """The directory as handlers see it; shares descriptors with the blocking disk it was made for."""
+
+    def __init__(self, disk: BlockingDisk, *, nowait: bool) -> None:
+        self.directory = disk.directory
+        self.path = disk.path
+        self.durable = disk.durable
+        self.handles = disk.handles
+        self.loop = self
+        self.nowait = nowait
+        self._granted: OrderedDict[tuple[str, int, int], None] = OrderedDict()
+
+    def read(self, path: str, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position` out of the page cache.
+
+        Raises:
+            NotResident: some of them would have to be waited for.
+        """
+        with self.handles.borrow(path) as descriptor:
+            if (path, position, length) in self._granted:
+                return os.pread(descriptor, length, position)
+            buffer = bytearray(length)
+            count = self._read_resident(descriptor, memoryview(buffer), position)
+            if count < length and position + count < os.fstat(descriptor).st_size:
+                raise NotResident(self.directory, path, position, length)
+        return bytes(memoryview(buffer)[:count]) if count < length else bytes(buffer)
+
+    def read_slice(self, path: str, position: int, length: int) -> memoryview:
+        """What is resident of a slice, from its beginning; perhaps nothing."""
+        buffer = memoryview(bytearray(length))
+        with self.handles.borrow(path) as descriptor:
+            return buffer[: self._read_resident(descriptor, buffer, position)]
+
+    def grant(self, path: str, position: int, length: int) -> None:
+        """A lane has read the range: the loop may read it without asking. Called from lanes."""
+        self._granted[path, position, length] = None
+        while len(self._granted) > GRANTED_RANGES_MAX:
+            try:
+                self._granted.popitem(last=False)
+            except KeyError:  # another lane was faster
+                return
+
+    def _read_resident(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """Fills the buffer from the page cache as far as it goes; returns how many bytes that was."""
+        if not self.nowait:
+            tail_begin = os.fstat(descriptor).st_size - RESIDENT_TAIL_BYTES
+            return os.preadv(descriptor, [buffer], position) if position >= tail_begin else 0
+        try:
+            return os.preadv(descriptor, [buffer], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return 0
+
+
+def write_all(descriptor: int, position: int, chunks: Sequence[Buffer]) -> int:
+    """Writes at most IOV_MAX buffers one after the other, whatever the kernel takes at a time; returns the end."""
+    left = sum(memoryview(chunk).nbytes for chunk in chunks)
+    while left:
+        written = os.pwritev(descriptor, chunks, position)
+        if not written:
+            raise OSError(errno.EIO, "the file system wrote nothing and gave no reason")
+        position += written
+        left -= written
+        if left:
+            chunks = skip(chunks, written)
+    return position
+
+
+def skip(chunks: Sequence[Buffer], count: int) -> Sequence[Buffer]:
+    """The chunks without their first `count` bytes."""
+    for index, chunk in enumerate(chunks):
+        view = memoryview(chunk).cast("B")
+        if count < len(view):
+            return [view[count:], *chunks[index + 1 :]]
+        count -= len(view)
+    return []
+
+
+def sync(descriptor: int) -> None:
+    """fsync, down to the medium: macOS needs another call for that."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(descriptor)
