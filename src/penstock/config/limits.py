@@ -54,6 +54,10 @@ TAGGED_FIELDS_MAX = 1024
 """Unknown tagged fields of one structure; a frame with more is a protocol error."""
 STRING_MAX_BYTES = 32767
 """Kafka's limit of a string with a 16-bit length, kept for compact strings as well."""
+ARRAY_ELEMENTS_MAX = 1_000_000
+"""Structures, strings and ids in the arrays of one message, nested ones included; one with more is a protocol error."""
+UUID_CACHE_MAX = 4096
+"""Decoded ids kept so that equal ids are one object; when full, the cache starts anew."""
 
 # Records
 DECOMPRESSED_BATCH_MAX_BYTES = 1 * GiB
