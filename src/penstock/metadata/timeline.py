@@ -1,0 +1,175 @@
+"""Maps that can go back: the state of a replicated state machine that replays its records before they are committed.
+
+An active controller or coordinator applies its records when it appends them, so that the next request sees them. Should
+the append fail, or the leadership be lost, everything after the last committed offset must be undone. And readers
+that may see committed state only must be able to look at an older offset while newer records are already applied.
+
+How it works: the maps always hold the newest state. `Timeline.snapshot(offset)` opens an undo log; the first change of a
+key after it saves the value that the key had. To read at an older offset is to look through the undo logs from that
+offset on, and to revert is to play them back. Both cost what changed since, never the size of the map. Offsets which
+nobody will go back to are forgotten as records commit.
+
+The idea is that of Kafka's `SnapshotRegistry` and `TimelineHashMap`; this is a much smaller form of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Generic, TypeVar, cast
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Absent:
+    """The value of a key that is not in the map."""
+
+    __slots__ = ()
+
+
+_ABSENT: Final = _Absent()
+
+Undo = dict[object, object]
+
+
+class _Snapshot:
+    """The state at an offset, as what must be put back to return to it: map number -> key -> earlier value."""
+
+    __slots__ = ("offset", "undo")
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.undo: dict[int, Undo] = {}
+
+
+class Timeline:
+    """The snapshots that a set of maps share."""
+
+    __slots__ = ("_maps", "_snapshots")
+
+    def __init__(self) -> None:
+        self._maps: list[TimelineMap[object, object]] = []
+        self._snapshots: list[_Snapshot] = []
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """The offsets that can be read at and reverted to, ascending."""
+        return tuple(snapshot.offset for snapshot in self._snapshots)
+
+    def snapshot(self, offset: int) -> None:
+        """Keeps the present state under `offset`. Offsets only grow; keeping the newest again changes nothing."""
+        if self._snapshots and self._snapshots[-1].offset == offset:
+            newest = self._snapshots[-1]
+            assert not newest.undo, f"the state at offset {offset} has changed since it was kept"
+            return
+        assert not self._snapshots or self._snapshots[-1].offset < offset, f"{offset} is not newer than {self.offsets}"
+        self._snapshots.append(_Snapshot(offset))
+
+    def revert_to(self, offset: int) -> None:
+        """Undoes every change since `snapshot(offset)`. That snapshot stays; newer ones are gone."""
+        position = self._position(offset)
+        for snapshot in reversed(self._snapshots[position:]):
+            for number, undo in snapshot.undo.items():
+                self._maps[number]._restore(undo)
+        del self._snapshots[position + 1 :]
+        self._snapshots[position].undo.clear()
+
+    def forget_before(self, offset: int) -> None:
+        """Drops the snapshots older than `offset`: nobody reads at them or goes back to them any more."""
+        keep = 0
+        while keep < len(self._snapshots) and self._snapshots[keep].offset < offset:
+            keep += 1
+        del self._snapshots[:keep]
+
+    def _register(self, timeline_map: TimelineMap[object, object]) -> int:
+        self._maps.append(timeline_map)
+        return len(self._maps) - 1
+
+    def _position(self, offset: int) -> int:
+        for position, snapshot in enumerate(self._snapshots):
+            if snapshot.offset == offset:
+                return position
+        raise KeyError(f"offset {offset} was not kept; kept are {self.offsets}")
+
+    def _undo_of(self, number: int) -> Undo | None:
+        """Where the map of this number saves earlier values now; None when there is nothing to go back to."""
+        if not self._snapshots:
+            return None
+        return self._snapshots[-1].undo.setdefault(number, {})
+
+    def _undos_since(self, number: int, offset: int) -> list[Undo]:
+        return [
+            snapshot.undo[number] for snapshot in self._snapshots[self._position(offset) :] if number in snapshot.undo
+        ]
+
+
+class TimelineMap(Generic[K, V]):
+    """A dict whose earlier states can be read and returned to. Iterates in the order of insertion, as a dict does;
+    a key that a revert brings back comes last."""
+
+    __slots__ = ("_current", "_number", "_timeline")
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._current: dict[K, V] = {}
+        self._number = timeline._register(cast("TimelineMap[object, object]", self))
+
+    def __len__(self) -> int:
+        return len(self._current)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._current
+
+    def __getitem__(self, key: K) -> V:
+        return self._current[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._save(key)
+        self._current[key] = value
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._current)
+
+    def get(self, key: K, *, at: int | None = None) -> V | None:
+        """The value now, or as it was at the kept offset `at`; None if the key was not there."""
+        if at is not None:
+            for undo in self._timeline._undos_since(self._number, at):
+                if key in undo:
+                    earlier = undo[key]
+                    return None if earlier is _ABSENT else cast(V, earlier)
+        return self._current.get(key)
+
+    def pop(self, key: K) -> V | None:
+        """Removes a key and returns its value; None if it was not there."""
+        if key not in self._current:
+            return None
+        self._save(key)
+        return self._current.pop(key)
+
+    def items(self, *, at: int | None = None) -> Iterator[tuple[K, V]]:
+        """Keys and values, now or at a kept offset. The map must not change meanwhile."""
+        if at is None:
+            yield from self._current.items()
+            return
+        earlier: dict[K, object] = {}
+        for undo in reversed(self._timeline._undos_since(self._number, at)):
+            earlier.update(cast("dict[K, object]", undo))
+        for key, value in self._current.items():
+            was = earlier.pop(key, value)
+            if was is not _ABSENT:
+                yield key, cast(V, was)
+        for key, was in earlier.items():
+            if was is not _ABSENT:
+                yield key, cast(V, was)
+
+    def _save(self, key: K) -> None:
+        undo = self._timeline._undo_of(self._number)
+        if undo is not None and key not in undo:
+            undo[key] = self._current.get(key, _ABSENT)
+
+    def _restore(self, undo: dict[K, object]) -> None:
+        for key, earlier in undo.items():
+            if earlier is _ABSENT:
+                self._current.pop(key, None)
+            else:
+                self._current[key] = cast(V, earlier)
