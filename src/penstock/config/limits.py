@@ -9,7 +9,7 @@ from penstock.config.values import GiB, KiB, MiB
 UNAUTHENTICATED_FRAME_MAX_BYTES = 64 * KiB
 """A longer frame before authentication has passed closes the connection (only where the listener authenticates)."""
 CONNECTION_IN_FLIGHT_MAX_BYTES = 128 * MiB
-"""Bytes of requests of one connection that wait or run; reading from the socket pauses beyond it, save for one frame."""
+"""Bytes of requests of one connection that wait or run; reading pauses beyond it, save for one frame."""
 TURN_MAX_BYTES = 1 * MiB
 """Bytes that one connection may receive, or send, in one turn of the loop before the next one has its turn."""
 RECEIVE_BUFFER_BYTES = 64 * KiB
@@ -19,13 +19,13 @@ BUFFER_POOL_MAX_BYTES = 16 * MiB
 SEND_CHUNKS_MAX = 1024
 """Chunks of one sendmsg (IOV_MAX on Linux); more go out in further calls."""
 SEND_PIECE_BYTES = 256 * KiB
-"""File bytes that a connection has in memory for sending; a fetch answer is read piece by piece as the socket takes it."""
+"""File bytes that a connection has in memory for sending; an answer is read piece by piece as the socket takes it."""
 SEND_QUEUE_MAX_BYTES = 4 * MiB
 """Answers in memory (not in files) that wait for one client to read; beyond it we stop reading its requests."""
 UNSENT_PIECES_MAX_BYTES = 64 * MiB
 """File pieces kept for slow readers in all; beyond it an unsent piece is dropped and read again when its turn comes."""
 RECEIVED_MAX_BYTES = 512 * MiB
-"""Request bytes of all connections held at once when queued.max.request.bytes sets no limit; reading pauses beyond it."""
+"""Request bytes of all connections held at once when queued.max.request.bytes sets none; reading pauses beyond it."""
 RECEIVE_RATE_MIN_BYTES_PER_S = 16 * KiB
 """A frame may take its base timeout plus its size at this rate; slower senders are closed."""
 RECEIVE_GROWTH = 16
@@ -72,6 +72,16 @@ PRODUCER_IDS_PER_PARTITION_MAX = 100_000
 """Idempotent producers remembered in one partition; the one idle longest is forgotten beyond it."""
 BATCHES_PER_PRODUCER = 5
 """Batches remembered for each producer id to recognise duplicates (as Kafka: the in-flight limit of clients)."""
+INDEX_TAIL_ENTRIES = 512
+"""Entries of an active segment's index kept in memory alone; the next append then writes them to the file."""
+INDEX_BLOCK_ENTRIES = 512
+"""A search in an index file halves the range entry by entry down to this many, which it reads at once."""
+POSITION_HINTS_MAX = 64
+"""Offset -> file position pairs a log remembers for its readers, and as many for its latest appends."""
+HEADER_WINDOW_BYTES = 4 * KiB
+"""What one look for batch headers reads; batches smaller than that share a read."""
+RECOVERY_CHUNK_BYTES = 4 * MiB
+"""What a recovery reads at once; a batch larger than that is read whole."""
 
 # Node
 PARKED_REQUESTS_MAX = 100_000

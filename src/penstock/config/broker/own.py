@@ -1,0 +1,71 @@
+"""Settings that Kafka does not have. Their names start with `penstock.`."""
+
+from __future__ import annotations
+
+from penstock.config.setting import CLUSTER, Group, Setting
+from penstock.config.values import INT, LONG, STRING, MiB
+
+
+class OwnSettings(Group):
+    """What only Penstock has."""
+
+    penstock_produce_validation = Setting(
+        "penstock.produce.validation",
+        STRING,
+        default="header",
+        one_of=("header", "deep"),
+        dynamic=CLUSTER,
+        doc="How a produced batch is checked. header: checksum, lengths, counts, attributes, sequence and "
+        "timestamps of the batch header. deep: every record too, as Kafka does; compacted topics always get it.",
+    )
+    penstock_connection_max_in_flight = Setting(
+        "penstock.connection.max.in.flight",
+        INT,
+        default=64,
+        at_least=1,
+        at_most=10_000,
+        doc="Requests of one connection that may wait or run; reading from it pauses beyond that.",
+    )
+    penstock_connection_max_in_flight_bytes = Setting(
+        "penstock.connection.max.in.flight.bytes",
+        LONG,
+        default=128 * MiB,
+        at_least=1,
+        doc="Bytes of requests of one connection that may wait or run; reading from it pauses beyond that, save for "
+        "one request.",
+    )
+    penstock_lane_threads = Setting(
+        "penstock.lane.threads",
+        INT,
+        default=2,
+        at_least=1,
+        at_most=64,
+        doc="Threads of one log directory, for reads that miss the page cache, forcing to disk, and file changes.",
+    )
+    penstock_lane_queue_size = Setting(
+        "penstock.lane.queue.size",
+        INT,
+        default=10_000,
+        at_least=16,
+        doc="Operations that may wait for one log directory; beyond it requests that need the disk are refused.",
+    )
+    penstock_log_open_max = Setting(
+        "penstock.log.open.max",
+        INT,
+        default=10_000,
+        at_least=16,
+        doc="Logs with open files; the least recently used are closed beyond it.",
+    )
+    penstock_metrics_listener = Setting(
+        "penstock.metrics.listener",
+        STRING,
+        default="",
+        doc="Address of the HTTP endpoint with /metrics, /healthz and /readyz, host:port; empty for none.",
+    )
+    penstock_sendfile = Setting(
+        "penstock.sendfile",
+        STRING,
+        default="off",
+        one_of=("on", "off"),
+        doc="Whether ranges of files that are in memory go to plain sockets by sendfile.",
+    )

@@ -1,0 +1,276 @@
+"""Broker settings that Kafka 4.3 knows and that mean nothing here (yet): accepted, checked, and listed once at start.
+
+Generated from Kafka's own definitions by `tools/known_settings.py`; a setting that gets a meaning is declared under
+`config/broker/` and leaves this table. A row is: name, type, bounds or allowed values or `-`, update mode (and
+`internal`), default (`=text`, or null).
+"""
+
+from __future__ import annotations
+
+from penstock.config.setting import Dynamic, Setting
+from penstock.config.values import TYPES
+
+TABLE = """\
+add.partitions.to.txn.retry.backoff.max.ms INT 0.. read-only =100
+add.partitions.to.txn.retry.backoff.ms INT 1.. read-only =20
+alter.config.policy.class.name CLASS - read-only null
+alter.log.dirs.replication.quota.window.num INT 1.. read-only =11
+alter.log.dirs.replication.quota.window.size.seconds INT 1.. read-only =1
+background.threads INT 1.. cluster-wide =10
+client.quota.callback.class CLASS - read-only null
+config.providers LIST - cluster-wide =
+connection.failed.authentication.delay.ms INT 0.. read-only =100
+connections.max.reauth.ms LONG - read-only =0
+controller.performance.always.log.threshold.ms LONG 0.. read-only,internal =2000
+controller.performance.sample.period.ms LONG 100.. read-only,internal =60000
+controller.quota.window.num INT 1.. read-only =11
+controller.quota.window.size.seconds INT 1.. read-only =1
+controller.socket.timeout.ms INT - read-only =30000
+create.topic.policy.class.name CLASS - read-only null
+delegation.token.expiry.check.interval.ms LONG 1.. read-only =3600000
+delegation.token.expiry.time.ms LONG 1.. read-only =86400000
+delegation.token.max.lifetime.ms LONG 1.. read-only =604800000
+delegation.token.secret.key PASSWORD - read-only null
+delete.records.purgatory.purge.interval.requests INT - read-only =1
+early.start.listeners LIST - read-only null
+fetch.purgatory.purge.interval.requests INT - read-only =1000
+follower.fetch.last.tiered.offset.enable BOOLEAN - cluster-wide =false
+group.consumer.assignment.interval.ms INT 0.. cluster-wide =1000
+group.consumer.assignors LIST - read-only =uniform,range
+group.consumer.heartbeat.interval.ms INT 1.. read-only =5000
+group.consumer.max.assignment.interval.ms INT 0.. read-only =15000
+group.consumer.max.heartbeat.interval.ms INT 1.. read-only =15000
+group.consumer.max.session.timeout.ms INT 1.. read-only =60000
+group.consumer.max.size INT 1.. read-only =2147483647
+group.consumer.migration.policy STRING DISABLED,DOWNGRADE,UPGRADE,BIDIRECTIONAL read-only =bidirectional
+group.consumer.min.assignment.interval.ms INT 0.. read-only =0
+group.consumer.min.heartbeat.interval.ms INT 1.. read-only =5000
+group.consumer.min.session.timeout.ms INT 1.. read-only =45000
+group.consumer.regex.refresh.interval.ms INT 10000.. read-only,internal =600000
+group.consumer.session.timeout.ms INT 1.. read-only =45000
+group.coordinator.append.linger.ms INT -1.. read-only =-1
+group.coordinator.background.threads INT 1.. read-only =2
+group.coordinator.cached.buffer.max.bytes INT 524288.. cluster-wide =1048588
+group.coordinator.rebalance.protocols LIST consumer,classic,share,streams read-only =classic,consumer,streams
+group.coordinator.threads INT 1.. read-only =4
+group.initial.rebalance.delay.ms INT - read-only =3000
+group.max.session.timeout.ms INT - read-only =1800000
+group.max.size INT 1.. read-only =2147483647
+group.min.session.timeout.ms INT - read-only =6000
+group.share.assignment.interval.ms INT 0.. cluster-wide =1000
+group.share.assignors LIST - read-only =simple
+group.share.delivery.count.limit INT 2..10 read-only =5
+group.share.heartbeat.interval.ms INT 1.. read-only =5000
+group.share.initialize.retry.interval.ms INT 1.. read-only,internal =30000
+group.share.max.assignment.interval.ms INT 0.. read-only =15000
+group.share.max.delivery.count.limit INT 5..25 read-only =10
+group.share.max.heartbeat.interval.ms INT 1.. read-only =15000
+group.share.max.partition.max.record.locks INT 2000..10000 read-only =4000
+group.share.max.record.lock.duration.ms INT 30000..3600000 read-only =60000
+group.share.max.session.timeout.ms INT 1.. read-only =60000
+group.share.max.share.sessions INT 1.. read-only =2000
+group.share.max.size INT 1..1000 read-only =200
+group.share.min.assignment.interval.ms INT 0.. read-only =0
+group.share.min.delivery.count.limit INT 2..5 read-only =2
+group.share.min.heartbeat.interval.ms INT 1.. read-only =5000
+group.share.min.partition.max.record.locks INT 100..2000 read-only =100
+group.share.min.record.lock.duration.ms INT 1000..30000 read-only =15000
+group.share.min.session.timeout.ms INT 1.. read-only =45000
+group.share.partition.max.record.locks INT 100..10000 read-only =2000
+group.share.persister.class.name STRING - read-only,internal =org.apache.kafka.server.share.persister.DefaultStatePersister
+group.share.record.lock.duration.ms INT 1000..3600000 read-only =30000
+group.share.session.timeout.ms INT 1.. read-only =45000
+group.streams.assignment.interval.ms INT 0.. cluster-wide =1000
+group.streams.heartbeat.interval.ms INT 1.. read-only =5000
+group.streams.initial.rebalance.delay.ms INT 0.. read-only =3000
+group.streams.max.assignment.interval.ms INT 0.. read-only =15000
+group.streams.max.heartbeat.interval.ms INT 1.. read-only =15000
+group.streams.max.session.timeout.ms INT 1.. read-only =60000
+group.streams.max.size INT 1.. read-only =2147483647
+group.streams.max.standby.replicas INT 0.. read-only =2
+group.streams.min.assignment.interval.ms INT 0.. read-only =0
+group.streams.min.heartbeat.interval.ms INT 1.. read-only =5000
+group.streams.min.session.timeout.ms INT 1.. read-only =45000
+group.streams.num.standby.replicas INT 0.. read-only =0
+group.streams.session.timeout.ms INT 1.. read-only =45000
+kafka.metrics.polling.interval.secs INT 1.. read-only =10
+kafka.metrics.reporters LIST - read-only =
+log.cleaner.backoff.ms LONG 0.. cluster-wide =15000
+log.cleaner.dedupe.buffer.size LONG - cluster-wide =134217728
+log.cleaner.io.buffer.load.factor DOUBLE - cluster-wide =0.9
+log.cleaner.io.buffer.size INT 0.. cluster-wide =524288
+log.cleaner.io.max.bytes.per.second DOUBLE - cluster-wide =1.7976931348623157E308
+log.cleaner.threads INT 0.. cluster-wide =1
+metrics.num.samples INT 1.. read-only =2
+metrics.recording.level STRING - read-only =INFO
+metrics.sample.window.ms LONG 1.. read-only =30000
+num.io.threads INT 1.. cluster-wide =8
+num.network.threads INT 1.. cluster-wide =3
+num.replica.alter.log.dirs.threads INT - read-only null
+offset.metadata.max.bytes INT - read-only =4096
+offsets.commit.timeout.ms INT 1.. read-only =5000
+offsets.load.buffer.size INT 1.. read-only =5242880
+offsets.retention.check.interval.ms LONG 1.. read-only =600000
+offsets.retention.minutes INT 1.. read-only =10080
+offsets.topic.compression.codec INT - read-only =0
+offsets.topic.num.partitions INT 1.. read-only =50
+offsets.topic.replication.factor SHORT 1.. read-only =3
+offsets.topic.segment.bytes INT 1.. read-only =104857600
+producer.purgatory.purge.interval.requests INT - read-only =1000
+queued.max.requests INT 1.. read-only =500
+quota.window.size.seconds INT 1.. read-only =1
+remote.fetch.max.wait.ms INT 1.. cluster-wide =500
+remote.list.offsets.request.timeout.ms LONG 1.. cluster-wide =30000
+remote.log.index.file.cache.total.size.bytes LONG 1.. cluster-wide =1073741824
+remote.log.index.file.cache.ttl.ms LONG -1.. read-only,internal =900000
+remote.log.manager.copier.thread.pool.size INT 1.. cluster-wide =10
+remote.log.manager.copy.max.bytes.per.second LONG 1.. cluster-wide =9223372036854775807
+remote.log.manager.copy.quota.window.num INT 1.. read-only =11
+remote.log.manager.copy.quota.window.size.seconds INT 1.. read-only =1
+remote.log.manager.expiration.thread.pool.size INT 1.. cluster-wide =10
+remote.log.manager.fetch.max.bytes.per.second LONG 1.. cluster-wide =9223372036854775807
+remote.log.manager.fetch.quota.window.num INT 1.. read-only =11
+remote.log.manager.fetch.quota.window.size.seconds INT 1.. read-only =1
+remote.log.manager.follower.thread.pool.size INT 1.. cluster-wide =2
+remote.log.manager.task.interval.ms LONG 1.. read-only =30000
+remote.log.manager.task.retry.backoff.max.ms LONG 1.. read-only,internal =30000
+remote.log.manager.task.retry.backoff.ms LONG 1.. read-only,internal =500
+remote.log.manager.task.retry.jitter DOUBLE 0..0.5 read-only,internal =0.2
+remote.log.manager.thread.pool.size INT 1.. read-only =2
+remote.log.metadata.custom.metadata.max.bytes INT 0.. read-only =128
+remote.log.metadata.manager.class.name STRING - read-only =org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager
+remote.log.metadata.manager.class.path STRING - read-only null
+remote.log.metadata.manager.impl.prefix STRING - read-only =rlmm.config.
+remote.log.metadata.manager.listener.name STRING - read-only null
+remote.log.reader.max.pending.tasks INT 1.. read-only =100
+remote.log.reader.threads INT 1.. cluster-wide =10
+remote.log.storage.manager.class.name STRING - read-only null
+remote.log.storage.manager.class.path STRING - read-only null
+remote.log.storage.manager.impl.prefix STRING - read-only =rsm.config.
+remote.log.storage.system.enable BOOLEAN - read-only =false
+replication.quota.window.num INT 1.. read-only =11
+replication.quota.window.size.seconds INT 1.. read-only =1
+sasl.client.callback.handler.class CLASS - read-only null
+sasl.enabled.mechanisms LIST - per-broker =GSSAPI
+sasl.jaas.config PASSWORD - per-broker null
+sasl.kerberos.kinit.cmd STRING - per-broker =/usr/bin/kinit
+sasl.kerberos.min.time.before.relogin LONG - per-broker =60000
+sasl.kerberos.principal.to.local.rules LIST - per-broker =DEFAULT
+sasl.kerberos.service.name STRING - per-broker null
+sasl.kerberos.ticket.renew.jitter DOUBLE - per-broker =0.05
+sasl.kerberos.ticket.renew.window.factor DOUBLE - per-broker =0.8
+sasl.login.callback.handler.class CLASS - read-only null
+sasl.login.class CLASS - read-only null
+sasl.login.connect.timeout.ms INT - read-only null
+sasl.login.read.timeout.ms INT - read-only null
+sasl.login.refresh.buffer.seconds SHORT - per-broker =300
+sasl.login.refresh.min.period.seconds SHORT - per-broker =60
+sasl.login.refresh.window.factor DOUBLE - per-broker =0.8
+sasl.login.refresh.window.jitter DOUBLE - per-broker =0.05
+sasl.login.retry.backoff.max.ms LONG - read-only =10000
+sasl.login.retry.backoff.ms LONG - read-only =100
+sasl.mechanism.controller.protocol STRING - read-only =GSSAPI
+sasl.mechanism.inter.broker.protocol STRING - per-broker =GSSAPI
+sasl.oauthbearer.assertion.algorithm STRING ES256,RS256 read-only =RS256
+sasl.oauthbearer.assertion.claim.aud STRING - read-only null
+sasl.oauthbearer.assertion.claim.exp.seconds INT 0..86400 read-only =300
+sasl.oauthbearer.assertion.claim.iss STRING - read-only null
+sasl.oauthbearer.assertion.claim.jti.include BOOLEAN - read-only =false
+sasl.oauthbearer.assertion.claim.nbf.seconds INT 0..3600 read-only =60
+sasl.oauthbearer.assertion.claim.sub STRING - read-only null
+sasl.oauthbearer.assertion.file STRING - read-only null
+sasl.oauthbearer.assertion.private.key.file STRING - read-only null
+sasl.oauthbearer.assertion.private.key.passphrase PASSWORD - read-only null
+sasl.oauthbearer.assertion.template.file STRING - read-only null
+sasl.oauthbearer.client.credentials.client.id STRING - read-only null
+sasl.oauthbearer.client.credentials.client.secret PASSWORD - read-only null
+sasl.oauthbearer.clock.skew.seconds INT - read-only =30
+sasl.oauthbearer.expected.audience LIST - read-only =
+sasl.oauthbearer.expected.issuer STRING - read-only null
+sasl.oauthbearer.jwks.endpoint.refresh.ms LONG - read-only =3600000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG - read-only =10000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG - read-only =100
+sasl.oauthbearer.jwks.endpoint.url STRING - read-only null
+sasl.oauthbearer.jwt.retriever.class CLASS - read-only =org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
+sasl.oauthbearer.jwt.validator.class CLASS - read-only =org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+sasl.oauthbearer.scope STRING - read-only null
+sasl.oauthbearer.scope.claim.name STRING - read-only =scope
+sasl.oauthbearer.sub.claim.name STRING - read-only =sub
+sasl.oauthbearer.token.endpoint.url STRING - read-only null
+sasl.server.callback.handler.class CLASS - read-only null
+sasl.server.max.receive.size INT - read-only =524288
+security.providers STRING - read-only null
+share.coordinator.append.linger.ms INT -1.. read-only =-1
+share.coordinator.cached.buffer.max.bytes INT 524288.. cluster-wide =1048588
+share.coordinator.cold.partition.snapshot.interval.ms INT 1.. read-only,internal =300000
+share.coordinator.load.buffer.size INT 1.. read-only =5242880
+share.coordinator.snapshot.update.records.per.snapshot INT 0..500 read-only =500
+share.coordinator.state.topic.compression.codec INT - read-only =0
+share.coordinator.state.topic.min.isr SHORT 1.. read-only =2
+share.coordinator.state.topic.num.partitions INT 1.. read-only =50
+share.coordinator.state.topic.prune.interval.ms INT 1.. read-only,internal =300000
+share.coordinator.state.topic.replication.factor SHORT 1.. read-only =3
+share.coordinator.state.topic.segment.bytes INT 1.. read-only =104857600
+share.coordinator.threads INT 1.. read-only =1
+share.coordinator.write.timeout.ms INT 1.. read-only =5000
+share.fetch.purgatory.purge.interval.requests INT - read-only =1000
+socket.connection.setup.timeout.max.ms LONG - read-only =30000
+socket.connection.setup.timeout.ms LONG - read-only =10000
+ssl.allow.dn.changes BOOLEAN - read-only =false
+ssl.allow.san.changes BOOLEAN - read-only =false
+ssl.cipher.suites LIST - per-broker =
+ssl.client.auth STRING required,requested,none per-broker =none
+ssl.enabled.protocols LIST - per-broker =TLSv1.2,TLSv1.3
+ssl.endpoint.identification.algorithm STRING - per-broker =https
+ssl.engine.factory.class CLASS - per-broker null
+ssl.key.password PASSWORD - per-broker null
+ssl.keymanager.algorithm STRING - per-broker =SunX509
+ssl.keystore.certificate.chain PASSWORD - per-broker null
+ssl.keystore.key PASSWORD - per-broker null
+ssl.keystore.location STRING - per-broker null
+ssl.keystore.password PASSWORD - per-broker null
+ssl.keystore.type STRING - per-broker =JKS
+ssl.principal.mapping.rules STRING - read-only =DEFAULT
+ssl.protocol STRING - per-broker =TLSv1.3
+ssl.provider STRING - per-broker null
+ssl.secure.random.implementation STRING - per-broker null
+ssl.trustmanager.algorithm STRING - per-broker =PKIX
+ssl.truststore.certificates PASSWORD - per-broker null
+ssl.truststore.location STRING - per-broker null
+ssl.truststore.password PASSWORD - per-broker null
+ssl.truststore.type STRING - per-broker =JKS
+telemetry.max.bytes INT 1.. read-only =1048576
+transaction.abort.timed.out.transaction.cleanup.interval.ms INT 1.. read-only =10000
+transaction.max.timeout.ms INT 1.. read-only =900000
+transaction.partition.verification.enable BOOLEAN - cluster-wide =true
+transaction.remove.expired.transaction.cleanup.interval.ms INT 1.. read-only =3600000
+transaction.state.log.load.buffer.size INT 1.. read-only =5242880
+transaction.state.log.min.isr INT 1.. read-only =2
+transaction.state.log.num.partitions INT 1.. read-only =50
+transaction.state.log.replication.factor SHORT 1.. read-only =3
+transaction.state.log.segment.bytes INT 1.. read-only =104857600
+transaction.two.phase.commit.enable BOOLEAN - read-only =false
+transactional.id.expiration.ms INT 1.. read-only =604800000
+unclean.leader.election.interval.ms LONG 1.. read-only,internal =300000
+"""
+
+
+def parse_row(row: str) -> Setting[object]:
+    """The declaration that a row of the table stands for."""
+    name, type_name, bounds, mode, default = row.split(" ", 4)
+    kind = TYPES[type_name]
+    low, dots, high = bounds.partition("..")
+    return Setting[object](
+        name,
+        kind,
+        default=None if default == "null" else kind.parse(default[1:]),
+        at_least=float(low) if dots else None,
+        at_most=float(high) if dots and high else None,
+        one_of=() if dots or bounds == "-" else tuple(bounds.split(",")),
+        dynamic=Dynamic(mode.removesuffix(",internal")),
+        internal=mode.endswith(",internal"),
+        doc="Known to Kafka; it means nothing here.",
+    )
+
+
+KNOWN: dict[str, Setting[object]] = {row.split(" ", 1)[0]: parse_row(row) for row in TABLE.splitlines()}

@@ -1,0 +1,224 @@
+"""A setting: its name, type, default, bounds, scope and meaning, declared once and in one place.
+
+A group of settings is a class whose attributes are `Setting`s. Through the class one gets the declaration
+(`Settings.log_segment_bytes.default`), through an instance the value (`settings.log_segment_bytes`), typed:
+
+    class NetworkSettings(Group):
+        max_connections = Setting("max.connections", INT, default=2**31 - 1, at_least=0, dynamic=CLUSTER, doc="...")
+
+`Setting` is a descriptor without `__set__`, so a value that stands in the instance's `__dict__` is found first and
+reading one costs what reading any attribute costs. Instances are immutable.
+
+Values are read and printed exactly as Kafka's ConfigDef does it (types BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST,
+CLASS, PASSWORD): tools compare the printed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum, IntEnum
+from typing import Any, Generic, Self, TypeVar, overload
+
+from penstock.config.values import ValueType
+from penstock.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Dynamic(Enum):
+    """Whether a broker setting can be changed while the broker runs, and for whom (Kafka's update modes)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER = "cluster-wide"
+
+
+READ_ONLY = Dynamic.READ_ONLY
+PER_BROKER = Dynamic.PER_BROKER
+CLUSTER = Dynamic.CLUSTER
+
+
+class Source(IntEnum):
+    """Where a value comes from, numbered as in DescribeConfigs."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
+
+
+class Setting(Generic[T]):
+    """The declaration of one setting.
+
+    Parameters: `name` as in a properties file; `type`, one of `penstock.config.values`; `default`, the value when
+    nothing is given; `at_least`, `at_most`, inclusive bounds; `also`, values allowed outside the bounds; `one_of`,
+    the allowed values of a STRING or the allowed elements of a LIST; `check`, a function that returns a sentence when a
+    value is wrong; `dynamic`, who may change it at run time; `topic`, the topic config that this broker setting is
+    the default of; `broker`, for a topic config, the broker settings that give its default, the first that is set wins,
+    each with the factor that turns its unit into ours; `required`, no default makes sense; `internal`, hidden from
+    DescribeConfigs and the docs, as in Kafka.
+    """
+
+    __slots__ = (
+        "also",
+        "at_least",
+        "at_most",
+        "attribute",
+        "broker",
+        "check",
+        "default",
+        "doc",
+        "dynamic",
+        "internal",
+        "name",
+        "one_of",
+        "required",
+        "topic",
+        "type",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        type: ValueType[T],  # noqa: A002 - reads as it should in a declaration
+        *,
+        default: T,
+        doc: str,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        also: tuple[Any, ...] = (),
+        one_of: tuple[str, ...] = (),
+        check: Callable[[Any], str | None] | None = None,
+        dynamic: Dynamic = READ_ONLY,
+        topic: str | None = None,
+        broker: tuple[tuple[str, int], ...] = (),
+        required: bool = False,
+        internal: bool = False,
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.default = default
+        self.doc = doc
+        self.at_least = at_least
+        self.at_most = at_most
+        self.also = also
+        self.one_of = one_of
+        self.check = check
+        self.dynamic = dynamic
+        self.topic = topic
+        self.broker = broker
+        self.required = required
+        self.internal = internal
+        self.attribute = name.replace(".", "_")
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        assert name == self.attribute, f"{owner.__name__}.{name} declares {self.name}: call it {self.attribute}"
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Setting[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> Setting[T] | T:
+        if instance is None:
+            return self
+        return self.default  # a group that is still being built; afterwards the instance's own value is found first
+
+    def parse(self, text: str) -> T:
+        """The value written as `text`. Raises ConfigError, which says what is wrong and what would be right."""
+        try:
+            value = self.type.parse(text)
+        except ValueError as wrong:
+            raise ConfigError(f'{self.name} = "{text}" {wrong}{self.wanted(": it must be ")}') from None
+        problem = self.problem(value)
+        if problem is not None:
+            raise ConfigError(f'{self.name} = "{text}" {problem}')
+        return value
+
+    def problem(self, value: T) -> str | None:
+        """What is wrong with a parsed value, as the end of a sentence; None when it is fine."""
+        if value is None or value in self.also:
+            return None
+        if isinstance(value, int | float):
+            if self.at_least is not None and value < self.at_least:
+                return f"is too small{self.wanted(': it must be ')}"
+            if self.at_most is not None and value > self.at_most:
+                return f"is too large{self.wanted(': it must be ')}"
+        if self.one_of:
+            for element in value if isinstance(value, tuple) else (value,):
+                if element not in self.one_of:
+                    return f"is not known{self.wanted(': it must be ')}"
+        return self.check(value) if self.check is not None else None
+
+    def wanted(self, prefix: str = "") -> str:
+        """The bounds in words: `at least 1 MiB (1048576)`; empty when anything of the type goes."""
+        parts = []
+        if self.one_of:
+            what = "some of " if self.type.name == "LIST" else "one of "
+            parts.append(what + ", ".join(self.one_of))
+        if self.at_least is not None and self.at_most is not None:
+            parts.append(f"from {self.quantity(self.at_least)} to {self.quantity(self.at_most)}")
+        elif self.at_least is not None:
+            parts.append(f"at least {self.quantity(self.at_least)}")
+        elif self.at_most is not None:
+            parts.append(f"at most {self.quantity(self.at_most)}")
+        parts.extend(str(value) for value in self.also)
+        return prefix + " or ".join(parts) if parts else ""
+
+    def quantity(self, value: float) -> str:
+        """A number with its unit, when the name says which: `1 MiB (1048576)`, `7 days (604800000)`."""
+        number = str(value)
+        units = UNITS.get(self.name.rpartition(".")[2], ())
+        for size, unit in units:
+            if value >= size and value % size == 0:
+                return f"{int(value // size)} {unit}{'s' if unit in PLURAL and value != size else ''} ({number})"
+        return number
+
+
+BYTE_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+TIME_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
+PLURAL = frozenset(unit for _, unit in TIME_UNITS)
+UNITS = {"bytes": BYTE_UNITS, "ms": TIME_UNITS}
+
+
+class Group:
+    """A class of settings; an instance holds a value for each, found as an attribute."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """`values`: attribute name to parsed value, one for each setting of the class."""
+        self.__dict__.update(values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name} cannot be deleted")
+
+    @classmethod
+    def declared(cls) -> Iterator[Setting[Any]]:
+        """Every setting of this class and its bases, in the order of declaration."""
+        for base in reversed(cls.__mro__):
+            for attribute in vars(base).values():
+                if isinstance(attribute, Setting):
+                    yield attribute
+
+    @classmethod
+    def by_name(cls) -> dict[str, Setting[Any]]:
+        """Every setting under its property name."""
+        return {setting.name: setting for setting in cls.declared()}
+
+    @classmethod
+    def defaults(cls) -> Self:
+        """All settings at their declared defaults."""
+        return cls({setting.attribute: setting.default for setting in cls.declared()})
+
+    def __repr__(self) -> str:
+        changed = (
+            f"{setting.attribute}={setting.type.redacted(getattr(self, setting.attribute))}"
+            for setting in self.declared()
+            if getattr(self, setting.attribute) != setting.default
+        )
+        return f"{type(self).__name__}({', '.join(changed)})"
