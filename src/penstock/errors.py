@@ -256,3 +256,9 @@ class NotResident(PenstockError):
         self.path = path
         self.position = position
         self.length = length
+
+
+class UnreachableError(PenstockError):
+    """A peer that does not answer: refused, reset, or silent for longer than the timeout."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
