@@ -91,21 +91,21 @@ def structs_of(message: MessageSchema) -> Iterator[Struct]:
 
 def class_text(struct: Struct, message: MessageSchema) -> str:
     """The source of one class."""
-    is_message = struct is message.root
+    heading, is_message = message.heading, struct is message.root
     names = [field.attribute for field in struct.fields]
     slots = "(" + "".join(f'"{name}", ' for name in names).rstrip(" ") + ")"
     lines = [f"class {struct.name}({'Message' if is_message else 'Struct'}):"]
     if is_message:
-        flexible = message.flexible.lowest if message.flexible else None
+        flexible = heading.flexible.lowest if heading.flexible else None
         lines += [
-            f'    """{message.name}, versions {message.versions.lowest} to {message.versions.highest}."""',
+            f'    """{message.heading.name}, versions {heading.versions.lowest} to {heading.versions.highest}."""',
             "",
             f"    __slots__ = {slots}",
             "",
-            f'    NAME = "{message.name}"',
-            f"    KEY = {message.api_key}",
-            f"    MIN_VERSION = {message.versions.lowest}",
-            f"    MAX_VERSION = {message.versions.highest}",
+            f'    NAME = "{message.heading.name}"',
+            f"    KEY = {heading.api_key}",
+            f"    MIN_VERSION = {heading.versions.lowest}",
+            f"    MAX_VERSION = {heading.versions.highest}",
             f"    FLEXIBLE_FROM = {flexible}",
         ]
     else:
@@ -126,7 +126,7 @@ def module_text(message: MessageSchema) -> str:
     used = [name for name in wanted if name in body.replace("__slots__", "")]
     if len(classes) == 1 and "Struct" in used:
         used.remove("Struct")
-    head = [f'"""{message.name}. {GENERATED}"""', "", "from __future__ import annotations", ""]
+    head = [f'"""{message.heading.name}. {GENERATED}"""', "", "from __future__ import annotations", ""]
     if "UUID" in body.replace("ZERO_UUID", ""):
         head += ["from uuid import UUID", ""]
     head += [f"from penstock.protocol.message import {', '.join(used)}", "", ""]
@@ -140,7 +140,7 @@ def all_files() -> dict[str, str]:
         files[f"{package}/__init__.py".lstrip("/")] = f'"""{doc} {GENERATED}"""\n'
     for name in schema.headings():
         message = schema.message(name)
-        path = message.module.removeprefix("penstock.protocol.messages.").replace(".", "/")
+        path = message.heading.module.removeprefix("penstock.protocol.messages.").replace(".", "/")
         files[f"{path}.py"] = module_text(message)
     return files
 

@@ -118,9 +118,9 @@ class Field:
         return self.default == "null"
 
 
-@dataclass(slots=True)
-class MessageSchema:
-    """A whole message: its fields and the versions it exists in.
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the first line of a message's block says.
 
     Attributes:
         kind: request, response, header, data, metadata, coordinator-key or coordinator-value.
@@ -138,8 +138,6 @@ class MessageSchema:
     api_key: int
     listeners: tuple[str, ...]
     unstable: bool
-    root: Struct
-    shared: dict[str, Struct]
 
     @property
     def module(self) -> str:
@@ -148,18 +146,13 @@ class MessageSchema:
         return f"penstock.protocol.messages.{inside}{snake_case(self.name)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """The first line of a message's block, parsed without its fields."""
+@dataclass(slots=True)
+class MessageSchema:
+    """A whole message: its heading, its fields, and the structs that several of its fields share."""
 
-    name: str
-    kind: str
-    package: str
-    versions: Versions
-    flexible: Versions
-    api_key: int
-    listeners: tuple[str, ...]
-    unstable: bool
+    heading: Heading
+    root: Struct
+    shared: dict[str, Struct]
 
 
 def snake_case(name: str) -> str:
@@ -227,18 +220,7 @@ def parse_message(block: str) -> MessageSchema:
             path.append(parsed.struct)
     for struct in (root, *shared.values()):
         link_shared(struct, shared)
-    return MessageSchema(
-        name=heading.name,
-        kind=heading.kind,
-        package=heading.package,
-        versions=heading.versions,
-        flexible=heading.flexible,
-        api_key=heading.api_key,
-        listeners=heading.listeners,
-        unstable=heading.unstable,
-        root=root,
-        shared=shared,
-    )
+    return MessageSchema(heading, root, shared)
 
 
 def link_shared(struct: Struct, shared: dict[str, Struct]) -> None:

@@ -1,0 +1,109 @@
+"""Messages to bytes and back.
+
+`encode` and `decode` look up the function for (message class, version) and call it; the first call for a pair writes
+the function's source from the schema, compiles it and keeps it. `prepare` does that ahead of the first use.
+
+Whatever is wrong with the bytes raises `ProtocolError`, never anything else, and takes memory in proportion to the
+bytes given. A message that cannot be written raises it too, naming the field.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+from penstock.errors import ProtocolError, UnsupportedVersionError
+from penstock.protocol import schema
+from penstock.protocol.decoder import decoder_source
+from penstock.protocol.encoder import encoder_source
+from penstock.protocol.explain import first_fault
+from penstock.protocol.message import Buffer, Chunk, Message, Struct
+
+M = TypeVar("M", bound=Message)
+
+Decoder = Callable[[Buffer, int], tuple[Message, int]]
+Encoder = Callable[[Message], list[Chunk]]
+
+DECODERS: dict[tuple[type[Message], int], Decoder] = {}
+ENCODERS: dict[tuple[type[Message], int], Encoder] = {}
+
+
+def decode(cls: type[M], version: int, view: Buffer, position: int = 0) -> tuple[M, int]:
+    """Reads a message. Returns it and the position after it.
+
+    Record batches are views of `view`; everything else is copied. Unknown tagged fields are passed over.
+
+    Raises:
+        UnsupportedVersionError: the message has no such version.
+        ProtocolError: the bytes are not such a message.
+    """
+    decoder = DECODERS.get((cls, version)) or make_decoder(cls, version)
+    try:
+        return decoder(view, position)  # type: ignore[return-value]
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"broken {cls.NAME} version {version}: {error}") from None
+
+
+def encode(message: Message, version: int) -> list[Chunk]:
+    """Writes a message as chunks that follow each other; record bytes are not copied.
+
+    Raises:
+        UnsupportedVersionError: there is no such version, or it lacks a field that has been set.
+        ProtocolError: a field's value cannot be written.
+    """
+    cls = message.__class__
+    encoder = ENCODERS.get((cls, version)) or make_encoder(cls, version)
+    try:
+        return encoder(message)
+    except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
+        fault = first_fault(message, schema.message(cls.NAME), version)
+        raise ProtocolError(f"cannot write {cls.NAME} version {version}: {fault or error}") from error
+
+
+def encode_bytes(message: Message, version: int) -> bytes:
+    """Writes a message as one byte string. Record bytes must be buffers, not ranges of files."""
+    chunks = encode(message, version)
+    return chunks[0] if len(chunks) == 1 and isinstance(chunks[0], bytes) else b"".join(chunks)  # type: ignore[arg-type]
+
+
+def prepare(cls: type[Message], version: int) -> None:
+    """Makes both codecs of a message version, so that its first use does not wait for them."""
+    if (cls, version) not in DECODERS:
+        make_decoder(cls, version)
+    if (cls, version) not in ENCODERS:
+        make_encoder(cls, version)
+
+
+def make_decoder(cls: type[Message], version: int) -> Decoder:
+    """Writes, compiles and keeps a decoder."""
+    source, namespace = decoder_source(schema_of(cls, version), version, classes_of(cls))
+    exec(compile(source, f"<decode {cls.NAME} version {version}>", "exec"), namespace)
+    decoder: Decoder = namespace["decode"]  # type: ignore[assignment]
+    DECODERS[cls, version] = decoder
+    return decoder
+
+
+def make_encoder(cls: type[Message], version: int) -> Encoder:
+    """Writes, compiles and keeps an encoder."""
+    source, namespace = encoder_source(schema_of(cls, version), version, classes_of(cls))
+    exec(compile(source, f"<encode {cls.NAME} version {version}>", "exec"), namespace)
+    encoder: Encoder = namespace["encode"]  # type: ignore[assignment]
+    ENCODERS[cls, version] = encoder
+    return encoder
+
+
+def schema_of(cls: type[Message], version: int) -> schema.MessageSchema:
+    """The definition of a message that must have this version."""
+    if not cls.MIN_VERSION <= version <= cls.MAX_VERSION:
+        raise UnsupportedVersionError(
+            f"{cls.NAME} has versions {cls.MIN_VERSION} to {cls.MAX_VERSION}, not version {version}"
+        )
+    return schema.message(cls.NAME)
+
+
+def classes_of(cls: type[Message]) -> dict[str, type]:
+    """The classes of a message and of the structs in it, by name."""
+    module = vars(sys.modules[cls.__module__])
+    return {name: value for name, value in module.items() if isinstance(value, type) and issubclass(value, Struct)}
