@@ -1,0 +1,166 @@
+"""One connection to one broker: requests out, responses in, many in flight, answered in order of correlation id.
+
+Frames are received without a copy where it matters: small ones are cut out of a scratch buffer, a large one (a fetch)
+gets a buffer of its own size that the socket fills directly and the decoded message then views.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from penstock.config.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
+from penstock.errors import ProtocolError, UnreachableError, UnsupportedVersionError
+from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.frames import decode_response, encode_request
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+
+
+class _Frames(asyncio.BufferedProtocol):
+    """Cuts the byte stream into frames; hands each, without its length prefix, to the connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._scratch = bytearray(CLIENT_SCRATCH_BYTES)
+        self._filled = 0
+        self._frame: bytearray | None = None
+        self._frame_filled = 0
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._frame is not None:
+            return memoryview(self._frame)[self._frame_filled :]
+        return memoryview(self._scratch)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._frame is not None:
+            self._frame_filled += nbytes
+            if self._frame_filled == len(self._frame):
+                frame, self._frame = self._frame, None
+                self._connection.frame_received(memoryview(frame))
+            return
+        self._filled += nbytes
+        position = 0
+        while self._filled - position >= 4:
+            size = int.from_bytes(self._scratch[position : position + 4], "big", signed=True)
+            if not 4 <= size <= CLIENT_RESPONSE_BYTES:
+                self._connection.lost(ProtocolError(f"a response of {size} bytes; at most {CLIENT_RESPONSE_BYTES}"))
+                return
+            end = position + 4 + size
+            if end > self._filled:
+                if size + 4 > len(self._scratch):
+                    self._frame = bytearray(size)
+                    self._frame_filled = self._filled - position - 4
+                    self._frame[: self._frame_filled] = self._scratch[position + 4 : self._filled]
+                    position = self._filled
+                break
+            self._connection.frame_received(memoryview(bytes(self._scratch[position + 4 : end])))
+            position = end
+        self._scratch[: self._filled - position] = self._scratch[position : self._filled]
+        self._filled -= position
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.lost(UnreachableError(f"{self._connection.address} closed the connection"))
+
+
+class Connection:
+    """A connection with negotiated versions. Not shared between event loops."""
+
+    def __init__(self, host: str, port: int, client_id: str, timeout_ms: int) -> None:
+        self.address = f"{host}:{port}"
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._host, self._port = host, port
+        self._client_id = client_id
+        self._timeout_s = timeout_ms / 1000
+        self._transport: asyncio.Transport | None = None
+        self._correlation_id = 0
+        self._waiting: dict[int, tuple[ApiKey, int, asyncio.Future[Any]]] = {}
+        self._failure: Exception | None = None
+
+    async def open(self) -> None:
+        """Connects and asks for the broker's API versions. Raises UnreachableError."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                transport, _ = await loop.create_connection(lambda: _Frames(self), self._host, self._port)
+        except (OSError, TimeoutError) as error:
+            reason = "no answer" if isinstance(error, TimeoutError) else os.strerror(error.errno or 0).lower()
+            raise UnreachableError(f"cannot reach {self.address}: {reason}") from None
+        self._transport = transport
+        request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
+        answer = await self.send(request, version=3)
+        self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection can no longer be used."""
+        return self._transport is None or self._failure is not None
+
+    def version_for(self, key: ApiKey, at_most: int | None = None) -> int:
+        """Highest version that both sides know. Raises UnsupportedVersionError naming the API and both ranges."""
+        api = APIS[key]
+        low, high = self.versions.get(key, (0, -1))
+        version = min(high, api.max_version if at_most is None else min(at_most, api.max_version))
+        if version < max(low, api.min_version):
+            theirs = f"{low}-{high}" if high >= 0 else "nothing"
+            raise UnsupportedVersionError(
+                f"{self.address} serves {theirs} of {api.name}; this client knows {api.min_version}-{api.max_version}"
+            )
+        return version
+
+    async def send(
+        self, message: Any, *, version: int | None = None, at_most: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
+        """Sends a request message and waits for its response message.
+
+        `version` forces one, `at_most` caps the negotiated one. Raises UnreachableError, UnsupportedVersionError,
+        ProtocolError.
+        """
+        key = ApiKey(message.KEY)
+        if version is None:
+            version = self.version_for(key, at_most)
+        if self._failure is not None:
+            raise self._failure
+        assert self._transport is not None, "open() first"
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        correlation_id = self._correlation_id
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation_id] = (key, version, future)
+        chunks = encode_request(APIS[key], version, correlation_id, self._client_id, message)
+        self._transport.writelines(chunks)  # type: ignore[arg-type]  # a client sends no ranges of files
+        try:
+            async with asyncio.timeout(self._timeout_s if timeout_ms is None else timeout_ms / 1000):
+                return await future
+        except TimeoutError:
+            raise UnreachableError(f"{self.address} did not answer {APIS[key].name} in time") from None
+        finally:
+            self._waiting.pop(correlation_id, None)
+
+    def frame_received(self, frame: memoryview) -> None:
+        """One response. An answer that nobody waits for any more (it timed out) is dropped."""
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        entry = self._waiting.get(correlation_id)
+        if entry is None:
+            return
+        key, version, future = entry
+        try:
+            _, message = decode_response(APIS[key], version, frame)
+        except ProtocolError as error:
+            self.lost(error)
+            return
+        if not future.done():
+            future.set_result(message)
+
+    def lost(self, error: Exception) -> None:
+        """The connection is over: everyone who waits is told why."""
+        if self._failure is None:
+            self._failure = error
+        for _, _, future in self._waiting.values():
+            if not future.done():
+                future.set_exception(error)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Closes the connection; requests in flight fail."""
+        self.lost(UnreachableError(f"the connection to {self.address} was closed"))
