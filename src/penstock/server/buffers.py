@@ -1,8 +1,9 @@
 """Receive buffers: pooled, lent to requests as memoryviews, used again only when no view of them is left.
 
-A connection takes a buffer for one read and gives it back at the end of the loop turn. The node may still hold views of it
-(a request that waits). A bytearray with exported views refuses to change its length, which is how the pool tells: such a buffer
-counts as lent and is looked at again later. Nothing is ever copied to find out, and nothing is overwritten while in use.
+A connection takes a buffer for one read and gives it back at the end of the loop turn. The node may still hold views of
+it (a request that waits). A bytearray with exported views refuses to change its length, which is how the pool tells:
+such a buffer counts as lent and is looked at again later. Nothing is ever copied to find out, and nothing is
+overwritten while in use.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from mmap import mmap
 from penstock.config.limits import BUFFER_POOL_MAX_BYTES, RECEIVE_BUFFER_BYTES
 
 POOLED_MAX_BYTES = 4 * 1024 * 1024
-"""Larger frames get anonymous memory of their exact size from the system, which takes it back when the last view goes."""
+"""Larger frames get anonymous memory of their exact size, which the system takes back when the last view goes."""
+
+SMALL_MAX_BYTES = RECEIVE_BUFFER_BYTES // 2
+"""Smaller buffers are made to measure and not kept: a connection that sends a frame bit by bit holds little."""
 
 LENT_LOOKS_PER_TURN = 8
 
@@ -21,7 +25,7 @@ Storage = bytearray | mmap
 
 
 class BufferPool:
-    """Buffers of RECEIVE_BUFFER_BYTES and its powers-of-two multiples, free ones kept up to `free_max_bytes` in all.
+    """Buffers of RECEIVE_BUFFER_BYTES and its power-of-two multiples, free ones kept up to `free_max_bytes` in all.
 
     Attributes: `held_bytes`, the bytes of all buffers handed out and not yet free of views.
     """
@@ -36,10 +40,13 @@ class BufferPool:
         self.held_bytes = 0
 
     def acquire(self, size_bytes: int = RECEIVE_BUFFER_BYTES) -> Storage:
-        """A buffer of at least `size_bytes`; its content is whatever it was."""
+        """A writable buffer of at least `size_bytes`; its content is whatever it was."""
         if size_bytes > POOLED_MAX_BYTES:
             self.held_bytes += size_bytes
             return mmap(-1, size_bytes)
+        if size_bytes <= SMALL_MAX_BYTES:
+            self.held_bytes += size_bytes
+            return bytearray(size_bytes)
         size_bytes = size_class(size_bytes)
         self.held_bytes += size_bytes
         free = self._free.get(size_bytes)
@@ -77,9 +84,12 @@ class BufferPool:
         except BufferError:
             return False
         self.held_bytes -= size_bytes
-        if isinstance(buffer, bytearray) and self._free_bytes + size_bytes <= self._free_max_bytes:
+        if (
+            RECEIVE_BUFFER_BYTES <= size_bytes <= POOLED_MAX_BYTES
+            and self._free_bytes + size_bytes <= self._free_max_bytes
+        ):
             self._free_bytes += size_bytes
-            self._free.setdefault(size_bytes, []).append(buffer)
+            self._free.setdefault(size_bytes, []).append(buffer)  # type: ignore[arg-type]
         return True
 
 

@@ -1,7 +1,7 @@
 """The one clock of a node: wall-clock milliseconds that never go backwards.
 
-The time is the wall clock at start plus what the monotonic clock has counted since, so a step of the wall clock
-neither expires sessions nor stalls timers. `resynchronise`, called now and then, follows the wall clock: forward at once when
+The time is the wall clock at start plus what the monotonic clock has counted since, so a step of the wall clock neither
+expires sessions nor stalls timers. `resynchronise`, called now and then, follows the wall clock: forward at once when
 it is far ahead (a machine that slept), else by at most `SLEW_MS` a call.
 """
 

@@ -1,4 +1,6 @@
-"""How near the kernel is to making writers wait for the disk: /proc/vmstat, in pages. Elsewhere than on Linux: never near."""
+"""How near the kernel is to making writers wait for the disk: /proc/vmstat, in pages. Elsewhere than on Linux: never
+near.
+"""
 
 from __future__ import annotations
 

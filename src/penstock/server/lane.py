@@ -1,15 +1,15 @@
 """A lane: where the operations of one log directory run, on the loop when the disk is healthy, else on a few threads.
 
-Operations with the same `order` run one at a time, first-in first-out, wherever they run: while the threads have or await
-one of an order, a later one of that order, inline or not, waits behind it. Different orders overlap.
+Operations with the same `order` run one at a time, first-in first-out, wherever they run: while the threads have or
+await one of an order, a later one of that order, inline or not, waits behind it. Different orders overlap.
 
-The loop owns all bookkeeping, so there is no lock: a *run* (all operations that an order has waiting) goes to one thread
-as a whole, and the order's next run starts when the loop has heard the end of that one. Threads hand results back
-through one deque and wake the loop once for many of them.
+The loop owns all bookkeeping, so there is no lock: a *run* (all operations that an order has waiting) goes to one
+thread as a whole, and the order's next run starts when the loop has heard the end of that one. Threads hand results
+back through one deque and wake the loop once for many of them.
 
-An append is inline while the disk answers from memory. Once one took over `LANE_SLOW_MS`, or the kernel nears the amount
-of dirty pages at which it makes writers wait, the threads take the directory's appends over until all of them have been
-fast for `LANE_HEALTHY_AFTER_MS`.
+An append is inline while the disk answers from memory. Once one took over `LANE_SLOW_MS`, or the kernel nears the
+amount of dirty pages at which it makes writers wait, the threads take the directory's appends over until all of them
+have been fast for `LANE_HEALTHY_AFTER_MS`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ class Lane:
                 self._start(order, waiting)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Ends the threads once what they were given is done. A thread stuck in a dead disk is left behind after the timeout."""
+        """Ends the threads once what they were given is done. A thread stuck in a dead disk is left behind after the
+        timeout.
+        """
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
@@ -165,7 +167,9 @@ class Lane:
         if self.healthy:
             elapsed_ms = round(outcome.elapsed_s * 1000)
             order = outcome.operation.order
-            logger.info("slow append, the lane takes over", directory=self.directory, order=order, elapsed_ms=elapsed_ms)
+            logger.info(
+                "slow append, the lane takes over", directory=self.directory, order=order, elapsed_ms=elapsed_ms
+            )
         self._inline_from_s = self._clock_s() + LANE_HEALTHY_AFTER_MS / 1000
 
     def _start(self, order: str, operations: list[Operation]) -> None:

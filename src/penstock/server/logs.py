@@ -5,8 +5,8 @@
 
     10:02:11.371 INFO  server.lane: slow append, the lane takes over directory=0 elapsed_ms=31
 
-Built on the standard `logging`: a host process that embeds a broker sees the same lines through its own handlers, and nothing is
-set up unless `configure` is called, which only a broker process does.
+Built on the standard `logging`: a host process that embeds a broker sees the same lines through its own handlers, and
+nothing is set up unless `configure` is called, which only a broker process does.
 """
 
 from __future__ import annotations

@@ -34,6 +34,14 @@ class OwnSettings(Group):
         doc="Bytes of requests of one connection that may wait or run; reading from it pauses beyond that, save for "
         "one request.",
     )
+    penstock_receive_timeout_ms = Setting(
+        "penstock.receive.timeout.ms",
+        INT,
+        default=30_000,
+        at_least=100,
+        doc="How long a request may take to arrive once its first byte is there, besides its size at 16 KiB a second; a slower "
+        "connection is closed.",
+    )
     penstock_lane_threads = Setting(
         "penstock.lane.threads",
         INT,

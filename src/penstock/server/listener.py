@@ -1,0 +1,141 @@
+"""Listening sockets: bound before the node starts (so that port 0 is known to it), accepting once it may."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+import sys
+from contextlib import suppress
+
+from penstock.config.limits import ACCEPTS_PER_TURN
+from penstock.config.listeners import Endpoint, bracketed
+from penstock.errors import ConfigError
+from penstock.server.logs import events
+from penstock.server.shell import Shell
+
+logger = events("server.listener")
+
+NO_DESCRIPTOR_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Listener:
+    """One address that clients connect to.
+
+    Attributes: `endpoint`, with the port that was really bound.
+    """
+
+    def __init__(self, endpoint: Endpoint, receive_buffer_bytes: int = -1) -> None:
+        """Binds the address, on all interfaces if the host is empty.
+
+        Raises:
+            ConfigError: the address is in use or not ours; the message says so.
+        """
+        host = endpoint.host
+        try:
+            family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
+            found = socket.getaddrinfo(host or None, endpoint.port, family, socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            self.socket = bind(found[0][0], found[0][4], receive_buffer_bytes, both=not host)
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {endpoint}: {error.strerror or error}") from error
+        port = self.socket.getsockname()[1]
+        self.endpoint = Endpoint(endpoint.listener, endpoint.security_protocol, host, port)
+        self._spare: int | None = None
+        self._shell: Shell | None = None
+        if not is_loopback(host):
+            logger.warning(
+                "this listener is open to the network without encryption or passwords", address=self.endpoint
+            )
+
+    def serve(self, shell: Shell, backlog: int) -> None:
+        """Begins to accept."""
+        self._shell = shell
+        self._spare = os.open(os.devnull, os.O_RDONLY)
+        self.socket.listen(backlog)
+        shell.loop.add_reader(self.socket.fileno(), self._accept)
+
+    def stop_accepting(self) -> None:
+        """Closes the listening socket; connections stay."""
+        if self._shell is not None:
+            self._shell.loop.remove_reader(self.socket.fileno())
+            self._shell = None
+        self.socket.close()
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+    def _accept(self) -> None:
+        shell = self._shell
+        assert shell is not None
+        started_s = shell.begin()
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                sock, address = self.socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                break
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR_LEFT:
+                    raise
+                self._refuse_one(shell)
+                break
+            host = address[0].removeprefix("::ffff:")
+            try:
+                shell.accepted(sock, self.endpoint.listener, host, f"{bracketed(host)}:{address[1]}")
+            except OSError:  # the client is gone already
+                sock.close()
+        shell.end(started_s)
+
+    def _refuse_one(self, shell: Shell) -> None:
+        """No descriptor is left: uses the spare one to take the client off the queue and close it."""
+        shell.refused_connections += 1
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+        with suppress(OSError):
+            self.socket.accept()[0].close()
+        try:
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+        except OSError:
+            logger.warning("no descriptor is left for clients")
+
+
+def bind(family: int, address: tuple[object, ...] | str, receive_buffer_bytes: int, *, both: bool) -> socket.socket:
+    """A bound, non-blocking socket, not listening yet. `both`: an IPv6 socket that takes IPv4 too."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if both else 1)
+        if receive_buffer_bytes > 0:  # before listen, so that accepted sockets have it from their first packet
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        sock.setblocking(False)
+        sock.bind(address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bind_all(endpoints: tuple[Endpoint, ...], receive_buffer_bytes: int = -1) -> list[Listener]:
+    """Binds all or none."""
+    listeners: list[Listener] = []
+    try:
+        for endpoint in endpoints:
+            listeners.append(Listener(endpoint, receive_buffer_bytes))
+    except BaseException:
+        for listener in listeners:
+            listener.stop_accepting()
+        raise
+    return listeners

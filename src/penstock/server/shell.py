@@ -1,0 +1,447 @@
+"""Between the world and one node: sockets, lanes and time to events, effects to the world. It decides nothing.
+
+One turn of the loop: readable sockets hand their frames to the node; at the end of the turn (one `call_soon` for all of
+them) `_end_turn` takes the node's effects, runs and submits operations, queues answers, and flushes each connection
+once. So the appends of one turn go out together, and so do the answers to one connection.
+
+Receive buffers that were used in the turn go back to the pool after the effects were carried out; those whose bytes the
+node still needs count as lent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from time import perf_counter
+from typing import Any, Protocol
+
+from penstock.config.limits import CLOSE_LINGER_MS
+from penstock.log.disk import Disk, Operation
+from penstock.node.effects import Close, Effect, PauseReading, ResumeReading, Run, Send
+from penstock.server.buffers import BufferPool, Storage
+from penstock.server.clock import Clock
+from penstock.server.connection import Connection, Pause
+from penstock.server.histogram import Histogram
+from penstock.server.lane import Completions, Lane
+from penstock.server.limits import ShellLimits
+from penstock.server.logs import events
+from penstock.server.writer import ReadPiece, SliceDisk
+
+logger = events("server.connection")
+
+SWEEP_EVERY_MS = 1000
+RESYNCHRONISE_EVERY_MS = 10_000
+LARGE_FRAME_BYTES = 64 * 1024
+"""Frames with more memory than this wait first when memory is short; small requests of others go on."""
+EFFECT_ROUNDS_PER_TURN = 100
+"""Inline operations complete within a turn and may cause further effects; after so many rounds the loop serves others
+first.
+"""
+
+
+class Node(Protocol):
+    """The state machine that the shell runs; `penstock.node.broker.Broker` is one."""
+
+    def connected(self, connection: int, listener: str, peer: str, now_ms: int) -> None: ...
+
+    def received(self, connection: int, frame: memoryview, now_ms: int) -> None: ...
+
+    def disconnected(self, connection: int, now_ms: int) -> None: ...
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None: ...
+
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None: ...
+
+    def tick(self, now_ms: int) -> None: ...
+
+    def next_deadline_ms(self) -> int | None: ...
+
+    def take_effects(self) -> list[Effect]: ...
+
+
+class ShellDirectory(Protocol):
+    """One log directory as the shell needs it."""
+
+    index: int
+
+    @property
+    def disk(self) -> Disk: ...
+
+    @property
+    def blocking_disk(self) -> Disk: ...
+
+
+class Shell:
+    """Runs `node` on `loop`. Connections come from listeners through `accepted`.
+
+    Attributes:
+        now_ms: the time of the event being handled.
+        callback_seconds: how long the loop's callbacks took.
+        refused_connections: closed at once because of a limit.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        loop: asyncio.AbstractEventLoop,
+        directories: Sequence[ShellDirectory],
+        limits: ShellLimits,
+        *,
+        clock: Clock,
+        lane_threads: int = 2,
+        on_turn_end: Callable[[], None] | None = None,
+    ) -> None:
+        self.node = node
+        self.loop = loop
+        self.limits = limits
+        self.clock = clock
+        self.pool = BufferPool()
+        self.connections: dict[int, Connection] = {}
+        self.unsent_pieces_bytes = 0
+        self.callback_seconds = Histogram()
+        self.refused_connections = 0
+        self.now_ms = clock.now_ms()
+        self.completions = Completions(self._wake)
+        self.lanes = {
+            directory.index: Lane(directory.index, directory.blocking_disk, self.completions, threads=lane_threads)
+            for directory in directories
+        }
+        self._resident_disks = {directory.index: directory.disk for directory in directories}
+        self._on_turn_end = on_turn_end
+        self._next_number = 1
+        self._addresses: dict[str, int] = {}
+        self._used_buffers: list[Storage] = []
+        self._to_flush: dict[int, Connection] = {}
+        self._arriving: dict[int, Connection] = {}
+        self._starved: dict[int, Connection] = {}
+        self._closing: dict[int, Connection] = {}
+        self._idle_checks: list[tuple[int, int]] = []
+        self._turn_ends = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._sweep: asyncio.TimerHandle | None = None
+        self._resynchronised_ms = self.now_ms
+        self._stopped = False
+
+    # Turns
+
+    def begin(self) -> float:
+        """A callback of the loop begins: takes the time. Give the result to `end`."""
+        self.now_ms = self.clock.now_ms()
+        return perf_counter()
+
+    def end(self, started_s: float) -> None:
+        """A callback that gave the node events ends: the effects follow at the end of the turn."""
+        if not self._turn_ends:
+            self._turn_ends = True
+            self.loop.call_soon(self._end_turn)
+        self.callback_seconds.add(perf_counter() - started_s)
+
+    def kick(self) -> None:
+        """The node was given an event outside a callback of ours (start, shutdown): carries out its effects soon."""
+        self.end(self.begin())
+
+    def _end_turn(self) -> None:
+        started_s = self.begin()
+        self._turn_ends = False
+        for _ in range(EFFECT_ROUNDS_PER_TURN):
+            effects = self.node.take_effects()
+            if not effects:
+                break
+            for effect in effects:
+                self._carry_out(effect)
+            effects.clear()
+        else:
+            self.end(started_s)
+        while self._to_flush:
+            _, connection = self._to_flush.popitem()
+            connection.flush()
+        self._release_buffers()
+        self._arm()
+        if self._on_turn_end is not None:
+            self._on_turn_end()
+        self.callback_seconds.add(perf_counter() - started_s)
+
+    def _carry_out(self, effect: Effect) -> None:
+        kind = type(effect)
+        if kind is Run:
+            self._run(effect.operation)  # type: ignore[union-attr]
+            return
+        connection = self.connections.get(effect.connection)  # type: ignore[union-attr]
+        if connection is None or connection.closed:
+            return
+        if kind is Send:
+            connection.writer.queue(effect.chunks)  # type: ignore[union-attr]
+            self._to_flush[connection.number] = connection
+        elif kind is PauseReading:
+            connection.pause(Pause.NODE)
+        elif kind is ResumeReading:
+            connection.resume(Pause.NODE)
+        else:
+            assert kind is Close
+            self.close_after_answers(connection, effect.reason)  # type: ignore[union-attr]
+
+    # Operations
+
+    def read_in_lane(self, operation: Operation) -> None:
+        """Runs a read of a writer in its directory's lane."""
+        self._run(operation)
+
+    def resident_disk(self, directory: int) -> SliceDisk:
+        """The disk of a directory that never waits."""
+        return self._resident_disks[directory]  # type: ignore[return-value]
+
+    def _run(self, operation: Operation) -> None:
+        outcome = self.lanes[operation.directory].run(operation)
+        if outcome is not None:
+            self._ended(operation, outcome.result, outcome.error)
+
+    def _ended(self, operation: Operation, result: Any, error: Exception | None) -> None:
+        if isinstance(operation, ReadPiece):
+            if error is None:
+                operation.owner.operation_completed(operation, result, self.now_ms)
+            else:
+                operation.owner.operation_failed(operation, as_os_error(error), self.now_ms)
+            if (connection := self.connections.get(operation.number)) is not None:
+                self.flush_later(connection)
+        elif error is None:
+            self.node.operation_completed(operation, result, self.now_ms)
+        else:
+            self.node.operation_failed(operation, as_os_error(error), self.now_ms)
+
+    def _wake(self) -> None:
+        """Called in a lane's thread when outcomes begin to gather."""
+        try:
+            self.loop.call_soon_threadsafe(self._completed)
+        except RuntimeError:  # the loop is closed: a thread that was stuck in a disk has come back after the stop
+            return
+
+    def _completed(self) -> None:
+        started_s = self.begin()
+        for outcome in self.completions.take():
+            self.lanes[outcome.operation.directory].heard(outcome)
+            self._ended(outcome.operation, outcome.result, outcome.error)
+        self.end(started_s)
+
+    # Connections
+
+    def accepted(self, sock: socket.socket, listener: str, address: str, peer: str) -> None:
+        """A client has connected. Closes the socket at once if that is one too many."""
+        limits = self.limits
+        of_address = self._addresses.get(address, 0)
+        allowed = limits.connections_per_address.get(address, limits.connections_per_address_max)
+        if len(self.connections) >= limits.connections_max or of_address >= allowed:
+            self.refused_connections += 1
+            sock.close()
+            return
+        self._prepare(sock)
+        number = self._next_number
+        self._next_number += 1
+        connection = Connection(self, number, sock, listener=listener, address=address, peer=peer)
+        self.connections[number] = connection
+        self._addresses[address] = of_address + 1
+        if limits.idle_ms >= 0:
+            heappush(self._idle_checks, (self.now_ms + limits.idle_ms, number))
+            self._sweep_soon()
+        self.node.connected(number, listener, peer, self.now_ms)
+        connection.resume(Pause(0))
+
+    def lose(self, connection: Connection, reason: str) -> None:
+        """Closes a connection now, and tells the node unless it was the node's wish."""
+        if connection.closed:
+            return
+        logger.debug("connection closed", connection=connection.number, peer=connection.peer, reason=reason)
+        connection.close()
+        number = connection.number
+        del self.connections[number]
+        left = self._addresses[connection.address] - 1
+        if left:
+            self._addresses[connection.address] = left
+        else:
+            del self._addresses[connection.address]
+        for register in (self._arriving, self._starved, self._closing, self._to_flush):
+            register.pop(number, None)
+        if connection.close_reason is None:
+            self.node.disconnected(number, self.now_ms)
+
+    def refuse(self, connection: Connection, reason: str) -> None:
+        """Closes a connection that broke the rules of framing."""
+        logger.info("connection refused", peer=connection.peer, reason=reason)
+        self.lose(connection, reason)
+
+    def close_after_answers(self, connection: Connection, reason: str) -> None:
+        """Closes a connection when what was sent to it has left, or after CLOSE_LINGER_MS."""
+        if connection.close_reason is None:
+            connection.close_reason = reason
+            connection.closing_since_ms = self.now_ms
+            connection.pause(Pause.CLOSING)
+            self._closing[connection.number] = connection
+            self._arriving.pop(connection.number, None)
+            self.flush_later(connection)
+            self._sweep_soon()
+
+    def flush_later(self, connection: Connection) -> None:
+        """Flushes the connection at the end of this turn."""
+        self._to_flush[connection.number] = connection
+
+    def wake_when_writable(self, number: int, wanted: bool) -> None:
+        """Whether the connection is to be flushed when its socket takes bytes again."""
+        connection = self.connections.get(number)
+        if connection is not None:
+            connection.watch_writable(wanted)
+
+    def _prepare(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.limits.send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
+
+    # Receive memory
+
+    def take_buffer(self) -> Storage:
+        """A buffer for one read. It goes back by itself at the end of the turn."""
+        buffer = self.pool.acquire()
+        self._used_buffers.append(buffer)
+        return buffer
+
+    def give_back(self, buffer: Storage) -> None:
+        """Takes a frame's buffer back at the end of the turn, when the node has had its bytes."""
+        self._used_buffers.append(buffer)
+        if not self._turn_ends:
+            self.end(self.begin())
+
+    def frame_begins(self, connection: Connection) -> None:
+        """A frame has arrived in part: its time is running."""
+        connection.frame_since_ms = self.now_ms
+        self._arriving.pop(connection.number, None)
+        self._arriving[connection.number] = connection
+        self._sweep_soon()
+        self.check_memory(connection)
+
+    def frame_arrived(self, connection: Connection) -> None:
+        """The frame that was arriving is whole."""
+        self._arriving.pop(connection.number, None)
+
+    def check_memory(self, connection: Connection) -> None:
+        """Stops reading from a connection when memory for requests is short: large frames first, all when it is gone.
+
+        The frame that has been arriving longest is always read on, so that some frame gets finished.
+        """
+        held_bytes = self.pool.held_bytes
+        short = held_bytes > self.limits.received_max_bytes // 2
+        if not short or connection is next(iter(self._arriving.values()), None):
+            return
+        if connection.partial_bytes > LARGE_FRAME_BYTES or held_bytes > self.limits.received_max_bytes:
+            self._starved[connection.number] = connection
+            connection.pause(Pause.MEMORY)
+
+    def _release_buffers(self) -> None:
+        pool = self.pool
+        for buffer in self._used_buffers:
+            pool.release(buffer)
+        self._used_buffers.clear()
+        if pool.lent_buffers:
+            pool.look()
+        if self._starved:
+            self._feed_starved()
+
+    def _feed_starved(self) -> None:
+        self.pool.look(self.pool.lent_buffers)
+        if self.pool.held_bytes <= self.limits.received_max_bytes // 2:
+            fed: Iterable[Connection] = list(self._starved.values())
+        else:
+            fed = [connection for connection in list(self._arriving.values())[:1] if connection.number in self._starved]
+        for connection in fed:
+            del self._starved[connection.number]
+            connection.resume(Pause.MEMORY)
+
+    # Time
+
+    def _arm(self) -> None:
+        """One timer for the node, moved only when its next deadline comes earlier than the timer does."""
+        deadline_ms = self.node.next_deadline_ms()
+        if deadline_ms is None or self._stopped or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        self._timer = self.loop.call_later(max(0, deadline_ms - self.now_ms) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        started_s = self.begin()
+        self._timer = None
+        if self.now_ms - self._resynchronised_ms >= RESYNCHRONISE_EVERY_MS:
+            self._resynchronised_ms = self.now_ms
+            self.clock.resynchronise()
+        deadline_ms = self.node.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= self.now_ms:
+            self.node.tick(self.now_ms)
+        self.end(started_s)
+
+    def _sweep_soon(self) -> None:
+        """Looks after idle and dribbling connections in a while; arms nothing when there are none."""
+        if self._sweep is None and not self._stopped:
+            delay_ms = SWEEP_EVERY_MS
+            if not self._arriving and not self._closing and self._idle_checks:
+                delay_ms = max(SWEEP_EVERY_MS, self._idle_checks[0][0] - self.now_ms)
+            elif self.limits.receive_timeout_ms < SWEEP_EVERY_MS:
+                delay_ms = self.limits.receive_timeout_ms
+            self._sweep = self.loop.call_later(delay_ms / 1000, self._sweep_connections)
+
+    def _sweep_connections(self) -> None:
+        started_s = self.begin()
+        self._sweep = None
+        now_ms = self.now_ms
+        for connection in list(self._arriving.values()):
+            if connection.paused_for(Pause.NODE | Pause.ANSWERS):
+                connection.frame_since_ms = now_ms
+            elif connection.overdue(now_ms, self.limits.receive_timeout_ms):
+                self.refuse(connection, "a request took too long to arrive (penstock.receive.timeout.ms)")
+        for connection in list(self._closing.values()):
+            if now_ms - connection.closing_since_ms > CLOSE_LINGER_MS:
+                self.lose(connection, connection.close_reason or "")
+        self._close_idle(now_ms)
+        if self._arriving or self._closing or self._idle_checks:
+            self._sweep_soon()
+        self.end(started_s)
+
+    def _close_idle(self, now_ms: int) -> None:
+        checks, idle_ms = self._idle_checks, self.limits.idle_ms
+        while checks and checks[0][0] <= now_ms:
+            _, number = heappop(checks)
+            connection = self.connections.get(number)
+            if connection is None:
+                continue
+            if now_ms - connection.active_ms >= idle_ms:
+                self.lose(connection, "idle (connections.max.idle.ms)")
+            else:
+                heappush(checks, (connection.active_ms + idle_ms, number))
+
+    # End
+
+    @property
+    def busy(self) -> bool:
+        """Whether operations run, effects wait, or answers are unsent."""
+        lanes_busy = any(lane.busy for lane in self.lanes.values())
+        return lanes_busy or self._turn_ends or bool(self._to_flush)
+
+    def stop(self) -> None:
+        """Closes all connections and ends the lanes. The node is told nothing more."""
+        self._stopped = True
+        for timer in (self._timer, self._sweep):
+            if timer is not None:
+                timer.cancel()
+        for connection in list(self.connections.values()):
+            connection.close_reason = "the broker stops"
+            self.lose(connection, connection.close_reason)
+        for lane in self.lanes.values():
+            lane.close()
+
+
+def as_os_error(error: Exception) -> OSError:
+    """The node hears of failures of the file system; whatever else an operation raised is reported as an I/O error."""
+    return error if isinstance(error, OSError) else OSError(5, f"{type(error).__name__}: {error}")

@@ -1,0 +1,274 @@
+"""The sending half of a connection: chunks in, `sendmsg` out, in order, as fast as the client reads and no faster.
+
+A chunk is a buffer or a `FileSlice`. A slice is read when its turn comes, SEND_PIECE_BYTES at a time: at once if the
+page cache has the piece, else in the directory's lane, while other connections go on. So an answer of any size needs
+one piece of memory, and none while the client does not read and memory is short: then the piece is dropped and read
+again later.
+
+`PlainWriter` gives the kernel lists of buffers. A TLS writer will encrypt the same chunks into a `ssl.MemoryBIO` and
+send what comes out; a connection knows only `Writer`.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from penstock.config.limits import SEND_CHUNKS_MAX, SEND_PIECE_BYTES, TURN_MAX_BYTES, UNSENT_PIECES_MAX_BYTES
+from penstock.log.disk import Buffer, Disk, FileSlice, Operation
+from penstock.node.effects import Chunk
+
+
+class SendError(Exception):
+    """An answer that cannot be completed (its file is gone or shorter than promised): the connection must be closed."""
+
+
+@runtime_checkable
+class SliceDisk(Protocol):
+    """The part of a server's disk that sending uses."""
+
+    def read_slice(self, path: str, position: int, length: int) -> memoryview:
+        """Bytes from `position`: on the loop what is resident of them, from the first on; in a lane all of them.
+
+        Raises OSError, in a lane also when the file ends before `length` bytes.
+        """
+        ...
+
+
+class Writer(Protocol):
+    """What a connection needs of its sending half. `flush` raises OSError when the peer is gone, or SendError."""
+
+    queued_bytes: int
+    """Bytes of buffers (not of files) that have been queued and not sent."""
+
+    def queue(self, chunks: Sequence[Chunk]) -> None:
+        """Adds whole frames, to be sent by `flush`."""
+        ...
+
+    def flush(self) -> bool:
+        """Sends what the socket takes in one turn. True when nothing is left; else the writer has asked to be woken."""
+        ...
+
+    def close(self) -> None:
+        """Forgets everything unsent."""
+        ...
+
+
+class WriterHost(Protocol):
+    """What a writer needs of its surroundings: the disks, the lanes, and to be flushed again."""
+
+    unsent_pieces_bytes: int
+
+    def resident_disk(self, directory: int) -> SliceDisk:
+        """The disk that gives what is resident and never waits."""
+        ...
+
+    def read_in_lane(self, operation: Operation) -> None:
+        """Runs a read in its directory's lane; its owner is told."""
+        ...
+
+    def wake_when_writable(self, number: int, wanted: bool) -> None:
+        """Whether the connection is to be flushed when its socket takes bytes again."""
+        ...
+
+
+class ReadPiece(Operation):
+    """Reads a piece of a file that was not in the page cache. One at a time for each writer."""
+
+    __slots__ = ("number", "piece")
+
+    def __init__(self, owner: PlainWriter, number: int, piece: FileSlice) -> None:
+        super().__init__(piece.directory, f"send-{number}", owner)
+        self.number = number
+        self.piece = piece
+
+    def run(self, disk: Disk) -> Buffer:
+        """The bytes of the piece, all of them."""
+        assert isinstance(disk, SliceDisk)
+        return disk.read_slice(self.piece.path, self.piece.position, self.piece.length)
+
+
+class PlainWriter:
+    """Sends over a socket without encryption. `number` is the connection's.
+
+    `_chunks` wait as they were given; `_ready` are bytes for the next sendmsg and `_origins`, beside it, the slice each
+    came from (None: it was a buffer). `_reading` is the piece that the lane reads, which comes before all of `_chunks`.
+    """
+
+    __slots__ = (
+        "_chunks",
+        "_closed",
+        "_failure",
+        "_host",
+        "_number",
+        "_origins",
+        "_piece_bytes",
+        "_reading",
+        "_ready",
+        "_socket",
+        "_waits",
+        "queued_bytes",
+    )
+
+    def __init__(self, number: int, sock: socket.socket, host: WriterHost) -> None:
+        self.queued_bytes = 0
+        self._number = number
+        self._socket = sock
+        self._host = host
+        self._chunks: deque[Chunk] = deque()
+        self._ready: deque[Buffer] = deque()
+        self._origins: deque[FileSlice | None] = deque()
+        self._piece_bytes = 0
+        self._reading: ReadPiece | None = None
+        self._failure: str | None = None
+        self._waits = False
+        self._closed = False
+
+    def queue(self, chunks: Sequence[Chunk]) -> None:
+        """Adds whole frames, to be sent by `flush`."""
+        for chunk in chunks:
+            if isinstance(chunk, FileSlice):
+                if chunk.length:
+                    self._chunks.append(chunk)
+            elif len(chunk):
+                self.queued_bytes += len(chunk)
+                self._chunks.append(chunk)
+
+    def flush(self) -> bool:
+        """Sends what the socket takes in one turn. True when nothing is left; else it will be called again."""
+        budget_bytes = TURN_MAX_BYTES
+        while budget_bytes > 0:
+            self._fill()
+            if not self._ready:
+                break
+            sent_bytes, full = self._send()
+            budget_bytes -= sent_bytes
+            if full:
+                if self._host.unsent_pieces_bytes > UNSENT_PIECES_MAX_BYTES:
+                    self._give_back()
+                break
+        unsent = bool(self._ready or self._chunks)
+        self._wake(bool(self._ready) or (unsent and self._reading is None))
+        return not unsent and self._reading is None
+
+    def close(self) -> None:
+        """Forgets everything unsent; a read under way ends unheard."""
+        self._closed = True
+        self._wake(False)
+        self._host.unsent_pieces_bytes -= self._piece_bytes
+        self._piece_bytes = 0
+        self._chunks.clear()
+        self._ready.clear()
+        self._origins.clear()
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        """The lane has read a piece; a flush is to follow."""
+        assert isinstance(operation, ReadPiece)
+        self._reading = None
+        if not self._closed:
+            self._take(operation.piece, result)
+
+    def operation_failed(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        """The lane could not read a piece; the flush that follows says so."""
+        assert isinstance(operation, ReadPiece)
+        self._reading = None
+        self._failure = f"cannot read {operation.piece.path}: {error}"
+
+    def _fill(self) -> None:
+        """Makes bytes ready: buffers as they are, of files SEND_PIECE_BYTES in all, no more than SEND_CHUNKS_MAX of
+        both.
+        """
+        chunks, ready = self._chunks, self._ready
+        while chunks and self._failure is None and self._reading is None and len(ready) < SEND_CHUNKS_MAX:
+            chunk = chunks[0]
+            if isinstance(chunk, FileSlice):
+                if self._piece_bytes >= SEND_PIECE_BYTES:
+                    return
+                self._read(chunk, min(chunk.length, SEND_PIECE_BYTES - self._piece_bytes))
+            else:
+                ready.append(chunks.popleft())  # type: ignore[arg-type]
+                self._origins.append(None)
+        if self._failure is not None:
+            raise SendError(self._failure)
+
+    def _read(self, first: FileSlice, length: int) -> None:
+        """Takes what is resident of the next `length` bytes of the first slice; has the lane read the rest."""
+        disk = self._host.resident_disk(first.directory)
+        try:
+            data = disk.read_slice(first.path, first.position, length)
+        except OSError as error:
+            self._failure = f"cannot read {first.path}: {error}"
+            return
+        if data:
+            self._take(self._cut(first, len(data)), data)
+        if len(data) < length:
+            self._reading = ReadPiece(self, self._number, self._cut(self._first_slice(), length - len(data)))
+            self._host.read_in_lane(self._reading)
+
+    def _first_slice(self) -> FileSlice:
+        first = self._chunks[0]
+        assert isinstance(first, FileSlice)
+        return first
+
+    def _cut(self, first: FileSlice, length: int) -> FileSlice:
+        """Takes `length` bytes from the slice that stands first; the rest of it stands first after."""
+        assert 0 < length <= first.length
+        if length == first.length:
+            self._chunks.popleft()
+            return first
+        directory, path, position = first.directory, first.path, first.position
+        self._chunks[0] = FileSlice(directory, path, position + length, first.length - length)
+        return FileSlice(directory, path, position, length)
+
+    def _take(self, piece: FileSlice, data: Buffer) -> None:
+        assert len(data) == piece.length
+        self._ready.append(data)
+        self._origins.append(piece)
+        self._piece_bytes += piece.length
+        self._host.unsent_pieces_bytes += piece.length
+
+    def _send(self) -> tuple[int, bool]:
+        """One sendmsg: how many bytes went, and whether the socket takes no more now."""
+        ready = self._ready
+        try:
+            sent_bytes = self._socket.send(ready[0]) if len(ready) == 1 else self._socket.sendmsg(ready)
+        except (BlockingIOError, InterruptedError):
+            return 0, True
+        left_bytes = sent_bytes
+        while ready:
+            size_bytes = len(ready[0])
+            if size_bytes > left_bytes:
+                self._sent(self._origins[0], left_bytes)
+                ready[0] = memoryview(ready[0])[left_bytes:]
+                return sent_bytes, True
+            left_bytes -= size_bytes
+            self._sent(self._origins.popleft(), size_bytes)
+            ready.popleft()
+        return sent_bytes, False
+
+    def _sent(self, origin: FileSlice | None, size_bytes: int) -> None:
+        if origin is None:
+            self.queued_bytes -= size_bytes
+        else:
+            self._piece_bytes -= size_bytes
+            self._host.unsent_pieces_bytes -= size_bytes
+
+    def _give_back(self) -> None:
+        """Drops the file bytes that are ready; what is unsent of their slices stands first again."""
+        chunks, ready, origins = self._chunks, self._ready, self._origins
+        while ready:
+            data, origin = ready.pop(), origins.pop()
+            if origin is None:
+                chunks.appendleft(data)
+            else:
+                sent_bytes = origin.length - len(data)
+                chunks.appendleft(FileSlice(origin.directory, origin.path, origin.position + sent_bytes, len(data)))
+        self._host.unsent_pieces_bytes -= self._piece_bytes
+        self._piece_bytes = 0
+
+    def _wake(self, wanted: bool) -> None:
+        if wanted != self._waits:
+            self._waits = wanted
+            self._host.wake_when_writable(self._number, wanted)
