@@ -1,0 +1,314 @@
+"""Apache Kafka 4.3.1 as a peer: its jars, its tools, small Java programs against its classes, and a running node of it.
+
+The jars come by Maven into `.cache/kafka-4.3.1` at first use. Without Java or Maven the tests that need them are
+skipped with the reason; with CI=true in the environment they fail instead, so that nothing is left out unseen.
+
+    run_tool("org.apache.kafka.tools.DumpLogSegments", "--files", path, "--deep-iteration").stdout
+    run_java_source("public class Hello { public static void main(String[] a) { System.out.println(a[0]); } }", "hi")
+    with KafkaPeer() as kafka:
+        kafka.run_tool("org.apache.kafka.tools.TopicCommand", "--create", "--topic", "clicks")
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+VERSION = "4.3.1"
+ROOT = Path(__file__).resolve().parents[2]
+JARS = ROOT / ".cache" / f"kafka-{VERSION}"
+CLASSES = ROOT / ".cache" / "java-classes"
+POM = Path(__file__).with_name("kafka") / "pom.xml"
+MARKER = JARS / "slf4j-simple-1.7.36.jar"
+"""Maven copies in the order of the pom; this is the last one."""
+FETCH_TIMEOUT_S = 600
+TOOL_TIMEOUT_S = 120
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 30
+LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel="
+TOOL_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", LOG_LEVEL + "error")
+NODE_OPTIONS = ("-Xmx512m", "-Xms128m", "-XX:+UseSerialGC", LOG_LEVEL + "info")
+API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+"""Length, key, version 0, correlation id, no client id."""
+LACKING_FEATURES = (
+    "eligible.leader.replicas.version",
+    "group.version",
+    "share.version",
+    "streams.version",
+    "transaction.version",
+)
+"""Feature levels that a format by Kafka 4.3 would set and Penstock does not serve yet."""
+
+
+class ToolError(AssertionError):
+    """A tool of Kafka's, or a Java program of ours, that failed; the message has its command and output."""
+
+
+def missing() -> str | None:
+    """Why Kafka cannot be run on this machine, or None when it can."""
+    if shutil.which("java") is None or shutil.which("javac") is None:
+        return "no Java development kit on the PATH (apt-get install openjdk-17-jdk-headless)"
+    if not MARKER.exists() and shutil.which("mvn") is None:
+        return "Kafka's jars are not there and there is no Maven to fetch them (apt-get install maven)"
+    return None
+
+
+def require_kafka() -> None:
+    """Skips the test when Kafka cannot be run here; fails it when CI=true. Fetches the jars when they are not there."""
+    reason = missing()
+    if reason is not None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI=true and {reason}", pytrace=False)
+        pytest.skip(reason)
+    if not MARKER.exists():
+        fetch_jars()
+
+
+def fetch_jars() -> None:
+    """Copies Kafka and everything it depends on into the cache."""
+    JARS.mkdir(parents=True, exist_ok=True)
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"]
+    run(command, timeout_s=FETCH_TIMEOUT_S, cwd=JARS)
+    assert MARKER.exists(), f"Maven ran, and there is no {MARKER}"
+
+
+def classpath(*more: Path) -> str:
+    """The class path of Kafka's jars, after the given directories."""
+    return os.pathsep.join([*map(str, more), f"{JARS}/*"])
+
+
+def run(
+    command: Sequence[str],
+    *,
+    stdin: str | None = None,
+    timeout_s: float = TOOL_TIMEOUT_S,
+    check: bool = True,
+    cwd: str | Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end. Raises ToolError when it takes too long, or fails and `check` is set."""
+    try:
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=cwd
+        )
+    except subprocess.TimeoutExpired as late:
+        raise ToolError(f"{' '.join(command)}\ntook longer than {timeout_s} s\n{late.stdout}\n{late.stderr}") from None
+    if check and done.returncode != 0:
+        raise ToolError(f"{' '.join(command)}\nended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def run_tool(
+    class_name: str,
+    *arguments: object,
+    stdin: str | None = None,
+    timeout_s: float = TOOL_TIMEOUT_S,
+    check: bool = True,
+    options: Sequence[str] = TOOL_OPTIONS,
+) -> subprocess.CompletedProcess[str]:
+    """Runs one of Kafka's command-line tools by the name of its class; `options` go to the Java machine."""
+    require_kafka()
+    command = ["java", *options, "-cp", classpath(), class_name, *map(str, arguments)]
+    return run(command, stdin=stdin, timeout_s=timeout_s, check=check)
+
+
+def compile_java(source: str) -> tuple[Path, str]:
+    """Compiles one Java source, once for each text; returns the directory of its classes and its name."""
+    require_kafka()
+    found = re.search(r"public\s+(?:final\s+)?class\s+(\w+)", source)
+    assert found is not None, "the source has no public class"
+    name = found[1]
+    target = CLASSES / hashlib.sha256(source.encode()).hexdigest()[:20]
+    if not target.exists():
+        CLASSES.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CLASSES) as scratch:
+            file = Path(scratch, f"{name}.java")
+            file.write_text(source)
+            out = Path(scratch, "out")
+            run(["javac", "-proc:none", "-nowarn", "-cp", classpath(), "-d", str(out), str(file)])
+            with suppress(OSError):  # somebody else was faster
+                out.rename(target)
+    return target, name
+
+
+def run_java_source(
+    source: str,
+    *arguments: object,
+    stdin: str | None = None,
+    timeout_s: float = TOOL_TIMEOUT_S,
+    check: bool = True,
+) -> subprocess.CompletedProcess[str]:
+    """Compiles and runs a Java program, given as the text of one public class with `main`, against Kafka's classes."""
+    directory, name = compile_java(source)
+    command = ["java", *TOOL_OPTIONS, "-cp", classpath(directory), name, *map(str, arguments)]
+    return run(command, stdin=stdin, timeout_s=timeout_s, check=check)
+
+
+def random_uuid() -> str:
+    """A random id as Kafka writes it: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
+@contextmanager
+def free_ports(count: int) -> Iterator[list[int]]:
+    """Ports of the loopback that nobody listens on. They are held until the block ends, then they are yours to bind."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind(("127.0.0.1", 0))
+        yield [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class KafkaPeer:
+    """One node of Apache Kafka, broker and controller, on loopback; a context manager that starts and stops it.
+
+    Parameters: `directory`, where its log directories and its configuration go (a temporary one otherwise, removed
+    at the end); `properties`, more lines of server.properties; `log_directories`, how many; `features`, feature levels
+    to format with, by default without those that Penstock lacks; `format`, False to start on what the directory holds;
+    `cluster_id`; `node_id`.
+
+    Attributes: `bootstrap`, `port`, `log_dirs`, `config_file`, `log_file`, `process`.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str | None = None,
+        *,
+        properties: Mapping[str, object] | None = None,
+        log_directories: int = 1,
+        features: Mapping[str, int] | None = None,
+        format: bool = True,  # noqa: A002 - as the tool calls it
+        cluster_id: str | None = None,
+        node_id: int = 1,
+    ) -> None:
+        require_kafka()
+        self._own_directory = directory is None
+        self.directory = Path(tempfile.mkdtemp(prefix="kafka-peer-") if directory is None else directory)
+        self.cluster_id = cluster_id or random_uuid()
+        self.node_id = node_id
+        self.features = dict.fromkeys(LACKING_FEATURES, 0) if features is None else dict(features)
+        self.log_dirs = [self.directory / f"data-{index}" for index in range(log_directories)]
+        self.config_file = self.directory / "server.properties"
+        self.log_file = self.directory / "server.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._properties = dict(properties or {})
+        self._format = format
+        self.port = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients, host:port."""
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> KafkaPeer:
+        try:
+            self.write_configuration()
+            if self._format:
+                self.format()
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def write_configuration(self) -> None:
+        """Chooses free ports and writes server.properties."""
+        with free_ports(2) as (self.port, controller_port):
+            pass
+        entries: dict[str, object] = {
+            "process.roles": "broker,controller",
+            "node.id": self.node_id,
+            "controller.quorum.voters": f"{self.node_id}@127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": ",".join(map(str, self.log_dirs)),
+            "offsets.topic.replication.factor": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "num.network.threads": 2,
+            "num.io.threads": 2,
+        }
+        entries.update(self._properties)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.config_file.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
+
+    def format(self) -> None:
+        """Formats the log directories as `kafka-storage.sh format` does."""
+        levels = [part for name, level in self.features.items() for part in ("--feature", f"{name}={level}")]
+        run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", self.config_file, *levels)
+
+    def start(self) -> None:
+        """Starts the node and waits until it answers requests."""
+        command = ["java", *NODE_OPTIONS, "-cp", classpath(), "kafka.Kafka", str(self.config_file)]
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self.answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop(signal.SIGKILL)
+                raise ToolError(f"Kafka did not start:\n{self.log()[-8000:]}")
+            with suppress(subprocess.TimeoutExpired):  # a pause which ends early when the process does
+                self.process.wait(0.05)
+
+    def answers(self) -> bool:
+        """Whether the broker answers ApiVersions; it holds requests back until it is registered and unfenced."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(API_VERSIONS_REQUEST)
+                return len(connection.recv(4)) == 4
+        except OSError:
+            return False
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Stops the node: cleanly by default, at once with SIGKILL."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            try:
+                self.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.process = None
+
+    def log(self) -> str:
+        """Everything that the node has logged."""
+        return self.log_file.read_text(errors="replace")
+
+    def run_tool(self, class_name: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+        """Runs one of Kafka's tools with `--bootstrap-server` of this node."""
+        return run_tool(class_name, "--bootstrap-server", self.bootstrap, *arguments, **options)  # type: ignore[arg-type]
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
+        """Creates a topic; `configs` have `_` for `.` in their names."""
+        more = [part for key, value in configs.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
+        self.run_tool(
+            "org.apache.kafka.tools.TopicCommand", "--create", "--topic", name, "--partitions", partitions, *more
+        )
