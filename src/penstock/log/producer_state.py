@@ -1,6 +1,28 @@
+"""What a log knows of its idempotent and transactional producers (KIP-98), as of its reserved end.
+
+Each producer id has one immutable `Producer`: its epoch, the last five batches, the first offset of an open
+transaction. A batch replaces it by a new one, so undoing an append is putting the old one back. State is reserved when
+an append is prepared and stays reserved if it completes; a rejected or failed append undoes its steps, last one first.
+
+Sequences are checked for batches of clients only (`Origin`). A producer that is not known may begin with any sequence:
+its records may have been deleted. Kafka's ProducerStateManager and ProducerAppendInfo are the reference.
+
+Open transactions bound the last stable offset from their first record until their marker is replicated: a completed
+one moves to `unreplicated` and leaves it when the high watermark has passed the marker.
+"""
+
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
+from typing import NamedTuple
+
+from penstock.config.limits import BATCHES_PER_PRODUCER, PRODUCER_IDS_PER_PARTITION_MAX
+from penstock.errors import ErrorCode, RequestError
+from penstock.records.batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+
+NO_OFFSET = -1
+NO_COORDINATOR_EPOCH = -1
 
 
 class Origin(Enum):
@@ -10,3 +32,242 @@ class Origin(Enum):
     COORDINATOR = "coordinator"
     REPLICATION = "replication"
     RAFT = "raft"
+
+
+class Batch(NamedTuple):
+    """A batch that was appended, as much of it as finding a duplicate needs."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class Producer(NamedTuple):
+    """One producer id. `batches` are the last ones of `epoch`, oldest first; `transaction_first_offset` is -1 if none
+    is open."""
+
+    epoch: int = NO_PRODUCER_EPOCH
+    batches: tuple[Batch, ...] = ()
+    transaction_first_offset: int = NO_OFFSET
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    last_timestamp_ms: int = NO_TIMESTAMP
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, from a control batch (records.control)."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction that a marker ended. `last_stable_offset` is what readers may have once the marker is replicated."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+    last_stable_offset: int
+
+
+class Step(NamedTuple):
+    """What one batch changed, enough to undo it."""
+
+    producer_id: int
+    before: Producer | None
+    completed: CompletedTransaction | None
+    started: int
+
+
+UNKNOWN = Producer()
+
+
+class ProducerState:
+    """All producers of one log.
+
+    Attributes:
+        end_offset: everything below is accounted for (Kafka's map end offset).
+        expiration_ms: a producer without an open transaction is forgotten when its last batch is older.
+        ongoing: first offset -> producer id of open transactions, by rising first offset.
+        unreplicated: first offset -> marker's offset of completed ones above the high watermark.
+    """
+
+    __slots__ = ("end_offset", "expiration_ms", "ongoing", "producers", "unreplicated")
+
+    def __init__(self, expiration_ms: int, end_offset: int = 0) -> None:
+        self.expiration_ms = expiration_ms
+        self.end_offset = end_offset
+        self.producers: dict[int, Producer] = {}
+        self.ongoing: dict[int, int] = {}
+        self.unreplicated: dict[int, int] = {}
+
+    def load(self, entries: Iterator[tuple[int, Producer]] | list[tuple[int, Producer]], now_ms: int) -> None:
+        """Takes the producers of a snapshot, without the expired ones."""
+        for producer_id, producer in entries:
+            if not self._is_expired(producer, now_ms):
+                self.producers[producer_id] = producer
+        open_transactions = [
+            (producer.transaction_first_offset, producer_id)
+            for producer_id, producer in self.producers.items()
+            if producer.transaction_first_offset != NO_OFFSET
+        ]
+        self.ongoing = dict(sorted(open_transactions))
+
+    def duplicate_of(self, header: BatchHeader) -> Batch | None:
+        """The appended batch with the same producer, epoch and sequences, if it is among the last five."""
+        producer = self.producers.get(header.producer_id)
+        if producer is None or producer.epoch != header.producer_epoch:
+            return None
+        first = header.base_sequence
+        for batch in producer.batches:
+            if batch.first_sequence == first and batch.last_sequence == header.last_sequence:
+                return batch
+        return None
+
+    def reserve(self, header: BatchHeader, base_offset: int, origin: Origin, marker: Marker | None = None) -> Step:
+        """Accounts for a batch of a producer at `base_offset`.
+
+        Raises RequestError with OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or
+        TRANSACTION_COORDINATOR_FENCED; nothing has changed then. What was accepted once (REPLICATION) is not refused.
+        """
+        producer_id = header.producer_id
+        before = self.producers.get(producer_id)
+        producer = before or UNKNOWN
+        if header.producer_epoch < producer.epoch and origin is not Origin.REPLICATION:
+            raise RequestError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"epoch {header.producer_epoch} of producer {producer_id} is behind its latest, {producer.epoch}",
+            )
+        if header.is_control:
+            return self._end_transaction(header, base_offset, origin, marker, before)
+        if origin is Origin.CLIENT:
+            check_sequence(header, producer)
+        first_offset = producer.transaction_first_offset
+        started = NO_OFFSET
+        if header.is_transactional:
+            if first_offset == NO_OFFSET:
+                started = first_offset = base_offset
+                self.ongoing[base_offset] = producer_id
+        elif first_offset != NO_OFFSET and origin is not Origin.REPLICATION:
+            raise RequestError(
+                ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has a transaction open and wrote outside of it"
+            )
+        kept = producer.batches if producer.epoch == header.producer_epoch else ()
+        last_delta = header.last_offset_delta
+        batch = Batch(
+            header.base_sequence,
+            header.last_sequence,
+            base_offset,
+            base_offset + last_delta,
+            header.max_timestamp_ms,
+        )
+        self.producers.pop(producer_id, None)
+        self.producers[producer_id] = Producer(
+            header.producer_epoch,
+            (*kept[-BATCHES_PER_PRODUCER + 1 :], batch),
+            first_offset,
+            producer.coordinator_epoch,
+            header.max_timestamp_ms,
+        )
+        if before is None and len(self.producers) > PRODUCER_IDS_PER_PARTITION_MAX:
+            self._forget_idlest()
+        return Step(producer_id, before, None, started)
+
+    def _end_transaction(
+        self, header: BatchHeader, offset: int, origin: Origin, marker: Marker | None, before: Producer | None
+    ) -> Step:
+        producer_id = header.producer_id
+        if marker is None:
+            return Step(producer_id, before, None, NO_OFFSET)
+        producer = before or UNKNOWN
+        if marker.coordinator_epoch < producer.coordinator_epoch and origin is not Origin.REPLICATION:
+            raise RequestError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of coordinator epoch {marker.coordinator_epoch} for producer {producer_id} comes after one "
+                f"of epoch {producer.coordinator_epoch}",
+            )
+        completed = None
+        first_offset = producer.transaction_first_offset
+        if first_offset != NO_OFFSET:
+            del self.ongoing[first_offset]
+            last_stable_offset = next(iter(self.ongoing), offset + 1)
+            completed = CompletedTransaction(producer_id, first_offset, offset, not marker.commit, last_stable_offset)
+            self.unreplicated[first_offset] = offset
+        kept = producer.batches if producer.epoch == header.producer_epoch else ()
+        self.producers.pop(producer_id, None)
+        self.producers[producer_id] = Producer(
+            header.producer_epoch, kept, NO_OFFSET, marker.coordinator_epoch, header.max_timestamp_ms
+        )
+        return Step(producer_id, before, completed, NO_OFFSET)
+
+    def undo(self, step: Step) -> None:
+        """Takes one reserved batch back; steps are undone last one first."""
+        if step.started != NO_OFFSET:
+            del self.ongoing[step.started]
+        if step.completed is not None:
+            del self.unreplicated[step.completed.first_offset]
+            self.ongoing[step.completed.first_offset] = step.producer_id
+            self.ongoing = dict(sorted(self.ongoing.items()))
+        if step.before is None:
+            self.producers.pop(step.producer_id, None)
+        else:
+            self.producers[step.producer_id] = step.before
+
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the oldest transaction that is open, or whose marker is not replicated; None if all is."""
+        first = next(iter(self.ongoing), None)
+        if self.unreplicated:
+            oldest = min(self.unreplicated)
+            return oldest if first is None else min(first, oldest)
+        return first
+
+    def replicated_to(self, high_watermark: int) -> None:
+        """The high watermark (or the log start) has moved: transactions that ended below it no longer bound readers."""
+        if self.unreplicated:
+            done = [first for first, last in self.unreplicated.items() if last < high_watermark]
+            for first in done:
+                del self.unreplicated[first]
+
+    def remove_expired(self, now_ms: int) -> int:
+        """Forgets producers idle for longer than `expiration_ms`; returns how many."""
+        expired = [key for key, producer in self.producers.items() if self._is_expired(producer, now_ms)]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
+
+    def _is_expired(self, producer: Producer, now_ms: int) -> bool:
+        idle_ms = now_ms - producer.last_timestamp_ms
+        return producer.transaction_first_offset == NO_OFFSET and idle_ms >= self.expiration_ms
+
+    def _forget_idlest(self) -> None:
+        """Producers are in the order of their last batch."""
+        for producer_id, producer in self.producers.items():
+            if producer.transaction_first_offset == NO_OFFSET:
+                del self.producers[producer_id]
+                return
+
+
+def check_sequence(header: BatchHeader, producer: Producer) -> None:
+    """Raises RequestError(OUT_OF_ORDER_SEQUENCE_NUMBER) unless the batch goes on where its producer ended.
+
+    A new epoch begins with 0; an unknown producer with anything. 2^31-1 is followed by 0.
+    """
+    if producer.epoch == NO_PRODUCER_EPOCH:
+        return
+    sequence = header.base_sequence
+    if header.producer_epoch != producer.epoch:
+        expected = 0
+    else:
+        expected = (producer.last_sequence + 1) & MAX_SEQUENCE
+    if sequence != expected:
+        raise RequestError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"sequence {sequence} of producer {header.producer_id} in epoch {header.producer_epoch} "
+            f"is out of order: {expected} should come next",
+        )

@@ -1,0 +1,194 @@
+"""The sparse indexes of a segment: offset -> position, time -> offset, and the aborted transactions.
+
+An index file is a run of fixed entries, big-endian, as Kafka writes them; offsets are relative to the segment's base:
+
+    .index      relative offset int32 | position int32                   of every ~4 KiB of log: a batch's last offset
+    .timeindex  timestamp int64 | relative offset int32                  the largest timestamp so far, and its batch
+    .txnindex   version int16 | producer id, first, last, last stable offset int64
+
+The newest entries (`tail`) are in memory and go to the file a few hundred at a time, before a flush that counts and when
+the segment closes; older ones stay in the file and are found by binary search through `disk.read`, which may raise
+NotResident. Nothing is mapped into memory: a page fault would stop every thread of the process. What a crash loses of a
+tail, recovery rebuilds. Files are never longer than their entries, which Kafka accepts: it resizes the active one itself.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, ClassVar
+
+from penstock.config.limits import INDEX_BLOCK_ENTRIES, INDEX_TAIL_ENTRIES
+from penstock.errors import StorageError
+from penstock.log.disk import Disk
+from penstock.records.batch import NO_TIMESTAMP
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+ABORTED_VERSION = 0
+
+
+class Index:
+    """A file of sorted fixed-size entries with its newest ones in memory.
+
+    Attributes: `path` within the log directory; `base_offset` of the segment; `settled` entries are in the file; `tail`
+    holds the encoded entries after those, the first `handed` of which are in a write under way.
+    """
+
+    __slots__ = ("base_offset", "handed", "path", "settled", "tail")
+    ENTRY: ClassVar[Struct]
+
+    def __init__(self, path: str, base_offset: int, settled: int = 0) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.settled = settled
+        self.tail = bytearray()
+        self.handed = 0
+
+    @property
+    def entries(self) -> int:
+        return self.settled + len(self.tail) // self.ENTRY.size
+
+    @property
+    def tail_is_long(self) -> bool:
+        """Whether so many entries are in memory alone that the next append should write them."""
+        return len(self.tail) // self.ENTRY.size - self.handed >= INDEX_TAIL_ENTRIES
+
+    def take_tail(self) -> tuple[str, int, bytes] | None:
+        """The entries that no write has taken yet, as (path, position, bytes); None if there are none.
+
+        They stay in memory until `settle`.
+        """
+        start = self.handed * self.ENTRY.size
+        if start == len(self.tail):
+            return None
+        self.handed = len(self.tail) // self.ENTRY.size
+        return self.path, self.settled * self.ENTRY.size + start, bytes(memoryview(self.tail)[start:])
+
+    def settle(self, size_bytes: int) -> None:
+        """The file holds `size_bytes`: what memory still has of that is dropped."""
+        gone = size_bytes // self.ENTRY.size - self.settled
+        assert 0 <= gone <= self.handed, f"{self.path}: {gone} entries settled, {self.handed} handed out"
+        del self.tail[: gone * self.ENTRY.size]
+        self.settled += gone
+        self.handed -= gone
+
+    def entry(self, disk: Disk, slot: int) -> tuple[Any, ...]:
+        """Entry number `slot`, raw. May raise NotResident."""
+        if slot >= self.settled:
+            return self.ENTRY.unpack_from(self.tail, (slot - self.settled) * self.ENTRY.size)
+        return self.ENTRY.unpack(self._read(disk, slot, 1))
+
+    def floor(self, disk: Disk, target: int, column: int) -> tuple[Any, ...] | None:
+        """The last entry whose `column` (rising through the file) is at most `target`; None if there is none."""
+        unpack, size, tail = self.ENTRY.unpack_from, self.ENTRY.size, self.tail
+        if tail and unpack(tail)[column] <= target:
+            return self._floor_within(tail, target, column)
+        low, high = 0, self.settled
+        while high - low > INDEX_BLOCK_ENTRIES:
+            middle = (low + high) // 2
+            if unpack(self._read(disk, middle, 1))[column] <= target:
+                low = middle
+            else:
+                high = middle
+        if low == high:
+            return None
+        block = self._read(disk, low, high - low)
+        assert len(block) == (high - low) * size
+        return self._floor_within(block, target, column)
+
+    def _floor_within(self, block: bytes | bytearray, target: int, column: int) -> tuple[Any, ...] | None:
+        unpack, size = self.ENTRY.unpack_from, self.ENTRY.size
+        low, high = 0, len(block) // size
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(block, middle * size)[column] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return unpack(block, (low - 1) * size) if low else None
+
+    def _read(self, disk: Disk, slot: int, count: int) -> bytes:
+        size = self.ENTRY.size
+        data = disk.read(self.path, slot * size, count * size)
+        if len(data) != count * size:
+            raise StorageError(f"{self.path} is shorter than its {self.settled} entries: it was changed from outside")
+        return data
+
+
+class OffsetIndex(Index):
+    """Offset -> position of the batch that ends with it."""
+
+    __slots__ = ("last_offset",)
+    ENTRY = Struct(">ii")
+
+    def __init__(self, path: str, base_offset: int, settled: int = 0, last_offset: int | None = None) -> None:
+        super().__init__(path, base_offset, settled)
+        self.last_offset = base_offset - 1 if last_offset is None else last_offset
+
+    def append(self, offset: int, position: int) -> None:
+        """Adds the batch at `position` that ends with `offset`."""
+        assert offset > self.last_offset, f"{self.path}: {offset} after {self.last_offset}"
+        self.tail += self.ENTRY.pack(offset - self.base_offset, position)
+        self.last_offset = offset
+
+    def is_full(self, index_bytes: int) -> bool:
+        return self.entries >= index_bytes // self.ENTRY.size
+
+    def position_for(self, disk: Disk, offset: int) -> int:
+        """Position of a batch at or before the one that holds `offset`. May raise NotResident."""
+        found = self.floor(disk, offset - self.base_offset, 0)
+        return found[1] if found else 0
+
+    def position_before(self, disk: Disk, position: int) -> int:
+        """The last indexed position that is at most `position`. May raise NotResident."""
+        found = self.floor(disk, position, 1)
+        return found[1] if found else 0
+
+
+class TimeIndex(Index):
+    """Largest timestamp so far -> last offset of the first batch that has it."""
+
+    __slots__ = ("last_offset", "last_timestamp_ms")
+    ENTRY = Struct(">qi")
+
+    def __init__(self, path: str, base_offset: int, settled: int = 0, last: tuple[int, int] | None = None) -> None:
+        super().__init__(path, base_offset, settled)
+        self.last_timestamp_ms, self.last_offset = last or (NO_TIMESTAMP, base_offset)
+
+    def append(self, timestamp_ms: int, offset: int) -> None:
+        """Adds an entry if the timestamp is a new largest one."""
+        if timestamp_ms > self.last_timestamp_ms:
+            assert offset >= self.last_offset, f"{self.path}: offset {offset} after {self.last_offset}"
+            self.tail += self.ENTRY.pack(timestamp_ms, offset - self.base_offset)
+            self.last_timestamp_ms = timestamp_ms
+            self.last_offset = offset
+
+    def is_full(self, index_bytes: int) -> bool:
+        """One slot is kept for the entry that is added when the segment closes."""
+        return self.entries >= index_bytes // self.ENTRY.size - 1
+
+    def last_entry(self, disk: Disk) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry; (-1, base offset) if there is none. May raise NotResident."""
+        if not self.entries:
+            return NO_TIMESTAMP, self.base_offset
+        timestamp_ms, relative_offset = self.entry(disk, self.entries - 1)
+        return timestamp_ms, self.base_offset + relative_offset
+
+    def offset_for(self, disk: Disk, timestamp_ms: int) -> int:
+        """An offset before which no record has a timestamp above `timestamp_ms`. May raise NotResident."""
+        found = self.floor(disk, timestamp_ms, 0)
+        return self.base_offset + found[1] if found else self.base_offset
+
+
+class AbortedIndex(Index):
+    """The aborted transactions whose markers are in the segment, by the offset of the marker. Offsets are absolute."""
+
+    __slots__ = ()
+    ENTRY = Struct(">hqqqq")
+
+    def append(self, producer_id: int, first_offset: int, last_offset: int, last_stable_offset: int) -> None:
+        self.tail += self.ENTRY.pack(ABORTED_VERSION, producer_id, first_offset, last_offset, last_stable_offset)
+
+    def all(self, disk: Disk) -> list[tuple[int, int, int, int]]:
+        """(producer id, first offset, last offset, last stable offset) of every entry. May raise NotResident."""
+        data = self._read(disk, 0, self.settled) + self.tail if self.settled else bytes(self.tail)
+        return [entry[1:] for entry in self.ENTRY.iter_unpack(data)]

@@ -1,0 +1,235 @@
+"""From the files of a log to its state: what opening does, and a truncation when it has cut the files.
+
+Only the listing, the small files, the ends of the active segment's indexes and what comes after its last index entry
+are read; after a clean stop that is all there is to do. Producer state newer than the latest snapshot is replayed from
+batch headers. Files that contradict each other raise `RecoveryNeeded`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
+from penstock.log import leader_epochs, partition_metadata, producer_snapshot
+from penstock.log.disk import Disk, FileInfo
+from penstock.log.index import Index
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.lookup import batch_headers
+from penstock.log.names import (
+    ABORTED_INDEX,
+    DELETED,
+    LEADER_EPOCHS,
+    LOG,
+    OFFSET_INDEX,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    TIME_INDEX,
+    file_name,
+    offset_of,
+)
+from penstock.log.producer_state import Marker, Origin, ProducerState
+from penstock.log.segment import Segment
+from penstock.records.batch import BatchHeader
+from penstock.records.control import ControlType, EndTransactionMarker, control_records
+
+
+class RecoveryNeeded(StorageError):
+    """The files of a log contradict each other or lack one: run `recovery.recover_log`, then open again."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} must be recovered before it is opened: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The state that the files of a log say. `snapshots` are the offsets of the `.snapshot` files, rising;
+    `stale_paths` are files of no use; `deleted_paths` wait to be unlinked."""
+
+    segments: list[Segment]
+    log_end_offset: int
+    producers: ProducerState
+    leader_epochs: LeaderEpochs
+    topic_id: UUID | None
+    snapshots: list[int]
+    stale_paths: list[str]
+    deleted_paths: list[str]
+
+
+def load(disk: Disk, name: str, *, log_start_offset: int, now_ms: int, producer_expiration_ms: int) -> Loaded:
+    """Reads a log's directory. Raises RecoveryNeeded, and NotResident if `disk` does; changes nothing."""
+    files = {info.name: info for info in disk.list(name) if not info.is_directory}
+    segments = [load_segment(name, info, files, now_ms) for info in files.values() if offset_of(info.name, LOG) is not None]
+    log_end_offset = load_active(disk, segments[-1]) if segments else log_start_offset
+    if segments and log_end_offset < log_start_offset:
+        raise RecoveryNeeded(name, f"it ends at {log_end_offset}, before its start offset {log_start_offset}")
+    epochs = load_leader_epochs(disk, name, files)
+    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_start(log_start_offset)
+    producers, snapshots, stale = load_producers(
+        disk, name, files, segments, log_start_offset, log_end_offset, now_ms, producer_expiration_ms
+    )
+    return Loaded(
+        segments,
+        log_end_offset,
+        producers,
+        epochs,
+        load_topic_id(disk, name, files),
+        snapshots,
+        stale,
+        [f"{name}/{file}" for file in files if is_deleted(file)],
+    )
+
+
+def is_deleted(file: str) -> bool:
+    """Whether the file is one of a deleted segment. Snapshots of the metadata log have their own deletion."""
+    return file.endswith(DELETED) and not file.endswith(".checkpoint" + DELETED)
+
+
+def load_segment(name: str, info: FileInfo, files: Mapping[str, FileInfo], now_ms: int) -> Segment:
+    """A segment by its files' sizes, nothing read."""
+    base_offset = offset_of(info.name, LOG)
+    assert base_offset is not None
+    segment = Segment(name, base_offset, now_ms, size_bytes=info.size_bytes)
+    segment.modified_ms = info.modified_ms
+    segment.largest_timestamp_ms = None
+    segment.flushed = True
+    settle_from_file(name, segment.offset_index, files.get(file_name(base_offset, OFFSET_INDEX)))
+    settle_from_file(name, segment.time_index, files.get(file_name(base_offset, TIME_INDEX)))
+    aborted = files.get(file_name(base_offset, ABORTED_INDEX))
+    if aborted is not None:
+        settle_from_file(name, segment.aborted_index, aborted)
+    return segment
+
+
+def settle_from_file(name: str, index: Index, info: FileInfo | None) -> None:
+    if info is None:
+        raise RecoveryNeeded(name, f"{index.path} is missing")
+    if info.size_bytes % index.ENTRY.size:
+        raise RecoveryNeeded(name, f"{index.path} has {info.size_bytes} bytes, no multiple of {index.ENTRY.size}")
+    index.settled = info.size_bytes // index.ENTRY.size
+
+
+def load_active(disk: Disk, segment: Segment) -> int:
+    """Reads what appending to a segment needs to know; returns the offset after its last batch."""
+    name, index = segment.name, segment.offset_index
+    position = 0
+    if index.settled:
+        relative_offset, position = index.entry(disk, index.settled - 1)
+        index.last_offset = segment.base_offset + relative_offset
+        if relative_offset < 0 or not 0 <= position < segment.size_bytes:
+            raise RecoveryNeeded(name, f"{index.path} points to {position} in {segment.size_bytes} bytes of records")
+    time_index = segment.time_index
+    time_index.last_timestamp_ms, time_index.last_offset = time_index.last_entry(disk)
+    largest_timestamp_ms, largest_offset = time_index.last_timestamp_ms, time_index.last_offset
+    next_offset = segment.base_offset
+    end = position
+    try:
+        if position:
+            _, first = next(batch_headers(disk, segment.log_path, 0, segment.size_bytes))
+            segment.rolling_timestamp_ms = first.max_timestamp_ms
+        for at, header in batch_headers(disk, segment.log_path, position, segment.size_bytes):
+            if not at:
+                segment.rolling_timestamp_ms = header.max_timestamp_ms
+            if header.max_timestamp_ms > largest_timestamp_ms:
+                largest_timestamp_ms, largest_offset = header.max_timestamp_ms, header.last_offset
+            if header.base_offset < next_offset:
+                raise RecoveryNeeded(name, f"{segment.log_path} has offset {header.base_offset} after {next_offset - 1}")
+            next_offset = header.next_offset
+            end = at + header.size_bytes
+    except (CorruptRecordError, InvalidRecordError) as error:
+        raise RecoveryNeeded(name, f"{segment.log_path}: {error}") from error
+    if end != segment.size_bytes:
+        raise RecoveryNeeded(name, f"{segment.log_path} ends within a batch")
+    segment.largest_timestamp_ms, segment.largest_timestamp_offset = largest_timestamp_ms, largest_offset
+    segment.bytes_since_index = segment.size_bytes - position
+    segment.flushed = False
+    return next_offset
+
+
+def load_leader_epochs(disk: Disk, name: str, files: Mapping[str, FileInfo]) -> LeaderEpochs:
+    info = files.get(LEADER_EPOCHS)
+    if info is None or not info.size_bytes:
+        return LeaderEpochs()
+    path = f"{name}/{LEADER_EPOCHS}"
+    try:
+        return leader_epochs.decode(disk.read(path, 0, info.size_bytes), path)
+    except StorageError as error:
+        raise RecoveryNeeded(name, str(error)) from error
+
+
+def load_topic_id(disk: Disk, name: str, files: Mapping[str, FileInfo]) -> UUID | None:
+    """Raises StorageError when there is a partition.metadata that cannot be read: no recovery mends that."""
+    info = files.get(PARTITION_METADATA)
+    if info is None:
+        return None
+    path = f"{name}/{PARTITION_METADATA}"
+    return partition_metadata.decode(disk.read(path, 0, info.size_bytes), path)
+
+
+def load_producers(
+    disk: Disk,
+    name: str,
+    files: Mapping[str, FileInfo],
+    segments: list[Segment],
+    log_start_offset: int,
+    log_end_offset: int,
+    now_ms: int,
+    expiration_ms: int,
+) -> tuple[ProducerState, list[int], list[str]]:
+    """(producers at the log end, offsets of good snapshots, paths of useless ones), from the latest good snapshot on."""
+    offsets = sorted(offset for file in files if (offset := offset_of(file, SNAPSHOT)) is not None)
+    stale = [f"{name}/{file_name(offset, SNAPSHOT)}" for offset in offsets if offset > log_end_offset]
+    offsets = [offset for offset in offsets if offset <= log_end_offset]
+    producers = ProducerState(expiration_ms, log_start_offset)
+    while offsets:
+        file = file_name(offsets[-1], SNAPSHOT)
+        path = f"{name}/{file}"
+        try:
+            producers.load(producer_snapshot.decode(disk.read(path, 0, files[file].size_bytes), path), now_ms)
+        except StorageError:
+            stale.append(path)
+            offsets.pop()
+            continue
+        producers.end_offset = offsets[-1]
+        break
+    replay(disk, segments, producers, log_end_offset)
+    if len(offsets) > 1:
+        bases = {segment.base_offset for segment in segments}
+        stale += [f"{name}/{file_name(offset, SNAPSHOT)}" for offset in offsets[:-1] if offset not in bases]
+        offsets = [offset for offset in offsets if offset in bases or offset == offsets[-1]]
+    return producers, offsets, stale
+
+
+def replay(disk: Disk, segments: list[Segment], producers: ProducerState, end_offset: int) -> None:
+    """Brings the producers from their end offset to `end_offset` by the headers of the batches between."""
+    for number, segment in enumerate(segments):
+        start = producers.end_offset
+        next_base = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+        if start >= end_offset or start >= next_base:
+            continue
+        position = segment.offset_index.position_for(disk, start)
+        for at, header in batch_headers(disk, segment.log_path, position, segment.size_bytes):
+            if start <= header.base_offset < end_offset:
+                replay_batch(disk, segment.log_path, at, header, producers)
+    producers.end_offset = end_offset
+
+
+def replay_batch(disk: Disk, path: str, position: int, header: BatchHeader, producers: ProducerState) -> None:
+    if header.has_producer_id:
+        marker = None
+        if header.is_control:
+            marker = marker_of(disk.read(path, position, header.size_bytes), header)
+        producers.reserve(header, header.base_offset, Origin.REPLICATION, marker)
+    producers.end_offset = header.next_offset
+
+
+def marker_of(batch: bytes | bytearray | memoryview, header: BatchHeader, position: int = 0) -> Marker | None:
+    """The end of a transaction in a control batch; None if the cleaner has emptied it or it holds something else."""
+    for record in control_records(batch, header, position):
+        if isinstance(record.message, EndTransactionMarker):
+            return Marker(record.type is ControlType.COMMIT, record.message.coordinator_epoch)
+    return None

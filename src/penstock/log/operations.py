@@ -1,0 +1,265 @@
+"""What a log has done to its files: each an `Operation` that carries all it needs and touches no state of the loop.
+
+All operations of a log share a `Fuse`: once one has failed, those queued behind it fail too instead of writing after a
+hole. A `Flush` in the background (after a roll) has an order of its own, so that appends do not wait for it; it may meet
+files that are deleted meanwhile, and passes over them.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.log.disk import Buffer, Disk, Operation, OperationOwner
+from penstock.log.names import DELETED
+from penstock.log.producer_state import Step
+from penstock.log.segment import IndexWrite, Segment
+
+
+class Fuse:
+    """Blown by the first failed operation of a log. Only operations of one order touch it, so one at a time."""
+
+    __slots__ = ("blown",)
+
+    def __init__(self) -> None:
+        self.blown = False
+
+
+class LogOperation(Operation):
+    """An operation of a log. Subclasses define `work`."""
+
+    __slots__ = ("fuse",)
+
+    def __init__(self, directory: int, order: str, owner: OperationOwner, fuse: Fuse, *, inline: bool = False) -> None:
+        super().__init__(directory, order, owner, inline=inline)
+        self.fuse = fuse
+
+    def run(self, disk: Disk) -> Any:
+        if self.fuse.blown:
+            raise OSError(errno.EIO, "an earlier operation of this log failed")
+        try:
+            return self.work(disk)
+        except BaseException:
+            self.fuse.blown = True
+            raise
+
+    def work(self, disk: Disk) -> Any:
+        raise NotImplementedError
+
+
+class Write(LogOperation):
+    """The appends of one loop turn to one segment: one system call.
+
+    Attributes:
+        segment: whose file it goes to; `position` in it.
+        chunks: the batches; dropped when the write has completed.
+        end_offset: what the log end offset becomes.
+        record_count: offsets it covers.
+        steps: what it reserved of the producer state.
+        index_writes: pieces of the indexes to write as well.
+        sync_paths: files to fsync after the write, because of flush.messages; empty for none.
+    """
+
+    __slots__ = (
+        "chunks",
+        "end_offset",
+        "index_writes",
+        "path",
+        "position",
+        "record_count",
+        "segment",
+        "size_bytes",
+        "steps",
+        "sync_paths",
+    )
+
+    def __init__(self, directory: int, order: str, owner: OperationOwner, fuse: Fuse, segment: Segment) -> None:
+        super().__init__(directory, order, owner, fuse, inline=True)
+        self.segment = segment
+        self.path = segment.log_path
+        self.position = segment.reserved_bytes
+        self.chunks: list[Buffer] = []
+        self.size_bytes = 0
+        self.end_offset = 0
+        self.record_count = 0
+        self.steps: list[Step] = []
+        self.index_writes: list[IndexWrite] = []
+        self.sync_paths: list[str] = []
+
+    def work(self, disk: Disk) -> None:
+        disk.write(self.path, self.position, self.chunks)
+        for path, position, entries in self.index_writes:
+            disk.write(path, position, [entries])
+        for path in self.sync_paths:
+            disk.fsync(path)
+
+
+class Roll(LogOperation):
+    """Closes the indexes of the old segment, saves the producers and makes the new segment's files, all unsynced.
+
+    Attributes: `old` and `new` segment (`old` is None for the first); `index_writes` of the old one; `snapshot` as (path,
+    content) or None; `stale_paths`: files of no further use, removed on the way.
+    """
+
+    __slots__ = ("index_writes", "new", "old", "paths", "snapshot", "stale_paths")
+
+    def __init__(
+        self,
+        directory: int,
+        order: str,
+        owner: OperationOwner,
+        fuse: Fuse,
+        old: Segment | None,
+        new: Segment,
+        snapshot: tuple[str, bytes] | None,
+        stale_paths: Sequence[str],
+    ) -> None:
+        super().__init__(directory, order, owner, fuse)
+        self.old = old
+        self.new = new
+        self.index_writes = old.take_index_tails() if old else []
+        self.snapshot = snapshot
+        self.stale_paths = stale_paths
+        self.paths = new.paths
+
+    def work(self, disk: Disk) -> None:
+        for path, position, entries in self.index_writes:
+            disk.write(path, position, [entries])
+        if self.snapshot:
+            path, content = self.snapshot
+            disk.write(path, 0, [content])
+        for path in self.stale_paths:
+            disk.unlink(path)
+        for path in self.paths:
+            disk.write(path, 0, [])
+
+
+class Flush(LogOperation):
+    """Makes files durable, and the names in the log's directory if `directory_path` says so.
+
+    Attributes: `end_offset`, the recovery point when it is done; `segments` that are closed and wholly flushed then;
+    `skip_missing` for the background.
+    """
+
+    __slots__ = ("directory_path", "end_offset", "paths", "segments", "skip_missing")
+
+    def __init__(
+        self,
+        directory: int,
+        order: str,
+        owner: OperationOwner,
+        fuse: Fuse,
+        paths: Sequence[str],
+        end_offset: int,
+        segments: Sequence[Segment],
+        directory_path: str | None,
+        *,
+        skip_missing: bool = False,
+    ) -> None:
+        super().__init__(directory, order, owner, fuse)
+        self.paths = paths
+        self.end_offset = end_offset
+        self.segments = segments
+        self.directory_path = directory_path
+        self.skip_missing = skip_missing
+
+    def work(self, disk: Disk) -> None:
+        for path in self.paths:
+            try:
+                disk.fsync(path)
+            except FileNotFoundError:
+                if not self.skip_missing:
+                    raise
+        if self.directory_path is not None:
+            disk.fsync_directory(self.directory_path)
+
+
+class ReplaceFile(LogOperation):
+    """Writes a small file anew, durably: leader epochs."""
+
+    __slots__ = ("content", "path")
+
+    def __init__(
+        self, directory: int, order: str, owner: OperationOwner, fuse: Fuse, path: str, content: bytes
+    ) -> None:
+        super().__init__(directory, order, owner, fuse)
+        self.path = path
+        self.content = content
+
+    def work(self, disk: Disk) -> None:
+        disk.replace(self.path, self.content)
+
+
+class DeleteFiles(LogOperation):
+    """Takes files out of the log by renaming them to `.deleted`. The result lists the new names, to be unlinked later."""
+
+    __slots__ = ("paths",)
+
+    def __init__(
+        self, directory: int, order: str, owner: OperationOwner, fuse: Fuse, paths: Sequence[str]
+    ) -> None:
+        super().__init__(directory, order, owner, fuse)
+        self.paths = paths
+
+    def work(self, disk: Disk) -> list[str]:
+        return rename_deleted(disk, self.paths)
+
+
+class Close(Flush):
+    """Writes what memory alone holds, then flushes: the files say all afterwards."""
+
+    __slots__ = ("index_writes", "segment", "snapshot")
+
+    def __init__(
+        self,
+        directory: int,
+        order: str,
+        owner: OperationOwner,
+        fuse: Fuse,
+        paths: Sequence[str],
+        end_offset: int,
+        segments: Sequence[Segment],
+        directory_path: str,
+        segment: Segment,
+        snapshot: tuple[str, bytes] | None,
+    ) -> None:
+        super().__init__(directory, order, owner, fuse, paths, end_offset, segments, directory_path)
+        self.segment = segment
+        self.index_writes = segment.take_index_tails()
+        self.snapshot = snapshot
+
+    def work(self, disk: Disk) -> None:
+        for path, position, entries in self.index_writes:
+            disk.write(path, position, [entries])
+        if self.snapshot:
+            path, content = self.snapshot
+            disk.write(path, 0, [content])
+            disk.fsync(path)
+        super().work(disk)
+
+
+class UnlinkFiles(Operation):
+    """Removes files that were renamed to `.deleted` when their delay is over. The owner is whoever emits it."""
+
+    __slots__ = ("paths",)
+
+    def __init__(self, directory: int, order: str, owner: OperationOwner, paths: Sequence[str]) -> None:
+        super().__init__(directory, order, owner)
+        self.paths = paths
+
+    def run(self, disk: Disk) -> None:
+        for path in self.paths:
+            disk.unlink(path)
+
+
+def rename_deleted(disk: Disk, paths: Sequence[str]) -> list[str]:
+    """Renames those of the files that exist; returns their new names."""
+    renamed = []
+    for path in paths:
+        try:
+            disk.rename(path, path + DELETED)
+        except FileNotFoundError:
+            continue
+        renamed.append(path + DELETED)
+    return renamed
