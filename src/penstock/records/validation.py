@@ -26,6 +26,7 @@ from penstock.records.batch import (
     read_header,
 )
 from penstock.records.compression import Codec
+from penstock.records.reader import Decompress, Record, read_record, record_bytes
 
 MAX_TIMESTAMP_MS = 2**63 - 1
 
@@ -136,6 +137,61 @@ def check_header_timestamps(header: BatchHeader, rules: Rules, now_ms: int) -> N
         raise invalid_timestamp(f"max timestamp {max_timestamp_ms} is before the base {header.base_timestamp_ms}")
     if max_timestamp_ms != NO_TIMESTAMP and not in_bounds(max_timestamp_ms, rules, now_ms):
         raise invalid_timestamp(out_of_bounds(max_timestamp_ms, header.last_offset, rules, now_ms))
+
+
+def validate_deep(
+    view: Buffer,
+    position: int,
+    header: BatchHeader,
+    rules: Rules,
+    now_ms: int,
+    *,
+    from_client: bool = True,
+    decompress: Decompress | None = None,
+) -> int:
+    """As `validate_header`, and walks every record. Returns the greatest timestamp of the records.
+
+    That timestamp belongs into the header, see `batch.set_max_timestamp`: Kafka does not trust the producer's either.
+    Without `decompress`, compression contexts are made for this call.
+
+    Raises as `validate_header`, CorruptRecordError when the records cannot be decompressed, InvalidRecordError when
+    their bytes are broken, and BatchRejectedError with `record_errors` for all well-formed records that break a rule.
+    """
+    validate_header(view, position, header, rules, now_ms, from_client=from_client)
+    data = bytes(record_bytes(view, position, header, decompress))
+    errors: list[RecordError] = []
+    late_or_early = False
+    max_timestamp_ms = NO_TIMESTAMP
+    at = 0
+    for index in range(header.record_count):
+        record, at = read_record(data, at, header, log_append_time=False)
+        max_timestamp_ms = max(max_timestamp_ms, record.timestamp_ms)
+        code, message = record_fault(record, index, header, rules, now_ms)
+        if code is not ErrorCode.NONE:
+            errors.append(RecordError(index, message))
+            late_or_early |= code is ErrorCode.INVALID_TIMESTAMP
+    if at != len(data):
+        raise invalid(f"{len(data) - at} bytes are left after the last of {header.record_count} records")
+    if late_or_early:
+        message = "one or more records have been rejected due to invalid timestamp"
+        raise BatchRejectedError(ErrorCode.INVALID_TIMESTAMP, message, errors)
+    if errors:
+        shown = "; ".join(f"record {error.index}: {error.message}" for error in errors[:3])
+        message = f"{len(errors)} records have been rejected, the first of them: {shown}"
+        raise BatchRejectedError(ErrorCode.INVALID_RECORD, message, errors)
+    return max_timestamp_ms
+
+
+def record_fault(record: Record, index: int, header: BatchHeader, rules: Rules, now_ms: int) -> tuple[ErrorCode, str]:
+    """What is wrong with a well-formed record, or NONE."""
+    if record.offset != header.base_offset + index:
+        return ErrorCode.INVALID_RECORD, f"offset delta {record.offset - header.base_offset}, it should be {index}"
+    if rules.compacted and record.key is None:
+        return ErrorCode.INVALID_RECORD, "a compacted topic cannot accept a record without a key"
+    checks_time = rules.timestamp_type is TimestampType.CREATE_TIME and record.timestamp_ms != NO_TIMESTAMP
+    if checks_time and not in_bounds(record.timestamp_ms, rules, now_ms):
+        return ErrorCode.INVALID_TIMESTAMP, out_of_bounds(record.timestamp_ms, record.offset, rules, now_ms)
+    return ErrorCode.NONE, ""
 
 
 def in_bounds(timestamp_ms: int, rules: Rules, now_ms: int) -> bool:
