@@ -49,9 +49,6 @@ class Codec(IntEnum):
 
 CODECS = tuple(Codec)
 
-MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""The usual bound on what one batch may become. Kafka has none: it streams, and so does not notice."""
-
 FIRST_CHUNK_BYTES = 64 * 1024
 MAX_CHUNK_BYTES = 4 * 1024 * 1024
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from penstock.config.limits import DECOMPRESSED_BATCH_MAX_BYTES
 from penstock.errors import CorruptRecordError, InvalidRecordError
 from penstock.records.batch import HEADER_BYTES, BatchHeader, Buffer, TimestampType
-from penstock.records.compression import MAX_DECOMPRESSED_BYTES, Codec, Contexts
+from penstock.records.compression import Codec, Contexts
 from penstock.records.compression import decompress as decompress_payload
 from penstock.records.varint import read_varint, read_varlong
 
@@ -33,7 +34,7 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-def bounded(contexts: Contexts, limit_bytes: int = MAX_DECOMPRESSED_BYTES) -> Decompress:
+def bounded(contexts: Contexts, limit_bytes: int = DECOMPRESSED_BATCH_MAX_BYTES) -> Decompress:
     """The `decompress` argument of `records`: with these contexts, and at most `limit_bytes` a batch."""
 
     def decompress(codec: Codec, data: Buffer) -> Buffer:
