@@ -3,8 +3,8 @@
     python tools/kafka_schema.py JARS [--check]
 
 JARS is a directory with Kafka's jars (`kafka-clients-*.jar`, `kafka-metadata-*.jar`, ...). The definitions are JSON
-with comments. Names, types, versions, defaults and attributes are kept; sentences are not. Moving to a new Kafka release is
-this command, `tools/generate_messages.py`, and the review of the two diffs.
+with comments. Names, types, versions, defaults and attributes are kept; sentences are not. A new Kafka release is this
+command, `tools/generate_messages.py`, and the review of the two diffs.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ class DecoderWriter(SourceWriter):
         """Reads an array of numbers with one struct call."""
         size_bytes = FIXED_SIZES_BYTES[code]
         with self.block(f"if {count} < 16:"):
-            self.add(f"{place} = list(unpack_{code}[{count}](data, p))")
+            self.add(f"{place} = list(unpack_many_{code}[{count}](data, p))")
         with self.block("else:"):
             self.add(f"{place} = list(struct_unpack_from('>%d{code}' % {count}, data, p))")
         self.add(f"p += {count}" if size_bytes == 1 else f"p += {count} * {size_bytes}")

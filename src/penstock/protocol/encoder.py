@@ -252,7 +252,7 @@ class EncoderWriter(SourceWriter):
     def integers(self, items: str, count: str, code: str, flexible: bool) -> None:
         """Writes an array of numbers with one struct call."""
         with self.block(f"if {count} < 16:"):
-            self.add(f"{self.out}.append(pack_{code}[{count}{' - 1' if flexible else ''}](*{items}))")
+            self.add(f"{self.out}.append(pack_many_{code}[{count}{' - 1' if flexible else ''}](*{items}))")
         with self.block("else:"):
             self.add(f"{self.out}.append(struct_pack(f'>{{len({items})}}{code}', *{items}))")
 

@@ -3,8 +3,8 @@
 - *Metadata records* (`__cluster_metadata`, `__remote_log_metadata`): the value is three unsigned varints (frame version
   1, type, message version), then the message. KIP-631.
 - *Coordinator records* (`__consumer_offsets`, `__transaction_state`, `__share_group_state`): the key is two bytes for
-  its type, then the key message in version 0; the value is two bytes for its version, then the value message. No value is
-  a tombstone.
+  its type, then the key message in version 0; the value is two bytes for its version, then the value message. No value
+  is a tombstone.
 """
 
 from __future__ import annotations

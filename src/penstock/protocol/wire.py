@@ -187,7 +187,7 @@ COMMON: dict[str, Any] = {
     "uuids": UUIDS,
     "varint": varint,
     "wrong_tag_size": wrong_tag_size,
-    **{f"unpack_{code}": unpackers for code, unpackers in UNPACK_INTEGERS.items()},
-    **{f"pack_{code}": packers for code, packers in PACK_INTEGERS.items()},
+    **{f"unpack_many_{code}": unpackers for code, unpackers in UNPACK_INTEGERS.items()},
+    **{f"pack_many_{code}": packers for code, packers in PACK_INTEGERS.items()},
 }
 """The globals of generated code, besides the classes and struct formats of the message."""
