@@ -104,3 +104,11 @@ CLIENT_RETRY_BACKOFF_MS = 100
 """Between two tries of a request that failed retriably."""
 CLIENT_FETCH_BYTES = 4 * MiB
 """What one fetch of one partition asks for."""
+
+# Spark
+SPARK_FETCHES_AHEAD = 4
+"""Fetches that wait for a task to decode them; the fetching thread pauses beyond it."""
+SPARK_RANGES_AT_ONCE = 4
+"""Ranges that one task fetches side by side."""
+SPARK_ARROW_BATCH_ROWS = 10_000
+"""Rows of one Arrow batch that a task hands to Spark; larger ones are cut."""

@@ -1,0 +1,151 @@
+"""How a Spark task reads: fetches in flight on a thread of their own, decoding on the task's thread.
+
+A Python worker runs its task synchronously, so an event loop in the task's own thread would only move while the task
+waits for it. The fetching thread keeps the brokers busy while the task decodes and writes; the bounded queue between
+them holds the memory down. Several ranges are read side by side, each in its own order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from penstock.client.client import READ_COMMITTED, Client
+from penstock.client.reader import read_range
+from penstock.config.limits import SPARK_FETCHES_AHEAD, SPARK_RANGES_AT_ONCE
+from penstock.records.arrow import to_arrow
+from penstock.records.arrow_schema import Decoded, timestamps_us
+from penstock.records.isolation import AbortedTransactions
+from penstock.spark.lake import RECORD_SCHEMA, Gap, TopicPartition
+from penstock.spark.plan import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """How a task reaches the brokers; pickled into it."""
+
+    bootstrap: str
+    client_id: str
+    timeout_ms: int
+    isolation: int
+
+
+class _Failed:
+    """The fetching thread's last word when it failed."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Fetching:
+    """Iterates over (range, position, fetched) of all ranges. A context manager: leaving it ends the thread."""
+
+    def __init__(self, connect: Connect, ranges: Sequence[OffsetRange]) -> None:
+        self._connect = connect
+        self._ranges = ranges
+        self._queue: queue.Queue[Any] = queue.Queue(SPARK_FETCHES_AHEAD)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="penstock-fetching", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.set()
+        while self._thread.is_alive():
+            try:
+                self._queue.get(timeout=0.05)  # frees a thread that waits to put
+            except queue.Empty:
+                continue
+        self._thread.join()
+
+    def __iter__(self) -> Iterator[tuple[OffsetRange, int, Any]]:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, _Failed):
+                raise item.error
+            yield item
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._fetch_all())
+            self._queue.put(None)
+        except BaseException as error:
+            self._queue.put(_Failed(error))
+
+    async def _fetch_all(self) -> None:
+        connect = self._connect
+        async with Client(connect.bootstrap, client_id=connect.client_id, timeout_ms=connect.timeout_ms) as client:
+            room = asyncio.Semaphore(SPARK_RANGES_AT_ONCE)
+
+            async def fetch(wanted: OffsetRange) -> None:
+                async with room:
+                    span = (wanted.topic, wanted.partition, wanted.start, wanted.end)
+                    async for position, fetched in read_range(client, *span, isolation=connect.isolation):
+                        if self._stop.is_set():
+                            return
+                        await self._put((wanted, position, fetched))
+
+            async with asyncio.TaskGroup() as group:
+                for wanted in self._ranges:
+                    group.create_task(fetch(wanted))
+
+    async def _put(self, item: Any) -> None:
+        """Queues without blocking the loop: other fetches go on while the task is busy."""
+        if not self._queue.full():
+            self._queue.put(item)
+            return
+        await asyncio.get_running_loop().run_in_executor(None, self._queue.put, item)
+
+
+def decoded(connect: Connect, ranges: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Decoded]]:
+    """All records of the ranges, a fetch at a time, as Arrow columns with headers."""
+    with Fetching(connect, ranges) as fetching:
+        for wanted, position, fetched in fetching:
+            aborted = AbortedTransactions(fetched.aborted) if connect.isolation == READ_COMMITTED else None
+            start, records = position, fetched.records
+            while len(records):
+                got = to_arrow(
+                    records, start_offset=start, end_offset=wanted.end, isolation=aborted, include_headers=True
+                )
+                yield wanted, got
+                if not got.consumed_bytes:
+                    break
+                start, records = got.next_offset, records[got.consumed_bytes :]
+
+
+def record_batch(wanted: OffsetRange, got: Decoded) -> Any:
+    """A decoded run as rows of RECORD_SCHEMA."""
+    rows, columns = got.batch.num_rows, got.batch
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(wanted.topic, rows),
+            pa.repeat(str(wanted.topic_id), rows),
+            pa.repeat(pa.scalar(wanted.partition, pa.int32()), rows),
+            columns.column("offset"),
+            timestamps_us(columns.column("timestamp")),
+            columns.column("timestamp_type"),
+            columns.column("key"),
+            columns.column("value"),
+            columns.column("headers").cast(RECORD_SCHEMA.field("headers").type),
+        ],
+        schema=RECORD_SCHEMA,
+    )
+
+
+def gaps_of(wanted: OffsetRange, got: Decoded) -> list[Gap]:
+    """The offsets of a decoded run that legally carry no record, with the reason."""
+    partition = TopicPartition(wanted.topic, wanted.topic_id, wanted.partition)
+    gaps = [
+        Gap(partition, each.first_offset, each.last_offset + 1, "control" if each.is_control else "aborted")
+        for each in got.skipped
+    ]
+    gaps += [Gap(partition, first, last + 1, "compacted") for first, last in got.gaps.tolist()]
+    return gaps
