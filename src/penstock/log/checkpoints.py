@@ -9,15 +9,15 @@ Three of them belong to the log manager, one of each in every log directory: how
 disk (recovery point), where it starts (only if that is not where its first segment starts), and the replicas' high
 watermarks. `cleaner-offset-checkpoint` belongs to the cleaner and is left as it is.
 
-A `Checkpoint` holds what one file says and whether that changed since it was last written; writing is an operation,
-which formats the lines off the loop.
+A `Checkpoint` holds what one file says and whether that changed since it was last written. Writing is an operation
+(`directory_operations.WriteCheckpoint`), which formats the lines off the loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.log.disk import Disk, Operation, OperationOwner
+from penstock.log.disk import Disk
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
@@ -93,30 +93,22 @@ class Checkpoint:
     def get(self, partition: TopicPartition) -> int | None:
         return self._offsets.get(partition)
 
-    def set(self, partition: TopicPartition, offset: int) -> None:
-        if self._offsets.get(partition) != offset:
-            self._offsets[partition] = offset
-            self.dirty = True
+    def set(self, partition: TopicPartition, offset: int) -> bool:
+        """Notes an offset; whether that made the checkpoint dirty."""
+        if self._offsets.get(partition) == offset:
+            return False
+        self._offsets[partition] = offset
+        was_dirty, self.dirty = self.dirty, True
+        return not was_dirty
 
-    def remove(self, partition: TopicPartition) -> None:
-        if self._offsets.pop(partition, None) is not None:
-            self.dirty = True
+    def remove(self, partition: TopicPartition) -> bool:
+        """Forgets a partition; whether that made the checkpoint dirty."""
+        if self._offsets.pop(partition, None) is None:
+            return False
+        was_dirty, self.dirty = self.dirty, True
+        return not was_dirty
 
-    def write(self, directory: int, owner: OperationOwner) -> WriteCheckpoint:
-        """The operation that writes the file as things are now."""
+    def take(self) -> dict[TopicPartition, int]:
+        """The offsets to write now; clean from here on."""
         self.dirty = False
-        return WriteCheckpoint(directory, owner, self.file, dict(self._offsets))
-
-
-class WriteCheckpoint(Operation):
-    """Replaces one checkpoint file atomically and durably."""
-
-    __slots__ = ("file", "offsets")
-
-    def __init__(self, directory: int, owner: OperationOwner, file: str, offsets: Mapping[TopicPartition, int]) -> None:
-        super().__init__(directory, file, owner)
-        self.file = file
-        self.offsets = offsets
-
-    def run(self, disk: Disk) -> None:
-        disk.replace(self.file, format_checkpoint(self.offsets))
+        return dict(self._offsets)

@@ -1,8 +1,8 @@
 """`.kafka_cleanshutdown`: the file by which a log directory says that it was stopped cleanly.
 
 It is the last thing written at a clean stop, after all logs and checkpoints are on disk, and removed, durably, before
-anything is written at the next start. It carries the broker's epoch at the time, which registration sends back so that the
-controller knows that nothing was lost (KIP-966). Without the file every log of the directory is recovered.
+anything is written at the next start. It carries the broker's epoch at the time, which registration sends back so that
+the controller knows that nothing was lost (KIP-966). Without the file every log of the directory is recovered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def write_clean_shutdown(disk: Disk, broker_epoch: int) -> None:
 
 
 def read_clean_shutdown(disk: Disk) -> int | None:
-    """The broker epoch of a clean stop; -1 if the file does not say (older ones are empty); None after an unclean stop."""
+    """The broker epoch of a clean stop, -1 if the file does not say (older ones are empty); None without the file."""
     if not disk.exists(FILE):
         return None
     try:

@@ -20,6 +20,17 @@ class DirectoryFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class LogBroken:
+    """The files of one log are beyond use; it answers KAFKA_STORAGE_ERROR, the others of its directory go on."""
+
+    log: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.log} cannot be opened: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class RecordsLost:
     """Recovery after an unclean stop cut a log: offsets in [first, end) were written but cannot be trusted.
 
@@ -123,6 +134,7 @@ class StrayFound:
 
 LogEvent = (
     DirectoryFailed
+    | LogBroken
     | RecordsLost
     | TailCut
     | RecoveryStarted

@@ -1,0 +1,118 @@
+"""One log directory: who it belongs to, how it was stopped, its checkpoints, and the replicas found in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from penstock.log.checkpoints import HIGH_WATERMARK, LOG_START, RECOVERY_POINT, Checkpoint, MalformedCheckpoint
+from penstock.log.clean_shutdown import read_clean_shutdown, remove_clean_shutdown
+from penstock.log.disk import Disk
+from penstock.log.events import CheckpointUnreadable, LogEvent
+from penstock.log.replica import Opening, Replica, parse_name
+
+METADATA_LOG = "__cluster_metadata-0"
+"""The metadata log's directory: it belongs to the controller, not to the log manager."""
+DELETE_SUFFIX = "-delete"
+
+
+@dataclass(slots=True)
+class Found:
+    """What a listing of the directory says, by names alone.
+
+    `partitions` are (topic, partition) of replicas; `deleted` the directories whose removal was not finished.
+    """
+
+    partitions: list[tuple[str, int]] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+
+
+class LogDirectory:
+    """One log directory: where it is, its disk (which raises NotResident) and the blocking one for start-up.
+
+    Attributes:
+        index: position in `log.dirs`; operations and file slices carry it.
+        path: as configured, for people and DescribeLogDirs.
+        id: `directory.id` of its meta.properties.
+        error: why it is offline; None while it is well.
+        clean_epoch: broker epoch of the clean stop before this start; None after an unclean one.
+        recovery_points, log_starts, high_watermarks: the checkpoints.
+        replicas: how many it has.
+        recovery_queue: replicas that are recovered when nobody asks for them before.
+        measuring: set while the sizes of its closed logs are being added up.
+    """
+
+    __slots__ = (
+        "blocking_disk",
+        "clean_epoch",
+        "disk",
+        "error",
+        "high_watermarks",
+        "id",
+        "index",
+        "log_starts",
+        "measuring",
+        "path",
+        "recovered_bytes",
+        "recovered_logs",
+        "recovering",
+        "recovery_points",
+        "recovery_queue",
+        "replicas",
+    )
+
+    def __init__(self, index: int, path: str, disk: Disk, blocking_disk: Disk) -> None:
+        self.index = index
+        self.path = path
+        self.disk = disk
+        self.blocking_disk = blocking_disk
+        self.id: UUID | None = None
+        self.error: OSError | None = None
+        self.clean_epoch: int | None = None
+        self.recovery_points = Checkpoint(RECOVERY_POINT)
+        self.log_starts = Checkpoint(LOG_START)
+        self.high_watermarks = Checkpoint(HIGH_WATERMARK)
+        self.replicas = 0
+        self.recovering = 0
+        self.recovered_logs = 0
+        self.recovered_bytes = 0
+        self.recovery_queue: deque[Replica] = deque()
+        self.measuring: Opening | None = None
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, Checkpoint, Checkpoint]:
+        return (self.recovery_points, self.log_starts, self.high_watermarks)
+
+    def load(self, report: Callable[[LogEvent], None]) -> Found:
+        """Reads the mark of a clean stop, the checkpoints and the names in the directory, waiting for the disk.
+
+        A checkpoint that cannot be read is reported and counts as empty. Raises OSError as the disk does.
+        """
+        disk = self.blocking_disk
+        self.clean_epoch = read_clean_shutdown(disk)
+        for checkpoint in self.checkpoints:
+            try:
+                checkpoint.load(disk)
+            except MalformedCheckpoint as error:
+                report(CheckpointUnreadable(f"{self.path}/{checkpoint.file}", str(error)))
+        found = Found()
+        for entry in disk.list(""):
+            if not entry.is_directory or entry.name == METADATA_LOG:
+                continue
+            if entry.name.endswith(DELETE_SUFFIX):
+                found.deleted.append(entry.name)
+            elif (partition := parse_name(entry.name)) is not None:
+                found.partitions.append(partition)
+        return found
+
+    def unmark(self) -> None:
+        """Removes the mark of a clean stop, durably and before anything else is written; waits for the disk."""
+        remove_clean_shutdown(self.blocking_disk)
+
+    def measured(self, now_ms: int) -> None:
+        """The sizes are known, or will never be: calls those who wait for them."""
+        measuring, self.measuring = self.measuring, None
+        if measuring is not None:
+            measuring.done(now_ms)

@@ -1,0 +1,228 @@
+"""What the log manager has done to a log directory, each an `Operation` that carries all it needs.
+
+Operations on one replica have its name as their order, as the operations of its log do. Those on checkpoint files and
+the mark of a clean stop share one order, so the last one to be emitted is the last to be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from penstock.config.topic import TopicConfig
+from penstock.errors import StorageError
+from penstock.log import partition_metadata
+from penstock.log.checkpoints import TopicPartition, format_checkpoint
+from penstock.log.clean_shutdown import write_clean_shutdown
+from penstock.log.disk import Disk, Operation, OperationOwner
+from penstock.log.loading import RecoveryNeeded
+from penstock.log.log import Log, LogOwner, Randomness
+from penstock.log.names import LOG, PARTITION_METADATA
+from penstock.log.recovery import RecoveryReport, recover_log
+
+CHECKPOINTS_ORDER = ".checkpoints"
+CREATE_ORDER = ".create"
+MEASURE_ORDER = ".measure"
+REMOVE_ORDER = ".remove"
+
+
+class CreateReplicas(Operation):
+    """Makes the directories of new replicas: all of them, then one fsync of the log directory."""
+
+    __slots__ = ("replicas",)
+
+    def __init__(self, directory: int, owner: OperationOwner, replicas: Sequence[tuple[str, UUID]]) -> None:
+        super().__init__(directory, CREATE_ORDER, owner)
+        self.replicas = replicas
+
+    def run(self, disk: Disk) -> None:
+        paths = []
+        for name, topic_id in self.replicas:
+            disk.make_directory(name)
+            path = f"{name}/{PARTITION_METADATA}"
+            disk.write(path, 0, [partition_metadata.encode(topic_id)])
+            paths.append((name, path))
+        for name, path in paths:
+            disk.fsync(path)
+            disk.fsync_directory(name)
+        disk.fsync_directory("")
+
+
+class WritePartitionMetadata(Operation):
+    """Ties a directory that has no topic id (or lost it in a crash) to its topic."""
+
+    __slots__ = ("name", "topic_id")
+
+    def __init__(self, directory: int, owner: OperationOwner, name: str, topic_id: UUID) -> None:
+        super().__init__(directory, name, owner)
+        self.name = name
+        self.topic_id = topic_id
+
+    def run(self, disk: Disk) -> None:
+        disk.replace(f"{self.name}/{PARTITION_METADATA}", partition_metadata.encode(self.topic_id))
+
+
+@dataclass(slots=True)
+class OpenArguments:
+    """What opening and recovering a log takes; plain data, so that it can go to another process."""
+
+    name: str
+    config: TopicConfig
+    recovery_point: int
+    log_start_offset: int
+    producer_expiration_ms: int
+    now_ms: int
+
+
+class OpenLog(Operation):
+    """Opens a log in the lane. The result is the Log, or the RecoveryNeeded or StorageError that keeps it shut."""
+
+    __slots__ = ("arguments", "log_owner", "loop_disk", "random")
+
+    def __init__(
+        self, owner: OperationOwner, log_owner: LogOwner, arguments: OpenArguments, loop_disk: Disk, random: Randomness
+    ) -> None:
+        super().__init__(loop_disk.directory, arguments.name, owner)
+        self.arguments = arguments
+        self.log_owner = log_owner
+        self.loop_disk = loop_disk
+        self.random = random
+
+    def run(self, disk: Disk) -> Log | RecoveryNeeded | StorageError:
+        arguments = self.arguments
+        try:
+            return Log.open(
+                disk,
+                arguments.name,
+                arguments.config,
+                recovery_point=arguments.recovery_point,
+                log_start_offset=arguments.log_start_offset,
+                now_ms=arguments.now_ms,
+                owner=self.log_owner,
+                random=self.random,
+                producer_expiration_ms=arguments.producer_expiration_ms,
+                loop_disk=self.loop_disk,
+            )
+        except (RecoveryNeeded, StorageError) as error:
+            return error
+
+
+class RecoverLog(Operation):
+    """Recovers a log after an unclean stop. The result is the report, or the StorageError that keeps it shut."""
+
+    __slots__ = ("arguments",)
+
+    def __init__(self, directory: int, owner: OperationOwner, arguments: OpenArguments) -> None:
+        super().__init__(directory, arguments.name, owner)
+        self.arguments = arguments
+
+    def run(self, disk: Disk) -> RecoveryReport | StorageError:
+        arguments = self.arguments
+        try:
+            return recover_log(
+                disk,
+                arguments.name,
+                arguments.config,
+                recovery_point=arguments.recovery_point,
+                log_start_offset=arguments.log_start_offset,
+                now_ms=arguments.now_ms,
+                producer_expiration_ms=arguments.producer_expiration_ms,
+            )
+        except StorageError as error:
+            return error
+
+
+class SetAside(Operation):
+    """Renames a replica's directory, durably: to `-delete` when it is to go, to `-stray` when it is nobody's."""
+
+    __slots__ = ("name", "renamed")
+
+    def __init__(self, directory: int, owner: OperationOwner, name: str, renamed: str) -> None:
+        super().__init__(directory, name, owner)
+        self.name = name
+        self.renamed = renamed
+
+    def run(self, disk: Disk) -> None:
+        disk.rename(self.name, self.renamed)
+        disk.fsync_directory("")
+
+
+class RemoveDirectory(Operation):
+    """Removes a directory that was set aside to be deleted, with all its files."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, directory: int, owner: OperationOwner, name: str) -> None:
+        super().__init__(directory, REMOVE_ORDER, owner)
+        self.name = name
+
+    def run(self, disk: Disk) -> None:
+        if disk.exists(self.name):
+            disk.remove_directory(self.name)
+
+
+class ReadRange(Operation):
+    """Reads a range so that it is resident; nobody wants the bytes."""
+
+    __slots__ = ("length", "path", "position")
+
+    def __init__(self, directory: int, owner: OperationOwner, path: str, position: int, length: int) -> None:
+        super().__init__(directory, path, owner)
+        self.path = path
+        self.position = position
+        self.length = length
+
+    def run(self, disk: Disk) -> None:
+        disk.read(self.path, self.position, self.length)
+
+
+class MeasureReplicas(Operation):
+    """Adds up the sizes of the record files of replicas that are not open. The result is bytes by name.
+
+    Attributes: `names`; `last`, whether no further batch of the same question follows.
+    """
+
+    __slots__ = ("last", "names")
+
+    def __init__(self, directory: int, owner: OperationOwner, names: Sequence[str], *, last: bool) -> None:
+        super().__init__(directory, MEASURE_ORDER, owner)
+        self.names = names
+        self.last = last
+
+    def run(self, disk: Disk) -> dict[str, int]:
+        sizes = {}
+        for name in self.names:
+            try:
+                entries = disk.list(name)
+            except FileNotFoundError:  # deleted meanwhile
+                continue
+            sizes[name] = sum(entry.size_bytes for entry in entries if entry.name.endswith(LOG))
+        return sizes
+
+
+class WriteCheckpoint(Operation):
+    """Replaces one checkpoint file atomically and durably."""
+
+    __slots__ = ("file", "offsets")
+
+    def __init__(self, directory: int, owner: OperationOwner, file: str, offsets: Mapping[TopicPartition, int]) -> None:
+        super().__init__(directory, CHECKPOINTS_ORDER, owner)
+        self.file = file
+        self.offsets = offsets
+
+    def run(self, disk: Disk) -> None:
+        disk.replace(self.file, format_checkpoint(self.offsets))
+
+
+class MarkCleanStop(Operation):
+    """The last operation on a directory: says that all that was to be written has been."""
+
+    __slots__ = ("broker_epoch",)
+
+    def __init__(self, directory: int, owner: OperationOwner, broker_epoch: int) -> None:
+        super().__init__(directory, CHECKPOINTS_ORDER, owner)
+        self.broker_epoch = broker_epoch
+
+    def run(self, disk: Disk) -> None:
+        write_clean_shutdown(disk, self.broker_epoch)

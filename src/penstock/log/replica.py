@@ -1,0 +1,156 @@
+"""One replica as the log manager keeps it: a slotted record, with a `Log` only while somebody uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.errors import NotResident, StorageError
+
+if TYPE_CHECKING:
+    from penstock.log.directory import LogDirectory
+    from penstock.log.log import Log
+
+NAME_BYTES_MAX = 255
+"""Longest name of a directory in the usual file systems; topics are cut to fit when a suffix is added."""
+
+
+class State(Enum):
+    """Where a replica is between disk and memory."""
+
+    CREATING = "creating"
+    """Its directory is being made."""
+    UNRECOVERED = "unrecovered"
+    """Its directory was not stopped cleanly; it must be recovered first."""
+    RECOVERING = "recovering"
+    CLOSED = "closed"
+    """Good on disk, nothing in memory."""
+    RETIRING = "retiring"
+    """Retention is looking at its files."""
+    OPENING = "opening"
+    OPEN = "open"
+    CLOSING = "closing"
+    BROKEN = "broken"
+    """It cannot be opened; `error` says why."""
+    GONE = "gone"
+    """Deleted, or its directory failed; nobody finds it any more."""
+
+
+class Opening:
+    """A log on its way to being open. `when_done` functions are called once, on the loop, however it ended."""
+
+    __slots__ = ("name", "when_done")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.when_done: list[Callable[[int], None]] = []
+
+    def done(self, now_ms: int) -> None:
+        """Calls everybody who waits."""
+        waiting, self.when_done = self.when_done, []
+        for function in waiting:
+            function(now_ms)
+
+
+class NotOpen(NotResident):
+    """The log is not open yet. Append a function to `opening.when_done` and run the handler again when it is called."""
+
+    def __init__(self, directory: int, opening: Opening) -> None:
+        super().__init__(directory, opening.name, 0, 0)
+        self.opening = opening
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRequest:
+    """A replica that this node is to have. `directory_id` is the controller's wish; None lets the node choose."""
+
+    topic: str
+    partition: int
+    topic_id: UUID
+    directory_id: UUID | None = None
+
+
+class Replica:
+    """One replica of this node.
+
+    Attributes:
+        topic_id: as assigned or as found in its files; None while neither is known.
+        log: set exactly while the state is OPEN or CLOSING.
+        opening: set while somebody waits for the log.
+        size_bytes: of a log that is not open; None while unknown.
+        retention_ms: when retention looks at it next; None if only after a change.
+        flush_set: whether a deadline for flush.ms is in the heap.
+    """
+
+    __slots__ = (
+        "directory",
+        "error",
+        "flush_set",
+        "log",
+        "opening",
+        "partition",
+        "retention_ms",
+        "size_bytes",
+        "state",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self, topic: str, partition: int, topic_id: UUID | None, directory: LogDirectory, state: State
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.state = state
+        self.log: Log | None = None
+        self.opening: Opening | None = None
+        self.error: StorageError | None = None
+        self.size_bytes: int | None = None
+        self.retention_ms: int | None = None
+        self.flush_set = False
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (self.topic, self.partition)
+
+    @property
+    def name(self) -> str:
+        """Name of its directory within the log directory."""
+        return f"{self.topic}-{self.partition}"
+
+    def when_open(self) -> list[Callable[[int], None]]:
+        """Functions to call when the log is open, or cannot be."""
+        if self.opening is None:
+            self.opening = Opening(self.name)
+        return self.opening.when_done
+
+    def wait(self) -> NotOpen:
+        """The exception for those who want the log now."""
+        self.when_open()
+        assert self.opening is not None
+        return NotOpen(self.directory.index, self.opening)
+
+    def done(self, now_ms: int) -> None:
+        """Calls those who wait, whatever came of it."""
+        opening, self.opening = self.opening, None
+        if opening is not None:
+            opening.done(now_ms)
+
+
+def parse_name(name: str) -> tuple[str, int] | None:
+    """Topic and partition of a log's directory name; None for names that are none (`-delete`, `-stray`, `-future`)."""
+    topic, separator, partition = name.rpartition("-")
+    if not separator or not topic or not partition.isascii() or not partition.isdigit():
+        return None
+    return topic, int(partition)
+
+
+def aside_name(topic: str, partition: int, unique: UUID, suffix: str) -> str:
+    """`<topic>-<partition>.<32 hex digits>-<suffix>`, as Kafka renames what is to go; a long topic is cut to fit."""
+    end = f"-{partition}.{unique.hex}-{suffix}"
+    return topic[: NAME_BYTES_MAX - len(end)] + end
