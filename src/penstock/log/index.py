@@ -6,10 +6,10 @@ An index file is a run of fixed entries, big-endian, as Kafka writes them; offse
     .timeindex  timestamp int64 | relative offset int32                  the largest timestamp so far, and its batch
     .txnindex   version int16 | producer id, first, last, last stable offset int64
 
-The newest entries (`tail`) are in memory and go to the file a few hundred at a time, before a flush that counts and when
-the segment closes; older ones stay in the file and are found by binary search through `disk.read`, which may raise
-NotResident. Nothing is mapped into memory: a page fault would stop every thread of the process. What a crash loses of a
-tail, recovery rebuilds. Files are never longer than their entries, which Kafka accepts: it resizes the active one itself.
+The newest entries (`tail`) are in memory and go to the file a few hundred at a time, and when the segment closes; older
+ones stay in the file and are found by binary search through `disk.read`, which may raise NotResident. Nothing is mapped
+into memory: a page fault would stop every thread of the process. What a crash loses of a tail, recovery rebuilds. Files
+are never longer than their entries, which Kafka accepts: it resizes the active one itself.
 """
 
 from __future__ import annotations

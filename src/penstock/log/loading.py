@@ -61,17 +61,19 @@ class Loaded:
 
 def load(disk: Disk, name: str, *, log_start_offset: int, now_ms: int, producer_expiration_ms: int) -> Loaded:
     """Reads a log's directory. Raises RecoveryNeeded, and NotResident if `disk` does; changes nothing."""
-    files = {info.name: info for info in disk.list(name) if not info.is_directory}
-    segments = [load_segment(name, info, files, now_ms) for info in files.values() if offset_of(info.name, LOG) is not None]
+    files = listing(disk, name)
+    segments = load_segments(name, files, now_ms)
     log_end_offset = load_active(disk, segments[-1]) if segments else log_start_offset
     if segments and log_end_offset < log_start_offset:
         raise RecoveryNeeded(name, f"it ends at {log_end_offset}, before its start offset {log_start_offset}")
     epochs = load_leader_epochs(disk, name, files)
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
-    producers, snapshots, stale = load_producers(
-        disk, name, files, segments, log_start_offset, log_end_offset, now_ms, producer_expiration_ms
-    )
+    producers = ProducerState(producer_expiration_ms, log_start_offset)
+    snapshots, useless = load_snapshot(disk, name, files, producers, log_end_offset, now_ms=now_ms)
+    replay(disk, segments, producers, log_end_offset)
+    snapshots, strays = without_strays(snapshots, segments)
+    stale = [f"{name}/{file_name(offset, SNAPSHOT)}" for offset in [*useless, *strays]]
     return Loaded(
         segments,
         log_end_offset,
@@ -82,6 +84,16 @@ def load(disk: Disk, name: str, *, log_start_offset: int, now_ms: int, producer_
         stale,
         [f"{name}/{file}" for file in files if is_deleted(file)],
     )
+
+
+def listing(disk: Disk, name: str) -> dict[str, FileInfo]:
+    """The files of a log by name, in the order of their names."""
+    return {info.name: info for info in disk.list(name) if not info.is_directory}
+
+
+def load_segments(name: str, files: Mapping[str, FileInfo], now_ms: int) -> list[Segment]:
+    """The segments by their files' names and sizes, nothing read. Raises RecoveryNeeded when an index is missing."""
+    return [load_segment(name, info, files, now_ms) for info in files.values() if offset_of(info.name, LOG) is not None]
 
 
 def is_deleted(file: str) -> bool:
@@ -137,7 +149,9 @@ def load_active(disk: Disk, segment: Segment) -> int:
             if header.max_timestamp_ms > largest_timestamp_ms:
                 largest_timestamp_ms, largest_offset = header.max_timestamp_ms, header.last_offset
             if header.base_offset < next_offset:
-                raise RecoveryNeeded(name, f"{segment.log_path} has offset {header.base_offset} after {next_offset - 1}")
+                raise RecoveryNeeded(
+                    name, f"{segment.log_path} has offset {header.base_offset} after {next_offset - 1}"
+                )
             next_offset = header.next_offset
             end = at + header.size_bytes
     except (CorruptRecordError, InvalidRecordError) as error:
@@ -170,38 +184,40 @@ def load_topic_id(disk: Disk, name: str, files: Mapping[str, FileInfo]) -> UUID 
     return partition_metadata.decode(disk.read(path, 0, info.size_bytes), path)
 
 
-def load_producers(
+def load_snapshot(
     disk: Disk,
     name: str,
     files: Mapping[str, FileInfo],
-    segments: list[Segment],
-    log_start_offset: int,
+    producers: ProducerState,
     log_end_offset: int,
+    *,
     now_ms: int,
-    expiration_ms: int,
-) -> tuple[ProducerState, list[int], list[str]]:
-    """(producers at the log end, offsets of good snapshots, paths of useless ones), from the latest good snapshot on."""
+) -> tuple[list[int], list[int]]:
+    """Fills `producers` from the latest good snapshot; returns the offsets of good (as far as known) and useless ones.
+
+    Without a good one the producers are left empty, at the log start.
+    """
     offsets = sorted(offset for file in files if (offset := offset_of(file, SNAPSHOT)) is not None)
-    stale = [f"{name}/{file_name(offset, SNAPSHOT)}" for offset in offsets if offset > log_end_offset]
-    offsets = [offset for offset in offsets if offset <= log_end_offset]
-    producers = ProducerState(expiration_ms, log_start_offset)
+    useless = [offset for offset in offsets if offset > log_end_offset]
+    del offsets[len(offsets) - len(useless) :]
     while offsets:
         file = file_name(offsets[-1], SNAPSHOT)
         path = f"{name}/{file}"
         try:
             producers.load(producer_snapshot.decode(disk.read(path, 0, files[file].size_bytes), path), now_ms)
         except StorageError:
-            stale.append(path)
-            offsets.pop()
+            useless.append(offsets.pop())
             continue
         producers.end_offset = offsets[-1]
         break
-    replay(disk, segments, producers, log_end_offset)
-    if len(offsets) > 1:
-        bases = {segment.base_offset for segment in segments}
-        stale += [f"{name}/{file_name(offset, SNAPSHOT)}" for offset in offsets[:-1] if offset not in bases]
-        offsets = [offset for offset in offsets if offset in bases or offset == offsets[-1]]
-    return producers, offsets, stale
+    return offsets, useless
+
+
+def without_strays(snapshots: list[int], segments: list[Segment]) -> tuple[list[int], list[int]]:
+    """Snapshots worth keeping: the latest, and those at which a segment begins; and the others."""
+    bases = {segment.base_offset for segment in segments}
+    kept = [offset for offset in snapshots if offset in bases or offset == snapshots[-1]]
+    return kept, [offset for offset in snapshots if offset not in kept]
 
 
 def replay(disk: Disk, segments: list[Segment], producers: ProducerState, end_offset: int) -> None:

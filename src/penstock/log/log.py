@@ -7,10 +7,10 @@ roll fails the log for good: what was reserved is undone, every later call raise
 directory offline.
 
 Everything that changes files is an operation of the same `order` (the log's name), so appends, rolls, truncations and
-deletions run first-in first-out wherever the shell runs them. State on the loop changes at once for rolls and deletions;
-a truncation only bounds reads at once and installs the shortened log when it has completed (`truncating` until then).
-Operations are collected here; the owner hears `log_has_operations` when the first one is waiting, and takes them at the
-end of its turn.
+deletions run first-in first-out wherever the shell runs them. State on the loop changes at once for rolls and
+deletions; a truncation only bounds reads at once and installs the shortened log when it has completed (`truncating`
+until then). Operations are collected here; the owner hears `log_has_operations` when the first one is waiting, and takes
+them at the end of its turn.
 
 Reads return slices of files, never bytes. Look-ups in indexes and batch headers go through `disk.read` and may raise
 NotResident; they change nothing before, so a handler can be run again.
@@ -18,108 +18,60 @@ NotResident; they change nothing before, so a handler can be run again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from penstock.config.topic import TopicConfig
-from penstock.log.disk import Buffer, Disk, FileSlice, Operation
-from penstock.log.producer_state import Origin
-from penstock.records.batch import BatchHeader, WritableBuffer
+from penstock.errors import CorruptRecordError, ErrorCode, RequestError
+from penstock.log.changing import ChangingLog
+from penstock.log.disk import Buffer, Disk, Operation
+from penstock.log.loading import Loaded, RecoveryNeeded, load, marker_of
+from penstock.log.lookup import FoundOffset
+from penstock.log.operations import DeleteFiles, Flush, Fuse, Roll, UnlinkFiles, Write
+from penstock.log.producer_state import Marker, Origin, Step
+from penstock.log.results import AbortedTransaction, Appended, Duplicate, LogOwner, LogRead, Randomness
+from penstock.log.truncation import Cut, Truncate
+from penstock.records.batch import (
+    NO_TIMESTAMP,
+    BatchHeader,
+    WritableBuffer,
+    assign_offset,
+    headers,
+    read_header,
+    set_log_append_time,
+)
+
+__all__ = [
+    "AbortedTransaction",
+    "Appended",
+    "Duplicate",
+    "FoundOffset",
+    "Log",
+    "LogOwner",
+    "LogRead",
+    "Origin",
+    "Randomness",
+    "RecoveryNeeded",
+    "UnlinkFiles",
+]
+
+BatchAt = tuple[int, BatchHeader]
+"""A batch's position in the bytes given, and its header."""
 
 
-@dataclass(slots=True)
-class Appended:
-    """Records that were given their offsets. They are in the log once `log_end_offset` is above `last_offset`.
+class Run(NamedTuple):
+    """Batches on their way into the log: their bytes, headers, and the offset from which they run on."""
 
-    `log_append_time_ms` is -1 with create time. `bytes` is what was appended.
-    """
-
+    records: Buffer
+    batches: list[BatchAt]
     base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    size_bytes: int
-
-
-@dataclass(slots=True)
-class Duplicate:
-    """A batch that was appended before (KIP-98): answer with the first one's offsets, once they are in the log
-    (acks=1: `log_end_offset` above `last_offset`) or replicated (acks=all: the high watermark above it)."""
-
-    base_offset: int
-    last_offset: int
-    timestamp_ms: int
-
-
-@dataclass(slots=True)
-class LogRead:
-    """What a read found: whole batches, one after the other, as slices of files.
-
-    `segment_base_offset` and `position` say where the first batch is; `next_offset` is where the next read goes on
-    (the requested offset when nothing was found). `first_batch_bytes` is the size of a first batch that alone is
-    larger than the limit, when it was left out for that (`at_least_one` not set), else 0.
-    """
-
-    slices: list[FileSlice]
-    size_bytes: int
-    next_offset: int
-    segment_base_offset: int
-    position: int
-    first_batch_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FoundOffset:
-    """A record found by its time. `leader_epoch` is -1 when unknown; `timestamp_ms` is the record's."""
-
-    offset: int
-    timestamp_ms: int
     leader_epoch: int
+    origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
-    """A transaction whose records readers with read_committed skip. Offsets are of its first record and its marker."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-
-
-class Randomness(Protocol):
-    """The one method of `random.Random` that a log needs."""
-
-    def randrange(self, stop: int) -> int: ...
-
-
-class LogOwner(Protocol):
-    """Who holds a log and is told what happens to it. All calls are on the loop, with the log's state already new."""
-
-    def log_has_operations(self, log: Log) -> None:
-        """Operations wait: call `log.take_operations()` before this turn of the loop ends and emit them in order."""
-
-    def log_advanced(self, log: Log, now_ms: int) -> None:
-        """`log_end_offset` has moved forward."""
-
-    def log_flushed(self, log: Log, now_ms: int) -> None:
-        """`recovery_point` has moved forward: everything below it survives a power failure."""
-
-    def log_truncated(self, log: Log, now_ms: int) -> None:
-        """A truncation has completed; the log may be appended to again."""
-
-    def log_closed(self, log: Log, now_ms: int) -> None:
-        """The files say all that memory said: a clean start may follow. The object is done with."""
-
-    def log_files_deleted(self, log: Log, paths: Sequence[str], now_ms: int) -> None:
-        """Files were renamed to `.deleted`: emit `UnlinkFiles` for them after `config.file_delete_delay_ms`."""
-
-    def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
-        """An operation failed. The log is dead and its directory must go offline."""
-
-
-class Log:
-    """The log of one partition. See the module's head.
+class Log(ChangingLog):
+    """The log of one partition. See the module's head; reading is in `ReadableLog`, files in `ChangingLog`.
 
     Attributes:
         name: directory within the log directory, `<topic>-<partition>`.
@@ -133,7 +85,45 @@ class Log:
         leader_epochs: leader epoch -> start offset.
         truncating: a truncation is under way; appends raise until it has completed.
         failed: an operation failed; everything raises StorageError.
+        closed: `close` was called.
+        segments: oldest first, the last one active; empty until a new log has its first file. `bases`: their offsets.
     """
+
+    __slots__ = ("topic_id",)
+
+    def __init__(
+        self,
+        disk: Disk,
+        name: str,
+        config: TopicConfig,
+        loaded: Loaded,
+        *,
+        recovery_point: int,
+        log_start_offset: int,
+        owner: LogOwner,
+        random: Randomness,
+    ) -> None:
+        self.disk = disk
+        self.name = name
+        self.close_when_cut = False
+        self.config = config
+        self.owner = owner
+        self.random = random
+        self.topic_id = loaded.topic_id
+        self.fuse = Fuse()
+        self.log_start_offset = log_start_offset
+        self.recovery_point = recovery_point
+        self.pending = []
+        self.writes = deque()
+        self.outstanding = 0
+        self.generation = 0
+        self.failed = False
+        self.closed = False
+        self.directory_dirty = not loaded.segments
+        self.flush_requested = -1
+        self.first_unflushed_ms = -1
+        self._install(loaded)
+        self.recovery_point = min(recovery_point, self.log_end_offset)
 
     @classmethod
     def open(
@@ -168,7 +158,44 @@ class Log:
 
         Raises RecoveryNeeded when a file is missing or contradicts another: run `recovery.recover_log` and open again.
         """
-        raise NotImplementedError
+        loaded = load(
+            disk,
+            name,
+            log_start_offset=log_start_offset,
+            now_ms=now_ms,
+            producer_expiration_ms=producer_expiration_ms,
+        )
+        if loaded.segments:
+            log_start_offset = max(log_start_offset, loaded.segments[0].base_offset)
+        return cls(
+            loop_disk or disk,
+            name,
+            config,
+            loaded,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            owner=owner,
+            random=random,
+        )
+
+    def _install(self, loaded: Loaded) -> None:
+        """Takes the state that the files say; `recovery_point` is set before."""
+        self.segments = loaded.segments
+        self.bases = [segment.base_offset for segment in loaded.segments]
+        self.log_end_offset = loaded.log_end_offset
+        self.reserved_end_offset = loaded.log_end_offset
+        self.producers = loaded.producers
+        self.leader_epochs = loaded.leader_epochs
+        self.snapshots = loaded.snapshots
+        self.stale_paths = loaded.stale_paths + loaded.deleted_paths
+        self.open_write = None
+        self.truncating = False
+        self.hints = {}
+        self.ends = {}
+        for segment, end_offset in zip(self.segments, self.bases[1:], strict=False):
+            segment.flushed = end_offset <= self.recovery_point
+        if self.segments:
+            self.segments[-1].roll_jitter_ms = self._jitter_ms()
 
     @property
     def last_stable_offset_bound(self) -> int | None:
@@ -176,7 +203,16 @@ class Log:
 
         The last stable offset is the smaller of this and the high watermark.
         """
-        raise NotImplementedError
+        return self.producers.first_unstable_offset()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments' records, as in DescribeLogDirs."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    def update_config(self, config: TopicConfig) -> None:
+        """New settings for what is to come; files stay as they are until the next roll."""
+        self.config = config
 
     # Appending
 
@@ -198,11 +234,33 @@ class Log:
             header: of the first batch, if the caller has read it already.
             origin: CLIENT checks sequences and finds duplicates; COORDINATOR and RAFT do not.
 
-        Raises RequestError with OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID,
-        INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED or RECORD_LIST_TOO_LARGE (larger than a segment); the log is
-        then unchanged. StorageError when the log has failed.
+        Raises RequestError with OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
+        TRANSACTION_COORDINATOR_FENCED or RECORD_LIST_TOO_LARGE (larger than a segment); the log is then unchanged.
+        StorageError when the log has failed.
         """
-        raise NotImplementedError
+        self._check_usable()
+        size_bytes = len(records)
+        first = header or read_header(records)
+        batches = [(0, first)] if first.size_bytes == size_bytes else whole_batches(records)
+        if size_bytes > self.config.max_segment_bytes:
+            raise RequestError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{size_bytes} bytes of records do not fit into a segment of {self.config.max_segment_bytes}",
+            )
+        append_time_ms = NO_TIMESTAMP
+        if self.config.log_append_time:
+            append_time_ms = now_ms
+            batches = [stamped(records, position, batch, now_ms) for position, batch in batches]
+        base_offset = next_offset = self.reserved_end_offset
+        for position, batch in batches:
+            assign_offset(records, position, next_offset, leader_epoch)
+            next_offset += batch.last_offset_delta + 1
+        if origin is Origin.CLIENT:
+            for _, batch in batches:
+                if batch.producer_id >= 0 and (known := self.producers.duplicate_of(batch)):
+                    return Duplicate(known.first_offset, known.last_offset, known.timestamp_ms)
+        self._append(Run(records, batches, base_offset, leader_epoch, origin), now_ms)
+        return Appended(base_offset, next_offset - 1, append_time_ms, size_bytes)
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
         """Prepares an append of batches that carry their offsets and leader epochs; a cut-off last batch is dropped.
@@ -210,52 +268,122 @@ class Log:
         The caller has checked CRCs. Raises RequestError(OFFSET_OUT_OF_RANGE) when the first offset is below
         `reserved_end_offset`, CorruptRecordError when offsets do not rise.
         """
-        raise NotImplementedError
+        self._check_usable()
+        view = memoryview(records)
+        batches = list(headers(view))
+        if not batches:
+            return Appended(self.reserved_end_offset, self.reserved_end_offset - 1, NO_TIMESTAMP, 0)
+        first = batches[0][1]
+        if first.base_offset < self.reserved_end_offset:
+            raise RequestError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.name} ends at {self.reserved_end_offset} and was given records from {first.base_offset}",
+            )
+        next_offset = first.base_offset
+        for _, batch in batches:
+            if batch.base_offset < next_offset or batch.last_offset_delta < 0:
+                raise CorruptRecordError(f"{self.name} was given offset {batch.base_offset} after {next_offset - 1}")
+            next_offset = batch.next_offset
+        size_bytes = 0
+        for position, batch in batches:
+            whole = view[position : position + batch.size_bytes]
+            run = Run(whole, [(0, batch)], batch.base_offset, batch.leader_epoch, Origin.REPLICATION)
+            self._append(run, now_ms)
+            size_bytes += batch.size_bytes
+        return Appended(first.base_offset, next_offset - 1, NO_TIMESTAMP, size_bytes)
 
     def start_epoch(self, leader_epoch: int) -> None:
         """Notes that this epoch begins at the end of the log (a leader does it when it is elected)."""
-        raise NotImplementedError
+        self._check_usable()
+        self._note_epoch(leader_epoch, self.reserved_end_offset)
 
-    def take_operations(self) -> list[Operation]:
-        """What waits to be done to the files, in order; the owner emits it and forgets it."""
-        raise NotImplementedError
+    def create(self, now_ms: int) -> None:
+        """Makes the files of a new log; its first append does it otherwise."""
+        if not self.segments:
+            self._roll(self.reserved_end_offset, now_ms)
 
-    @property
-    def idle(self) -> bool:
-        """Whether no operation waits or runs."""
-        raise NotImplementedError
+    def _append(self, run: Run, now_ms: int) -> None:
+        """Reserves a place for batches and their producers' state, or raises RequestError and changes nothing."""
+        steps = self._reserve_producers(run)
+        records, batches, base_offset, leader_epoch, _ = run
+        if leader_epoch > self.leader_epochs.latest:
+            self._note_epoch(leader_epoch, base_offset)
+        last_offset = base_offset - 1
+        largest_timestamp_ms = NO_TIMESTAMP
+        for _, batch in batches:
+            last_offset += batch.last_offset_delta + 1
+            largest_timestamp_ms = max(largest_timestamp_ms, batch.max_timestamp_ms)
+        segments = self.segments
+        if not segments or segments[-1].should_roll(
+            self.config, len(records), largest_timestamp_ms, last_offset, now_ms
+        ):
+            self._undo(steps)
+            self._roll(base_offset, now_ms)
+            steps = self._reserve_producers(run)
+        segment = segments[-1]
+        write = self.open_write
+        if write is None:
+            write = Write(self, segment)
+            self.open_write = write
+            self.writes.append(write)
+            self._queue(write)
+        write.chunks.append(records)
+        write.size_bytes += len(records)
+        interval_bytes = self.config.index_interval_bytes
+        offset = base_offset
+        for _, batch in batches:
+            offset += batch.last_offset_delta + 1
+            segment.reserve(batch.size_bytes, offset - 1, batch.max_timestamp_ms, interval_bytes)
+        for step in steps:
+            if step.completed is not None and step.completed.aborted:
+                _, first, last, _, last_stable_offset = step.completed
+                segment.aborted_index.append(step.producer_id, first, last, last_stable_offset)
+        write.steps += steps
+        write.end_offset = self.reserved_end_offset = self.producers.end_offset = last_offset + 1
 
-    # Reading
+    def _reserve_producers(self, run: Run) -> list[Step]:
+        """What the batches do to their producers' state; if one of them is refused, nothing."""
+        steps: list[Step] = []
+        offset = run.base_offset
+        for position, batch in run.batches:
+            if batch.producer_id >= 0:
+                marker: Marker | None = None
+                if batch.is_control:
+                    marker = marker_of(run.records, batch, position)
+                try:
+                    steps.append(self.producers.reserve(batch, offset, run.origin, marker))
+                except RequestError:
+                    self._undo(steps)
+                    raise
+            offset += batch.last_offset_delta + 1
+        return steps
 
-    def read(
-        self, offset: int, max_bytes: int, upper_offset: int | None = None, *, at_least_one: bool = True
-    ) -> LogRead:
-        """Whole batches from the one that holds `offset`, ending before `upper_offset` (the log end if None).
+    def _undo(self, steps: list[Step]) -> None:
+        for step in reversed(steps):
+            self.producers.undo(step)
 
-        At most `max_bytes`, of one segment; the first batch comes whole even if it is larger when `at_least_one`.
-        `upper_offset` must be a batch boundary (high watermark, last stable offset). Empty at the end.
-        Raises RequestError(OFFSET_OUT_OF_RANGE) below the log start or above the log end; may raise NotResident.
-        """
-        raise NotImplementedError
+    def _note_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        if self.leader_epochs.assign(leader_epoch, start_offset):
+            self._write_epochs()
 
-    def read_bytes(self, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
-        """As `read`, but the bytes themselves; for short logs that are read by their own node. May raise NotResident."""
-        raise NotImplementedError
+    # The end of operations
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record with at least this timestamp, or None. Exact, inside compressed batches too.
-
-        The caller compares the offset found with the high watermark or last stable offset. May raise NotResident.
-        """
-        raise NotImplementedError
-
-    def offset_of_max_timestamp(self) -> FoundOffset | None:
-        """The first record with the largest timestamp of the log (ListOffsets -3), or None. May raise NotResident."""
-        raise NotImplementedError
-
-    def aborted_transactions(self, offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        """Aborted transactions that overlap [offset, upper_offset). May raise NotResident."""
-        raise NotImplementedError
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        """An operation that was taken has ended well."""
+        self.outstanding -= 1
+        if self.failed:
+            return
+        if type(operation) is Write:
+            self._write_completed(operation, now_ms)
+        elif isinstance(operation, Flush):
+            self._flush_completed(operation, now_ms)
+        elif type(operation) is Roll:
+            self._roll_completed(operation)
+        elif type(operation) is DeleteFiles:
+            self.owner.log_files_deleted(self, result, now_ms)
+        elif type(operation) is Truncate:
+            loaded, deleted = result
+            self._truncate_completed(loaded, deleted, now_ms)
 
     # Cutting
 
@@ -264,64 +392,144 @@ class Log:
 
         Reads are bounded at once; `owner.log_truncated` when the files are. Appends raise until then.
         """
-        raise NotImplementedError
+        self._check_usable()
+        if offset >= self.reserved_end_offset:
+            if self.leader_epochs.truncate_from_end(self.reserved_end_offset):
+                self._write_epochs()
+            return False
+        if offset < self.bases[0]:
+            self._truncate(offset, offset, now_ms, start_over=True)
+        else:
+            self._truncate(offset, min(offset, self.log_start_offset), now_ms, start_over=False)
+        return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """Drops everything and begins again at `offset`, as a follower does whose log ends below the leader's start."""
-        raise NotImplementedError
+        self._check_usable()
+        self._truncate(offset, offset if log_start_offset is None else log_start_offset, now_ms, start_over=True)
+
+    def _truncate(self, offset: int, log_start_offset: int, now_ms: int, *, start_over: bool) -> None:
+        self._seal_write()
+        index_writes = self.segments[-1].take_index_tails() if self.segments else []
+        self.truncating = True
+        self.generation += 1
+        self.flush_requested = -1
+        self.log_end_offset = offset if start_over else min(self.log_end_offset, offset)
+        self.reserved_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.log_start_offset = log_start_offset
+        self.hints.clear()
+        self.ends.clear()
+        if start_over:
+            self.leader_epochs.clear()
+        else:
+            self.leader_epochs.truncate_from_end(offset)
+        if self.leader_epochs.dirty:
+            self._write_epochs()
+        cut = Cut(offset, log_start_offset, start_over, now_ms, self.producers.expiration_ms)
+        self._queue(Truncate(self, cut, index_writes))
+
+    def _truncate_completed(self, loaded: Loaded, deleted: Sequence[str], now_ms: int) -> None:
+        loaded.leader_epochs = self.leader_epochs
+        loaded.deleted_paths = []
+        self._install(loaded)
+        self.directory_dirty = True
+        if deleted:
+            self.owner.log_files_deleted(self, deleted, now_ms)
+        self.owner.log_truncated(self, now_ms)
+        if self.close_when_cut:
+            self.close(now_ms)
 
     def advance_log_start(self, offset: int, high_watermark: int) -> bool:
         """DeleteRecords: moves the log start. False if it is there already. Segments go with the next retention.
 
         Raises RequestError(OFFSET_OUT_OF_RANGE) above the high watermark.
         """
-        raise NotImplementedError
+        if offset > high_watermark:
+            raise RequestError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"the start of {self.name} cannot move to {offset}, above the high watermark {high_watermark}",
+            )
+        self._check_usable()
+        if offset <= self.log_start_offset:
+            return False
+        self._move_start(offset)
+        return True
+
+    def _move_start(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self.producers.replicated_to(offset)
+        if self.leader_epochs.truncate_from_start(offset):
+            self._write_epochs()
+        self.owner.log_start_moved(self)
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
         """Retention by log start, size and time, as Kafka; rolls first if even the active segment is due.
 
         Returns how many segments went; `owner.log_files_deleted` follows. May raise NotResident (time index tails).
         """
-        raise NotImplementedError
+        if self.failed or self.closed or self.truncating or not self.segments:
+            return 0
+        count = segments_due(self, now_ms, high_watermark)
+        if not count:
+            return 0
+        if count == len(self.segments):
+            self._roll(self.reserved_end_offset, now_ms)
+        doomed = self.segments[:count]
+        gone = set(self.bases[:count])
+        del self.segments[:count], self.bases[:count]
+        self.snapshots = [offset for offset in self.snapshots if offset not in gone]
+        if self.bases[0] > self.log_start_offset:
+            self._move_start(self.bases[0])
+        paths = [path for segment in doomed for path in segment.possible_paths]
+        self._queue(DeleteFiles(self, paths))
+        return count
 
-    def next_retention_ms(self, now_ms: int) -> int | None:
-        """When retention by time may next delete something, None if never without further appends."""
-        raise NotImplementedError
+    def next_retention_ms(self) -> int | None:
+        """When retention by time deletes the oldest segment; None if never. May raise NotResident."""
+        if not self.config.delete or self.config.retention_ms < 0 or not self.size_bytes:
+            return None
+        return self.segments[0].retention_time_ms(self.disk) + self.config.retention_ms + 1
 
-    # Files
 
-    def roll(self, now_ms: int) -> None:
-        """Closes the active segment and begins the next, if the active one has any records."""
-        raise NotImplementedError
+def whole_batches(records: Buffer) -> list[BatchAt]:
+    """The batches that fill `records`. Raises CorruptRecordError if one is cut off."""
+    batches = list(headers(records))
+    end = batches[-1][0] + batches[-1][1].size_bytes if batches else 0
+    if end != len(records):
+        raise CorruptRecordError(f"the batch at byte {end} of {len(records)} is cut off")
+    return batches
 
-    def flush(self, now_ms: int) -> None:
-        """Has everything prepared so far fsynced, in order with appends; then `recovery_point` moves."""
-        raise NotImplementedError
 
-    def flush_deadline_ms(self) -> int | None:
-        """When flush.ms wants a flush; None when nothing is unflushed or flush.ms is off."""
-        raise NotImplementedError
+def stamped(records: WritableBuffer, position: int, batch: BatchHeader, now_ms: int) -> BatchAt:
+    """The batch with the time of its append, in the bytes as well."""
+    set_log_append_time(records, position, now_ms)
+    return position, batch._replace(max_timestamp_ms=now_ms)
 
-    def close(self, now_ms: int) -> None:
-        """Writes what memory holds (index tails, producer snapshot), flushed; `owner.log_closed` when done.
 
-        An idle log without unflushed state is closed at once with no operation.
-        """
-        raise NotImplementedError
+def segments_due(log: Log, now_ms: int, high_watermark: int) -> int:
+    """How many segments, from the oldest on, retention deletes: below the log start, then by size, then by time.
 
-    def update_config(self, config: TopicConfig) -> None:
-        """New settings for what is to come; files stay as they are until the next roll."""
-        raise NotImplementedError
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all segments' records, as in DescribeLogDirs."""
-        raise NotImplementedError
-
-    # The end of operations (the shell calls through the operation's owner)
-
-    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        raise NotImplementedError
-
-    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        raise NotImplementedError
+    Only segments wholly below the high watermark go, and an empty active one stays. May raise NotResident.
+    """
+    segments, config = log.segments, log.config
+    ends = [*log.bases[1:], log.reserved_end_offset]
+    eligible = 0
+    while eligible < len(segments) and ends[eligible] <= high_watermark and segments[eligible].reserved_bytes:
+        eligible += 1
+    while eligible < len(segments) - 1 and ends[eligible] <= high_watermark:
+        eligible += 1
+    count = 0
+    while count < min(eligible, len(segments) - 1) and ends[count] <= log.log_start_offset:
+        count += 1
+    if not config.delete:
+        return count
+    if config.retention_bytes >= 0:
+        excess_bytes = sum(segment.size_bytes for segment in segments[count:]) - config.retention_bytes
+        while count < eligible and excess_bytes >= segments[count].size_bytes:
+            excess_bytes -= segments[count].size_bytes
+            count += 1
+    if config.retention_ms >= 0:
+        while count < eligible and now_ms - segments[count].retention_time_ms(log.disk) > config.retention_ms:
+            count += 1
+    return count

@@ -1,20 +1,23 @@
 """What a log has done to its files: each an `Operation` that carries all it needs and touches no state of the loop.
 
 All operations of a log share a `Fuse`: once one has failed, those queued behind it fail too instead of writing after a
-hole. A `Flush` in the background (after a roll) has an order of its own, so that appends do not wait for it; it may meet
-files that are deleted meanwhile, and passes over them.
+hole. A `Flush` in the background (after a roll) has an order of its own, so that appends do not wait for it; it may
+meet files that are deleted meanwhile, and passes over them.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.log.disk import Buffer, Disk, Operation, OperationOwner
 from penstock.log.names import DELETED
 from penstock.log.producer_state import Step
 from penstock.log.segment import IndexWrite, Segment
+
+Snapshot = tuple[str, bytes] | None
+"""Path and content of a producer snapshot; None where none is due."""
 
 
 class Fuse:
@@ -26,14 +29,22 @@ class Fuse:
         self.blown = False
 
 
+class OperatedLog(OperationOwner, Protocol):
+    """What an operation takes from its log when it is made."""
+
+    disk: Disk
+    name: str
+    fuse: Fuse
+
+
 class LogOperation(Operation):
     """An operation of a log. Subclasses define `work`."""
 
     __slots__ = ("fuse",)
 
-    def __init__(self, directory: int, order: str, owner: OperationOwner, fuse: Fuse, *, inline: bool = False) -> None:
-        super().__init__(directory, order, owner, inline=inline)
-        self.fuse = fuse
+    def __init__(self, log: OperatedLog, *, inline: bool = False, order: str = "") -> None:
+        super().__init__(log.disk.directory, order or log.name, log, inline=inline)
+        self.fuse = log.fuse
 
     def run(self, disk: Disk) -> Any:
         if self.fuse.blown:
@@ -55,10 +66,10 @@ class Write(LogOperation):
         segment: whose file it goes to; `position` in it.
         chunks: the batches; dropped when the write has completed.
         end_offset: what the log end offset becomes.
-        record_count: offsets it covers.
         steps: what it reserved of the producer state.
         index_writes: pieces of the indexes to write as well.
-        sync_paths: files to fsync after the write, because of flush.messages; empty for none.
+        sync_paths: files to fsync after the write, because of flush.messages; empty for none. `sync_directory`: the
+            log's, if it must be as well.
     """
 
     __slots__ = (
@@ -67,25 +78,25 @@ class Write(LogOperation):
         "index_writes",
         "path",
         "position",
-        "record_count",
         "segment",
         "size_bytes",
         "steps",
+        "sync_directory",
         "sync_paths",
     )
 
-    def __init__(self, directory: int, order: str, owner: OperationOwner, fuse: Fuse, segment: Segment) -> None:
-        super().__init__(directory, order, owner, fuse, inline=True)
+    def __init__(self, log: OperatedLog, segment: Segment) -> None:
+        super().__init__(log, inline=True)
         self.segment = segment
         self.path = segment.log_path
         self.position = segment.reserved_bytes
         self.chunks: list[Buffer] = []
         self.size_bytes = 0
         self.end_offset = 0
-        self.record_count = 0
         self.steps: list[Step] = []
         self.index_writes: list[IndexWrite] = []
         self.sync_paths: list[str] = []
+        self.sync_directory: str | None = None
 
     def work(self, disk: Disk) -> None:
         disk.write(self.path, self.position, self.chunks)
@@ -93,29 +104,28 @@ class Write(LogOperation):
             disk.write(path, position, [entries])
         for path in self.sync_paths:
             disk.fsync(path)
+        if self.sync_directory is not None:
+            disk.fsync_directory(self.sync_directory)
 
 
 class Roll(LogOperation):
     """Closes the indexes of the old segment, saves the producers and makes the new segment's files, all unsynced.
 
-    Attributes: `old` and `new` segment (`old` is None for the first); `index_writes` of the old one; `snapshot` as (path,
-    content) or None; `stale_paths`: files of no further use, removed on the way.
+    Attributes: `old` and `new` segment (`old` is None for the first); its `index_writes`; `snapshot`;
+    `stale_paths`: files of no further use, removed on the way.
     """
 
     __slots__ = ("index_writes", "new", "old", "paths", "snapshot", "stale_paths")
 
     def __init__(
         self,
-        directory: int,
-        order: str,
-        owner: OperationOwner,
-        fuse: Fuse,
+        log: OperatedLog,
         old: Segment | None,
         new: Segment,
-        snapshot: tuple[str, bytes] | None,
+        snapshot: Snapshot,
         stale_paths: Sequence[str],
     ) -> None:
-        super().__init__(directory, order, owner, fuse)
+        super().__init__(log)
         self.old = old
         self.new = new
         self.index_writes = old.take_index_tails() if old else []
@@ -136,40 +146,31 @@ class Roll(LogOperation):
 
 
 class Flush(LogOperation):
-    """Makes files durable, and the names in the log's directory if `directory_path` says so.
+    """Makes files durable and, unless `directory_path` is None, the names in the log's directory.
 
     Attributes: `end_offset`, the recovery point when it is done; `segments` that are closed and wholly flushed then;
-    `skip_missing` for the background.
+    `paths` of the files; `generation` of the log; `in_background`, where files may have been deleted meanwhile.
     """
 
-    __slots__ = ("directory_path", "end_offset", "paths", "segments", "skip_missing")
+    __slots__ = ("directory_path", "end_offset", "generation", "in_background", "paths", "segments")
 
     def __init__(
-        self,
-        directory: int,
-        order: str,
-        owner: OperationOwner,
-        fuse: Fuse,
-        paths: Sequence[str],
-        end_offset: int,
-        segments: Sequence[Segment],
-        directory_path: str | None,
-        *,
-        skip_missing: bool = False,
+        self, log: OperatedLog, end_offset: int, segments: Sequence[Segment], paths: Sequence[str], *, order: str = ""
     ) -> None:
-        super().__init__(directory, order, owner, fuse)
-        self.paths = paths
+        super().__init__(log, order=order)
         self.end_offset = end_offset
         self.segments = segments
-        self.directory_path = directory_path
-        self.skip_missing = skip_missing
+        self.paths = paths
+        self.directory_path: str | None = log.name
+        self.in_background = bool(order)
+        self.generation = 0
 
     def work(self, disk: Disk) -> None:
         for path in self.paths:
             try:
                 disk.fsync(path)
             except FileNotFoundError:
-                if not self.skip_missing:
+                if not self.in_background:
                     raise
         if self.directory_path is not None:
             disk.fsync_directory(self.directory_path)
@@ -180,10 +181,8 @@ class ReplaceFile(LogOperation):
 
     __slots__ = ("content", "path")
 
-    def __init__(
-        self, directory: int, order: str, owner: OperationOwner, fuse: Fuse, path: str, content: bytes
-    ) -> None:
-        super().__init__(directory, order, owner, fuse)
+    def __init__(self, log: OperatedLog, path: str, content: bytes) -> None:
+        super().__init__(log)
         self.path = path
         self.content = content
 
@@ -192,14 +191,12 @@ class ReplaceFile(LogOperation):
 
 
 class DeleteFiles(LogOperation):
-    """Takes files out of the log by renaming them to `.deleted`. The result lists the new names, to be unlinked later."""
+    """Takes files out of the log by renaming them to `.deleted`. The result are the new names, to be unlinked later."""
 
     __slots__ = ("paths",)
 
-    def __init__(
-        self, directory: int, order: str, owner: OperationOwner, fuse: Fuse, paths: Sequence[str]
-    ) -> None:
-        super().__init__(directory, order, owner, fuse)
+    def __init__(self, log: OperatedLog, paths: Sequence[str]) -> None:
+        super().__init__(log)
         self.paths = paths
 
     def work(self, disk: Disk) -> list[str]:
@@ -207,25 +204,15 @@ class DeleteFiles(LogOperation):
 
 
 class Close(Flush):
-    """Writes what memory alone holds, then flushes: the files say all afterwards."""
+    """Writes what memory alone holds of the active `segment`, then flushes: the files say all afterwards."""
 
-    __slots__ = ("index_writes", "segment", "snapshot")
+    __slots__ = ("index_writes", "snapshot")
 
     def __init__(
-        self,
-        directory: int,
-        order: str,
-        owner: OperationOwner,
-        fuse: Fuse,
-        paths: Sequence[str],
-        end_offset: int,
-        segments: Sequence[Segment],
-        directory_path: str,
-        segment: Segment,
-        snapshot: tuple[str, bytes] | None,
+        self, log: OperatedLog, end_offset: int, closed: Sequence[Segment], segment: Segment, snapshot: Snapshot
     ) -> None:
-        super().__init__(directory, order, owner, fuse, paths, end_offset, segments, directory_path)
-        self.segment = segment
+        paths = [path for each in [*closed, segment] for path in each.paths]
+        super().__init__(log, end_offset, closed, paths)
         self.index_writes = segment.take_index_tails()
         self.snapshot = snapshot
 

@@ -1,7 +1,7 @@
 """`partition.metadata`, which ties a log's directory to the id of its topic (KIP-516).
 
-    version: 0
-    topic_id: <the UUID in URL-safe base64 without padding>
+version: 0
+topic_id: <the UUID in URL-safe base64 without padding>
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`.snapshot`: the producers of a log as of the offset in the file's name, byte for byte as Kafka writes them (version 1).
+"""`.snapshot`: the producers of a log as of the offset in the file's name, byte for byte as Kafka's version 1.
 
     version int16 | CRC-32C uint32 of all that follows | count int32 | entries
     entry: producer id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta int32

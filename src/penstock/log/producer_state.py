@@ -67,7 +67,7 @@ class Marker(NamedTuple):
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction that a marker ended. `last_stable_offset` is what readers may have once the marker is replicated."""
+    """A transaction that a marker ended. `last_stable_offset` is what readers have once it is replicated."""
 
     producer_id: int
     first_offset: int
@@ -261,10 +261,8 @@ def check_sequence(header: BatchHeader, producer: Producer) -> None:
     if producer.epoch == NO_PRODUCER_EPOCH:
         return
     sequence = header.base_sequence
-    if header.producer_epoch != producer.epoch:
-        expected = 0
-    else:
-        expected = (producer.last_sequence + 1) & MAX_SEQUENCE
+    same_epoch = header.producer_epoch == producer.epoch
+    expected = (producer.last_sequence + 1) & MAX_SEQUENCE if same_epoch else 0
     if sequence != expected:
         raise RequestError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

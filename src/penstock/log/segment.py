@@ -108,7 +108,10 @@ class Segment:
             return True
         index_bytes = limits.segment_index_bytes
         return (
-            (reserved > 0 and self.waited_ms(now_ms, largest_timestamp_ms) > limits.max_segment_ms - self.roll_jitter_ms)
+            (
+                reserved > 0
+                and self.waited_ms(now_ms, largest_timestamp_ms) > limits.max_segment_ms - self.roll_jitter_ms
+            )
             or self.offset_index.is_full(index_bytes)
             or self.time_index.is_full(index_bytes)
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX

@@ -1,0 +1,99 @@
+"""What a log answers, and what it asks of those who hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from penstock.log.disk import FileSlice
+
+if TYPE_CHECKING:
+    from penstock.log.log import Log
+
+
+@dataclass(slots=True)
+class Appended:
+    """Records that were given their offsets. They are in the log once `log_end_offset` is above `last_offset`.
+
+    `log_append_time_ms` is -1 with create time. `size_bytes` is what was appended.
+    """
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class Duplicate:
+    """A batch that was appended before (KIP-98): answer with the first one's offsets, once they are in the log
+    (acks=1: `log_end_offset` above `last_offset`) or replicated (acks=all: the high watermark above it)."""
+
+    base_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class LogRead:
+    """What a read found: whole batches, one after the other, as slices of files.
+
+    `segment_base_offset` and `position` say where the first batch is; `next_offset` is where the next read goes on
+    (the requested offset when nothing was found). `first_batch_bytes` is the size of a first batch that alone is
+    larger than the limit, when it was left out for that (`at_least_one` not set), else 0.
+    """
+
+    slices: list[FileSlice]
+    size_bytes: int
+    next_offset: int
+    segment_base_offset: int
+    position: int
+    first_batch_bytes: int = 0
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction whose records readers with read_committed skip. Offsets are of its first record and its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class Randomness(Protocol):
+    """The one method of `random.Random` that a log needs."""
+
+    def randrange(self, stop: int, /) -> int: ...
+
+
+class LogOwner(Protocol):
+    """Who holds a log and is told what happens to it. All calls are on the loop, with the log's state already new."""
+
+    def log_has_operations(self, log: Log) -> None:
+        """Operations wait: call `log.take_operations()` before this turn of the loop ends and emit them in order."""
+
+    def log_advanced(self, log: Log, now_ms: int) -> None:
+        """`log_end_offset` has moved forward."""
+
+    def log_start_moved(self, log: Log) -> None:
+        """`log_start_offset` has moved, by retention or DeleteRecords: it is in the next log start checkpoint."""
+
+    def log_flushed(self, log: Log, now_ms: int) -> None:
+        """`recovery_point` has moved forward: everything below it survives a power failure."""
+
+    def log_truncated(self, log: Log, now_ms: int) -> None:
+        """A truncation has completed; the log may be appended to again.
+
+        `recovery_point` may have gone back: write its checkpoint before anything else, or a crash would trust new
+        records below the old point without having checked them.
+        """
+
+    def log_closed(self, log: Log, now_ms: int) -> None:
+        """The files say all that memory said: a clean start may follow. The object is done with."""
+
+    def log_files_deleted(self, log: Log, paths: Sequence[str], now_ms: int) -> None:
+        """Files were renamed to `.deleted`: emit `UnlinkFiles` for them after `config.file_delete_delay_ms`."""
+
+    def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
+        """An operation failed. The log is dead and its directory must go offline."""
