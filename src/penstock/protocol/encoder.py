@@ -10,8 +10,10 @@ would silently get something else than what was meant.
 
 from __future__ import annotations
 
+from penstock.config.limits import STRING_MAX_BYTES
 from penstock.protocol.schema import FIXED_TYPES, Field, MessageSchema, Struct
 from penstock.protocol.source import SourceWriter, qualified
+from penstock.protocol.wire import JOINED_RECORDS_MAX_BYTES
 
 
 class EncoderWriter(SourceWriter):
@@ -90,9 +92,11 @@ class EncoderWriter(SourceWriter):
         if field.is_array:
             return f"({value} or {value} is None)" if nullable else value
         if field.struct is not None:
-            default = f"default_{field.struct.name}"
-            self.namespace[default] = self.classes[field.struct.name]()
-            return f"{value} != {default}"
+            inner = self.fresh("d")
+            tests = [self.differs(f"{inner}.{each.attribute}", each) for each in field.struct.fields]
+            tests[0] = tests[0].replace(f"{inner}.", f"({inner} := {value}).", 1)
+            test = f"({' or '.join(tests)})"
+            return f"({value} is None or {test})" if nullable else test
         match field.type:
             case "string":
                 return f"{value} != {field.default!r}"
@@ -153,6 +157,8 @@ class EncoderWriter(SourceWriter):
             self.put(FIXED_TYPES[field.type], f"{value}.bytes" if field.type == "uuid" else value)
         elif field.type == "string":
             self.string(value, name, self.is_flexible(field), nullable=self.version in field.nullable)
+        elif field.type == "records":
+            self.records(value, field)
         else:
             self.bytes(value, field)
 
@@ -174,49 +180,60 @@ class EncoderWriter(SourceWriter):
 
     def string(self, value: str, name: str, flexible: bool, *, nullable: bool) -> None:
         """Writes a string."""
-        text, count = self.fresh("s"), self.fresh("n")
+        if not nullable:
+            self.text(value, name, flexible)
+            return
+        text = self.fresh("s")
         self.add(f"{text} = {value}")
-        extra = " + 1" if flexible else ""
-        if nullable:
-            with self.block(f"if {text} is None:"):
-                self.add(f"{text} = b''")
-                self.add(f"{count} = {0 if flexible else -1}")
-            with self.block("else:"):
-                self.add(f"{text} = {text}.encode()")
-                self.add(f"{count} = len({text}){extra}")
-        else:
-            self.add(f"{text} = {text}.encode()")
-            self.add(f"{count} = len({text}){extra}")
+        before = list(self.run)
+        with self.block(f"if {text} is None:"):
+            self.put(*(("B", "0") if flexible else ("h", "-1")))
+            self.flush()
+        self.run = before
+        with self.block("else:"):
+            self.text(text, name, flexible)
+
+    def text(self, value: str, name: str, flexible: bool) -> None:
+        """Writes a string that is not null."""
+        text, count = self.fresh("s"), self.fresh("n")
+        self.add(f"{text} = {value}.encode()")
         if flexible:
+            self.add(f"{count} = len({text}) + 1")
             self.flush_with_varint(count, f"check_string_length({count} - 1, {name!r})")
         else:
-            with self.block(f"if {count} > 32767:"):
+            self.add(f"{count} = len({text})")
+            with self.block(f"if {count} > {STRING_MAX_BYTES}:"):
                 self.add(f"check_string_length({count}, {name!r})")
             self.put("h", count)
             self.flush()
         self.add(f"{self.out}.append({text})")
 
     def bytes(self, value: str, field: Field) -> None:
-        """Writes a byte string or record batches."""
-        is_records = field.type == "records"
-        flexible = self.is_flexible(field)
+        """Writes a byte string."""
         data, count = self.fresh("s"), self.fresh("n")
         self.add(f"{data} = {value}")
-        self.count(data, count, flexible, field, length="records_length" if is_records else "len")
-        if not is_records:
-            if self.version in field.nullable:
-                with self.block(f"if {data} is not None:"):
-                    self.add(f"{self.out}.append({data})")
-            else:
-                self.add(f"{self.out}.append({data})")
-            return
-        assert self.out == "out", "record bytes are never tagged fields"
+        self.count(data, count, field)
         with self.block(f"if {data} is not None:" if self.version in field.nullable else "if True:"):
-            self.add(f"put_records(chunks, out, {data}, {count}{' - 1' if flexible else ''})")
+            self.add(f"{self.out}.append({data})")
 
-    def count(self, value: str, count: str, flexible: bool, field: Field, *, length: str = "len") -> None:
+    def records(self, value: str, field: Field) -> None:
+        """Writes record batches: the common case, one view, here; others in `put_records`."""
+        assert self.out == "out", "record bytes are never tagged fields"
+        data, count = self.fresh("s"), self.fresh("n")
+        self.add(f"{data} = {value}")
+        self.add(f"one_view = {data}.__class__ is memoryview")
+        self.count(data, count, field, length=f"{data}.nbytes if one_view else records_length({data})")
+        with self.block(f"if one_view and {count} > {JOINED_RECORDS_MAX_BYTES + 1}:"):
+            self.add("chunks.append(b''.join(out))")
+            self.add("out.clear()")
+            self.add(f"chunks.append({data})")
+        with self.block(f"elif {data} is not None:" if self.version in field.nullable else "else:"):
+            self.add(f"put_records(chunks, out, {data}, {count}{' - 1' if self.is_flexible(field) else ''})")
+
+    def count(self, value: str, count: str, field: Field, *, length: str = "") -> None:
         """Writes a number of bytes or elements; null has one of its own."""
-        expression = f"{length}({value})" + (" + 1" if flexible else "")
+        flexible = self.is_flexible(field)
+        expression = f"({length or f'len({value})'})" + (" + 1" if flexible else "")
         if self.version in field.nullable:
             expression = f"{0 if flexible else -1} if {value} is None else {expression}"
         self.add(f"{count} = {expression}")
@@ -233,7 +250,7 @@ class EncoderWriter(SourceWriter):
         flexible = self.is_flexible(field)
         items, count = self.fresh("l"), self.fresh("n")
         self.add(f"{items} = {value}")
-        self.count(items, count, flexible, field)
+        self.count(items, count, field)
         with self.block(f"if {items}:"):
             code = FIXED_TYPES.get(field.type)
             if code is not None and code != "16s":
