@@ -92,6 +92,8 @@ TOPICS_PER_REQUEST_MAX = 10_000
 """Topics of one CreateTopics or DeleteTopics request."""
 PARTITIONS_PER_TOPIC_MAX = 100_000
 """Partitions of one topic."""
+METADATA_APPENDS_MAX = 10_000
+"""Changes that wait for the metadata log to be flushed; a further one is refused until some are committed."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000
 """Metadata records that one request may append atomically (Kafka's MAX_RECORDS_PER_USER_OP)."""
 

@@ -57,9 +57,9 @@ REFUSED: Mapping[str, str] = {
     "AccessControlEntryRecord": "ACLs are not supported yet; delete them with kafka-acls --remove before moving here",
     "RemoveAccessControlEntryRecord": "ACLs are not supported yet",
     "ClientQuotaRecord": "client quotas are not supported yet; delete them with kafka-configs --delete-config",
-    "DelegationTokenRecord": "delegation tokens are not supported yet; expire them with kafka-delegation-tokens --expire",
+    "DelegationTokenRecord": "delegation tokens are not supported yet; expire them with kafka-delegation-tokens",
     "RemoveDelegationTokenRecord": "delegation tokens are not supported yet",
-    "UserScramCredentialRecord": "SCRAM credentials are not supported yet; delete them with kafka-configs --delete-config",
+    "UserScramCredentialRecord": "SCRAM credentials are not supported yet; delete them with kafka-configs",
     "RemoveUserScramCredentialRecord": "SCRAM credentials are not supported yet",
 }
 """Records that this version cannot act upon, and what to do about them."""
@@ -383,7 +383,9 @@ def replay_producer_ids(delta: MetadataDelta, record: ProducerIdsRecord) -> None
 
 def replay_zk_migration_state(delta: MetadataDelta, record: ZkMigrationStateRecord) -> None:
     if record.zk_migration_state not in MIGRATION_STATES_WITHOUT_ZOOKEEPER:
-        raise MetadataError(f"the cluster is migrating from ZooKeeper (state {record.zk_migration_state}): not supported")
+        raise MetadataError(
+            f"the cluster is migrating from ZooKeeper (state {record.zk_migration_state}): not supported"
+        )
 
 
 def replay_no_op(delta: MetadataDelta, record: NoOpRecord) -> None:

@@ -1,7 +1,7 @@
 """The cluster's metadata at one offset of the metadata log: what brokers serve, and what the controller decides upon.
 
-An image never changes. `metadata.delta.MetadataDelta` replays records on top of one and makes the next, which shares with
-it all that stayed the same: topics live in persistent maps, and the partitions of a topic are a tuple of slotted
+An image never changes. `metadata.delta.MetadataDelta` replays records on top of one and makes the next, which shares
+with it all that stayed the same: topics live in persistent maps, and the partitions of a topic are a tuple of slotted
 registrations. So a broker hands the current image to whoever asks, and comparing before and after costs what changed.
 """
 
@@ -25,7 +25,8 @@ EMPTY: Mapping[Any, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a listener can be reached. `security_protocol` is Kafka's id: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """Where a listener can be reached. `security_protocol` is Kafka's id: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3
+    SASL_SSL."""
 
     name: str
     host: str

@@ -1,9 +1,9 @@
 """An immutable ordered map: every change gives a new map that shares nearly all of its nodes with the old one.
 
 A B+ tree of tuples. A leaf is two tuples (keys, values), an inner node is (smallest keys, children, size); no node is
-ever changed. `set` and `remove` copy one node a level: with 32 entries a node and 200,000 keys that is four small tuples.
-Keys are compared, never hashed, so that the order of iteration is the same in every process, and a walk may begin
-anywhere, which is what a paged listing of topics needs.
+ever changed. `set` and `remove` copy one node a level: with 32 entries a node and 200,000 keys that is four small
+tuples. Keys are compared, never hashed, so that the order of iteration is the same in every process, and a walk may
+begin anywhere, which is what a paged listing of topics needs.
 """
 
 from __future__ import annotations

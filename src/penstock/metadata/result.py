@@ -18,8 +18,8 @@ MetadataMessage = Any
 class Result(Generic[Response]):
     """Records to append, all or none of them, and the response that may leave when they are committed.
 
-    Nothing has happened yet: the caller appends `records` through `node.controller.ControllerNode.append`, or drops them
-    (validate only). Without records the response may leave at once.
+    Nothing has happened yet: the caller appends `records` through `node.controller.ControllerNode.append`, or drops
+    them (validate only). Without records the response may leave at once.
     """
 
     response: Response

@@ -4,10 +4,10 @@ An active controller or coordinator applies its records when it appends them, so
 the append fail, or the leadership be lost, everything after the last committed offset must be undone. And readers
 that may see committed state only must be able to look at an older offset while newer records are already applied.
 
-How it works: the maps always hold the newest state. `Timeline.snapshot(offset)` opens an undo log; the first change of a
-key after it saves the value that the key had. To read at an older offset is to look through the undo logs from that
-offset on, and to revert is to play them back. Both cost what changed since, never the size of the map. Offsets which
-nobody will go back to are forgotten as records commit.
+How it works: the maps always hold the newest state. `Timeline.snapshot(offset)` opens an undo log; the first change
+of a key after it saves the value that the key had. To read at an older offset is to look through the undo logs from
+that offset on, and to revert is to play them back. Both cost what changed since, never the size of the map. Offsets
+which nobody will go back to are forgotten as records commit.
 
 The idea is that of Kafka's `SnapshotRegistry` and `TimelineHashMap`; this is a much smaller form of it.
 """

@@ -1,0 +1,40 @@
+"""The first records of a controller that has become active, as Kafka's ActivationRecordsGenerator.
+
+An empty log gets the records of `bootstrap.checkpoint`, in a metadata transaction; a log whose last leader left a
+transaction open gets it aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
+from penstock.metadata.result import MetadataMessage, Result
+from penstock.protocol.messages.metadata.abort_transaction_record import AbortTransactionRecord
+from penstock.protocol.messages.metadata.begin_transaction_record import BeginTransactionRecord
+from penstock.protocol.messages.metadata.end_transaction_record import EndTransactionRecord
+from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
+
+if TYPE_CHECKING:
+    from penstock.metadata.controller import Controller
+
+BOOTSTRAP_TRANSACTION = "Bootstrap records"
+FAILOVER = "Controller failover"
+
+
+def default_bootstrap() -> list[MetadataMessage]:
+    """What an empty log starts with when the directory has no bootstrap.checkpoint."""
+    return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)]
+
+
+def activation_records(controller: Controller, bootstrap: Sequence[MetadataMessage]) -> Result[None]:
+    """The records to append before anything else is served."""
+    records: list[MetadataMessage] = []
+    if controller.transaction_start_offset >= 0:
+        records.append(AbortTransactionRecord(reason=FAILOVER))
+    if not controller.image.features:
+        records.append(BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION))
+        records += bootstrap
+        records.append(EndTransactionRecord())
+    return Result(None, records)

@@ -1,0 +1,344 @@
+"""The files of the metadata quorum on one disk: the log, its checkpoints, and `quorum-state`.
+
+The directory `__cluster_metadata-0` is a partition's directory as any other, read by the same `penstock.log`. What is
+different: the log is fsynced before it counts, checkpoints take the place of retention, and recovery loses nothing
+that was fsynced: damage before the end is an error, for a person to look at, and only a torn tail is cut.
+
+Reads happen at start, on a blocking disk. Later everything is an operation; `take_operations` asks for one flush of
+all that was appended since the last, so the appends of one turn share an fsync, and so do those made while one runs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from random import Random
+from typing import Any, Protocol
+from uuid import UUID
+
+from penstock.config.server import Settings
+from penstock.config.topic import TopicConfig
+from penstock.errors import StorageError
+from penstock.log import partition_metadata
+from penstock.log.disk import Disk, Operation
+from penstock.log.log import Log, Origin, UnlinkFiles
+from penstock.log.names import PARTITION_METADATA
+from penstock.log.recovery import recover_log
+from penstock.raft.checkpoint import (
+    PARTIAL_SUFFIX,
+    Checkpoint,
+    CheckpointId,
+    LogBatch,
+    read_batches,
+    read_checkpoint,
+    write_checkpoint,
+)
+from penstock.raft.election import FILE, ElectionState, format_election, parse_election
+
+TOPIC_ID = UUID(int=1)
+"""The id of the metadata topic, the same in every cluster."""
+NAME = "__cluster_metadata-0"
+READ_BYTES = 8 * 1024 * 1024
+"""What one read of the log at start asks for."""
+NEVER = "9223372036854775807"
+
+
+class StorageOwner(Protocol):
+    """Who is told what the disk has done. All calls are on the loop."""
+
+    def election_persisted(self, state: ElectionState, now_ms: int) -> None:
+        """`quorum-state` holds this state durably."""
+
+    def log_flushed(self, offset: int, now_ms: int) -> None:
+        """The log is durable up to this offset."""
+
+    def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
+        """A checkpoint is complete and durable."""
+
+    def storage_failed(self, error: Exception, now_ms: int) -> None:
+        """An operation failed. Nothing more is written or reported."""
+
+
+class PersistElection(Operation):
+    """Replaces `quorum-state`, durably."""
+
+    __slots__ = ("content", "state")
+
+    def __init__(self, directory: int, owner: Storage, state: ElectionState, content: bytes) -> None:
+        super().__init__(directory, NAME, owner)
+        self.state = state
+        self.content = content
+
+    def run(self, disk: Disk) -> None:
+        disk.replace(f"{NAME}/{FILE}", self.content)
+
+
+class WriteCheckpoint(Operation):
+    """Writes a checkpoint. The batches are made while it runs, off the loop, from an image that does not change."""
+
+    __slots__ = ("batches", "checkpoint")
+
+    def __init__(
+        self, directory: int, owner: Storage, checkpoint: CheckpointId, batches: Callable[[], Iterable[bytearray]]
+    ) -> None:
+        super().__init__(directory, f"{NAME} checkpoints", owner)
+        self.checkpoint = checkpoint
+        self.batches = batches
+
+    def run(self, disk: Disk) -> int:
+        return write_checkpoint(disk, NAME, self.checkpoint.file, self.batches())
+
+
+class DeleteCheckpoints(Operation):
+    """Removes checkpoints that newer ones have made superfluous."""
+
+    __slots__ = ("checkpoints",)
+
+    def __init__(self, directory: int, owner: Storage, checkpoints: Sequence[CheckpointId]) -> None:
+        super().__init__(directory, f"{NAME} checkpoints", owner)
+        self.checkpoints = checkpoints
+
+    def run(self, disk: Disk) -> None:
+        for checkpoint in self.checkpoints:
+            disk.unlink(f"{NAME}/{checkpoint.file}")
+        disk.fsync_directory(NAME)
+
+
+class Storage:
+    """See the module's head.
+
+    Attributes:
+        election: what `quorum-state` said at start.
+        checkpoints: complete checkpoints with (size in bytes, time written), oldest first.
+    """
+
+    def __init__(self, disk: Disk, settings: Settings, owner: StorageOwner, random: Random, now_ms: int) -> None:
+        """Opens or creates the files; blocks. Raises StorageError for damage that is not a torn tail."""
+        self.disk = disk
+        self.owner = owner
+        self.failed = False
+        self._retention = (settings.metadata_max_retention_bytes, settings.metadata_max_retention_ms)
+        self._operations: list[Operation] = []
+        self._deleted: deque[tuple[int, Sequence[str]]] = deque()
+        self._flush_wanted = False
+        self._flushing = False
+        self._stopped: Callable[[int], None] | None = None
+        if not disk.exists(NAME):
+            disk.make_directory(NAME)
+            disk.fsync_directory("")
+        if not disk.exists(f"{NAME}/{PARTITION_METADATA}"):
+            disk.replace(f"{NAME}/{PARTITION_METADATA}", partition_metadata.encode(TOPIC_ID))
+        self.checkpoints = self._find_checkpoints()
+        self.election = self._read_election()
+        self.log = self._open_log(settings, random, now_ms)
+        newest = next(reversed(self.checkpoints), None)
+        if newest is not None and newest.end_offset > self.log.log_end_offset and newest.end_offset > 0:
+            raise StorageError(f"{NAME} ends at offset {self.log.log_end_offset}, before its checkpoint {newest.file}")
+        if self.log.log_start_offset > (newest.end_offset if newest else 0):
+            raise StorageError(f"{NAME} starts at offset {self.log.log_start_offset}, and no checkpoint goes so far")
+
+    def _find_checkpoints(self) -> dict[CheckpointId, tuple[int, int]]:
+        found = {}
+        for entry in self.disk.list(NAME):
+            checkpoint = CheckpointId.of_file(entry.name)
+            if checkpoint is not None:
+                found[checkpoint] = (entry.size_bytes, entry.modified_ms)
+            elif entry.name.endswith(PARTIAL_SUFFIX):
+                self.disk.unlink(f"{NAME}/{entry.name}")
+        return {checkpoint: found[checkpoint] for checkpoint in sorted(found)}
+
+    def _read_election(self) -> ElectionState:
+        path = f"{NAME}/{FILE}"
+        if not self.disk.exists(path):
+            return ElectionState()
+        return parse_election(self.disk.read(path, 0, self.disk.size(path)), path)
+
+    def _open_log(self, settings: Settings, random: Random, now_ms: int) -> Log:
+        config = log_config(settings)
+        expiration_ms = settings.producer_id_expiration_ms
+        report = recover_log(
+            self.disk,
+            NAME,
+            config,
+            recovery_point=0,
+            log_start_offset=0,
+            now_ms=now_ms,
+            producer_expiration_ms=expiration_ms,
+        )
+        if report.lost:
+            kept = ", ".join(report.kept_aside)
+            raise StorageError(
+                f"{NAME} is damaged from offset {report.lost[0].first} on, though it goes on to {report.lost[-1].end}: "
+                f"restore it, or a checkpoint after it; the bytes are kept in {kept}"
+            )
+        return Log.open(
+            self.disk,
+            NAME,
+            config,
+            recovery_point=report.recovery_point,
+            log_start_offset=0,
+            now_ms=now_ms,
+            owner=self,
+            random=random,
+            producer_expiration_ms=expiration_ms,
+        )
+
+    # Reading at start
+
+    def newest_checkpoint(self) -> tuple[CheckpointId, Checkpoint] | None:
+        """The newest checkpoint and what it holds, None if there is none. Raises StorageError if it is damaged."""
+        if not self.checkpoints:
+            return None
+        checkpoint = next(reversed(self.checkpoints))
+        path = f"{NAME}/{checkpoint.file}"
+        return checkpoint, read_checkpoint(self.disk.read(path, 0, self.disk.size(path)), path)
+
+    def batches(self, start_offset: int) -> Iterator[LogBatch]:
+        """All batches of the log from the one after `start_offset` on, each checked."""
+        offset = start_offset
+        while offset < self.log.log_end_offset:
+            view = self.log.read_bytes(offset, READ_BYTES)
+            for batch in read_batches(view, NAME):
+                offset = batch.header.next_offset
+                if batch.header.base_offset >= start_offset:
+                    yield batch
+
+    # Writing
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.log.reserved_end_offset
+
+    def append(self, batch: bytearray, epoch: int, now_ms: int) -> None:
+        """Appends one batch, and has it flushed with the operations of this turn. Raises StorageError."""
+        self.log.append_as_leader(batch, epoch, now_ms, origin=Origin.RAFT)
+        self._flush_wanted = True
+
+    def persist_election(self, state: ElectionState, kraft_version: int, voter_ids: Iterable[int]) -> None:
+        """Writes `quorum-state`; the owner's `election_persisted` follows."""
+        content = format_election(state, kraft_version, voter_ids)
+        self._operations.append(PersistElection(self.disk.directory, self, state, content))
+
+    def write_checkpoint(self, checkpoint: CheckpointId, batches: Callable[[], Iterable[bytearray]]) -> None:
+        """Writes a checkpoint from `batches()`; the owner's `checkpoint_written` follows."""
+        self._operations.append(WriteCheckpoint(self.disk.directory, self, checkpoint, batches))
+
+    def take_operations(self, now_ms: int) -> list[Operation]:
+        """What to run now, in order."""
+        if self.failed:
+            return []
+        while self._deleted and self._deleted[0][0] <= now_ms:
+            _, paths = self._deleted.popleft()
+            self._operations.append(UnlinkFiles(self.disk.directory, NAME, self, paths))
+        if self._flush_wanted and not self._flushing:
+            self._flush_wanted, self._flushing = False, True
+            self.log.flush(now_ms)
+        operations, self._operations = self._operations, []
+        return operations + self.log.take_operations()
+
+    def next_deadline_ms(self) -> int | None:
+        """When `take_operations` is wanted for files whose deletion was delayed."""
+        return self._deleted[0][0] if self._deleted else None
+
+    def close(self, stopped: Callable[[int], None], now_ms: int) -> None:
+        """Flushes and closes the log; `stopped(now_ms)` when the files say everything."""
+        self._stopped = stopped
+        if self.failed:
+            stopped(now_ms)
+        else:
+            self.log.close(now_ms)
+
+    def retire(self, high_watermark: int, now_ms: int) -> None:
+        """Deletes the oldest checkpoints beyond the bounds of retention, and the log that only they needed.
+
+        The newest stays, and so does all of the log after the oldest that stays.
+        """
+        bytes_max, age_max_ms = self._retention
+        total_bytes = self.log.size_bytes + sum(size for size, _ in self.checkpoints.values())
+        superfluous = []
+        for checkpoint, (size_bytes, written_ms) in list(self.checkpoints.items())[:-1]:
+            too_large = bytes_max >= 0 and total_bytes > bytes_max
+            if not too_large and not (age_max_ms >= 0 and now_ms - written_ms > age_max_ms):
+                break
+            superfluous.append(checkpoint)
+            total_bytes -= size_bytes
+            del self.checkpoints[checkpoint]
+        if superfluous:
+            self._operations.append(DeleteCheckpoints(self.disk.directory, self, superfluous))
+            oldest = next(iter(self.checkpoints))
+            if oldest.end_offset > self.log.log_start_offset:
+                self.log.advance_log_start(oldest.end_offset, high_watermark)
+                self.log.delete_old_segments(now_ms, high_watermark)
+
+    # The end of operations
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        if self.failed:
+            return
+        if isinstance(operation, PersistElection):
+            self.owner.election_persisted(operation.state, now_ms)
+        elif isinstance(operation, WriteCheckpoint):
+            self.checkpoints[operation.checkpoint] = (result, now_ms)
+            self.owner.checkpoint_written(operation.checkpoint, now_ms)
+
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
+        self._fail(error, now_ms)
+
+    def _fail(self, error: Exception, now_ms: int) -> None:
+        if self.failed:
+            return
+        self.failed = True
+        self.owner.storage_failed(error, now_ms)
+        if self._stopped is not None:
+            self._stopped(now_ms)
+
+    # What the log tells its owner
+
+    def log_has_operations(self, log: Log) -> None:
+        """They leave with this turn's `take_operations`."""
+
+    def log_advanced(self, log: Log, now_ms: int) -> None:
+        """What is written counts only once it is flushed."""
+
+    def log_start_moved(self, log: Log) -> None:
+        """The start of the metadata log is where its first segment, or its oldest checkpoint, says."""
+
+    def log_flushed(self, log: Log, now_ms: int) -> None:
+        self._flushing = False
+        if not self.failed:
+            self.owner.log_flushed(log.recovery_point, now_ms)
+
+    def log_truncated(self, log: Log, now_ms: int) -> None:
+        raise AssertionError("the log of the only voter is never truncated")
+
+    def log_closed(self, log: Log, now_ms: int) -> None:
+        assert self._stopped is not None, "the log is closed by `close` alone"
+        self._stopped(now_ms)
+
+    def log_files_deleted(self, log: Log, paths: Sequence[str], now_ms: int) -> None:
+        self._deleted.append((now_ms + log.config.file_delete_delay_ms, paths))
+
+    def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
+        self._fail(error, now_ms)
+
+
+def log_config(settings: Settings) -> TopicConfig:
+    """The configuration of the metadata log as that of a topic: its own segment settings, and no retention."""
+    segment_bytes = settings.internal_metadata_log_segment_bytes
+    overrides = {
+        "segment.bytes": str(settings.metadata_log_segment_bytes),
+        "segment.ms": str(settings.metadata_log_segment_ms),
+        "max.message.bytes": str(settings.internal_metadata_max_batch_size_in_bytes),
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "flush.messages": NEVER,
+        "flush.ms": NEVER,
+        "file.delete.delay.ms": str(settings.internal_metadata_delete_delay_millis),
+        "message.timestamp.type": "CreateTime",
+        "segment.jitter.ms": "0",
+    }
+    if segment_bytes is not None:
+        overrides["internal.segment.bytes"] = str(segment_bytes)
+    return TopicConfig.resolve(settings, overrides)

@@ -1,0 +1,111 @@
+"""Who votes: the replicas of the metadata quorum, and what a majority of them is.
+
+A voter is known by its id and, with kraft.version 1, by the id of the directory that its log lies in, so that a
+controller which lost its disk is not taken for the one that voted (KIP-853). With kraft.version 0 the voters are
+those of `controller.quorum.voters` and directory ids are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from penstock.protocol.message import ZERO_UUID
+from penstock.protocol.messages import voters_record
+from penstock.protocol.messages.voters_record import VotersRecord
+
+SUPPORTED_KRAFT_VERSIONS = (0, 1)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaKey:
+    """A replica: node id, and directory id where it is known (else the zero id)."""
+
+    id: int
+    directory_id: UUID = ZERO_UUID
+
+
+@dataclass(frozen=True, slots=True)
+class VoterEndpoint:
+    """A listener by which a voter is reached."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One voter and where it is reached."""
+
+    key: ReplicaKey
+    endpoints: tuple[VoterEndpoint, ...] = ()
+
+
+class VoterSet:
+    """The voters by id."""
+
+    __slots__ = ("voters",)
+
+    def __init__(self, voters: Iterable[Voter]) -> None:
+        self.voters: Mapping[int, Voter] = {voter.key.id: voter for voter in sorted(voters, key=lambda each: each.key)}
+        assert self.voters, "a quorum has voters"
+
+    def __contains__(self, replica: ReplicaKey) -> bool:
+        """Whether this replica votes; a voter whose directory is not known stands for any directory of its node."""
+        voter = self.voters.get(replica.id)
+        return voter is not None and voter.key.directory_id in (ZERO_UUID, replica.directory_id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VoterSet) and self.voters == other.voters
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"VoterSet({', '.join(str(voter.key.id) for voter in self.voters.values())})"
+
+    @property
+    def majority(self) -> int:
+        """How many voters decide."""
+        return len(self.voters) // 2 + 1
+
+    def is_majority(self, ids: Collection[int]) -> bool:
+        """Whether these voters are enough to elect a leader."""
+        return sum(voter_id in ids for voter_id in self.voters) >= self.majority
+
+    def committed(self, end_offsets: Mapping[int, int]) -> int | None:
+        """The offset that a majority has on disk; `end_offsets` of voters, None if too few have told theirs."""
+        known = sorted((end_offsets[voter_id] for voter_id in self.voters if voter_id in end_offsets), reverse=True)
+        return known[self.majority - 1] if len(known) >= self.majority else None
+
+    def to_record(self) -> VotersRecord:
+        """The set as the KRaftVoters control record holds it."""
+        lowest, highest = SUPPORTED_KRAFT_VERSIONS
+        return VotersRecord(
+            voters=[
+                voters_record.Voter(
+                    voter_id=voter.key.id,
+                    voter_directory_id=voter.key.directory_id,
+                    endpoints=[
+                        voters_record.Endpoint(name=each.name, host=each.host, port=each.port)
+                        for each in voter.endpoints
+                    ],
+                    kraft_version_feature=voters_record.KRaftVersionFeature(
+                        min_supported_version=lowest, max_supported_version=highest
+                    ),
+                )
+                for voter in self.voters.values()
+            ]
+        )
+
+    @staticmethod
+    def from_record(record: VotersRecord) -> VoterSet:
+        """The set that a KRaftVoters control record holds."""
+        return VoterSet(
+            Voter(
+                ReplicaKey(each.voter_id, each.voter_directory_id),
+                tuple(VoterEndpoint(endpoint.name, endpoint.host, endpoint.port) for endpoint in each.endpoints),
+            )
+            for each in record.voters
+        )
