@@ -114,3 +114,5 @@ SPARK_RANGES_AT_ONCE = 4
 """Ranges that one task fetches side by side."""
 SPARK_ARROW_BATCH_ROWS = 10_000
 """Rows of one Arrow batch that a task hands to Spark; larger ones are cut."""
+LOAD_OFFSETS_PER_JOB = 5_000_000
+"""Offsets that one job of a load takes on; what is beyond waits for the next job."""

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pyarrow as pa
@@ -94,6 +95,7 @@ class LakeTable:
     def __init__(self, table: DeltaTable, pipeline: str) -> None:
         self.table = table
         self.pipeline = pipeline
+        self.directory = urlsplit(table.table_uri).path if "://" in table.table_uri else table.table_uri
 
     @classmethod
     def open(

@@ -1,0 +1,64 @@
+"""The `penstock` command: one file a subcommand, imported only when it is used.
+
+`COMMANDS` names the modules. Each has `SUMMARY` (one line), `register(parser)` which adds its arguments and examples to
+the parser it is given, and `run(arguments) -> int`, the exit code: 0 done, 1 it did not work, 2 asked wrongly. A
+`PenstockError` becomes one line on stderr; whatever else escapes is a bug and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+from penstock import __version__
+from penstock.errors import PenstockError
+
+COMMANDS = {
+    "load": "penstock.cli.load",
+    "verify": "penstock.cli.verify",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = make_parser(words[0] if words and words[0] in COMMANDS else None)
+    parsed = parser.parse_args(words)
+    if parsed.command is None:
+        parser.print_help()
+        return 2
+    try:
+        return int(module_of(parsed.command).run(parsed))
+    except PenstockError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit is quiet too
+        return 141
+
+
+def make_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser; with `only`, just that command's arguments are filled in, so that no other module is imported."""
+    parser = argparse.ArgumentParser(
+        prog="penstock", description="An event-streaming platform that is Kafka to its clients, tools and disks."
+    )
+    parser.add_argument("--version", action="version", version=f"penstock {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name in COMMANDS if only is None else [only]:
+        module = module_of(name)
+        command = commands.add_parser(
+            name, help=module.SUMMARY, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        module.register(command)
+    return parser
+
+
+def module_of(name: str) -> ModuleType:
+    """The module of a command."""
+    return import_module(COMMANDS[name])
