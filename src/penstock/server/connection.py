@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 LENGTH = Struct(">i").unpack_from
 LENGTH_BYTES = 4
 FIRST_GUESS_BYTES = 1024
+RECEIVE_GROWTH_WHEN_SHORT = 1.25
 
 
 class Pause(IntFlag):
@@ -169,6 +170,8 @@ class Connection:
     def _receive_more(self) -> None:
         """Fills the frame that is arriving, and with the same call what comes after it."""
         assert self._partial is not None
+        if self._filled == len(self._partial):
+            self._grow()
         storage_end = min(len(self._partial), self._needed)
         rest = memoryview(self._partial)[self._filled : min(storage_end, self._filled + TURN_MAX_BYTES)]
         if self._filled + len(rest) < self._needed:
@@ -188,7 +191,7 @@ class Connection:
             if over_bytes:
                 self._slice(memoryview(buffer), over_bytes)
         elif self._filled == len(self._partial):
-            self._grow()
+            self._shell.check_memory(self)
 
     def _whole_frame(self) -> None:
         partial, end = self._partial, self._needed
@@ -232,11 +235,12 @@ class Connection:
         self._partial = self._storage()
         memoryview(self._partial)[: self._filled] = memoryview(old)[: self._filled]
         self._shell.give_back(old)
-        self._shell.check_memory(self)
 
     def _storage(self) -> Storage:
-        guess = max(FIRST_GUESS_BYTES, self._filled * RECEIVE_GROWTH)
-        return self._shell.pool.acquire(min(self._needed, guess))
+        shell = self._shell
+        growth = RECEIVE_GROWTH if shell.may_grow(self) else RECEIVE_GROWTH_WHEN_SHORT
+        guess = max(FIRST_GUESS_BYTES, int(self._filled * growth))
+        return shell.pool.acquire(min(self._needed, guess))
 
     # Sending
 

@@ -122,6 +122,7 @@ class Shell:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._sweep: asyncio.TimerHandle | None = None
+        self._sweep_ms = 0
         self._resynchronised_ms = self.now_ms
         self._stopped = False
 
@@ -326,16 +327,20 @@ class Shell:
         """The frame that was arriving is whole."""
         self._arriving.pop(connection.number, None)
 
+    def may_grow(self, connection: Connection) -> bool:
+        """Whether there is memory to spare for a frame of this connection."""
+        short = self.pool.held_bytes > self.limits.received_max_bytes // 2
+        return not short or connection is next(iter(self._arriving.values()), None)
+
     def check_memory(self, connection: Connection) -> None:
         """Stops reading from a connection when memory for requests is short: large frames first, all when it is gone.
 
         The frame that has been arriving longest is always read on, so that some frame gets finished.
         """
-        held_bytes = self.pool.held_bytes
-        short = held_bytes > self.limits.received_max_bytes // 2
-        if not short or connection is next(iter(self._arriving.values()), None):
+        if self.may_grow(connection):
             return
-        if connection.partial_bytes > LARGE_FRAME_BYTES or held_bytes > self.limits.received_max_bytes:
+        all_gone = self.pool.held_bytes > self.limits.received_max_bytes
+        if all_gone or connection.partial_bytes > LARGE_FRAME_BYTES:
             self._starved[connection.number] = connection
             connection.pause(Pause.MEMORY)
 
@@ -384,13 +389,17 @@ class Shell:
 
     def _sweep_soon(self) -> None:
         """Looks after idle and dribbling connections in a while; arms nothing when there are none."""
-        if self._sweep is None and not self._stopped:
-            delay_ms = SWEEP_EVERY_MS
-            if not self._arriving and not self._closing and self._idle_checks:
-                delay_ms = max(SWEEP_EVERY_MS, self._idle_checks[0][0] - self.now_ms)
-            elif self.limits.receive_timeout_ms < SWEEP_EVERY_MS:
-                delay_ms = self.limits.receive_timeout_ms
-            self._sweep = self.loop.call_later(delay_ms / 1000, self._sweep_connections)
+        if self._arriving or self._closing:
+            delay_ms = min(SWEEP_EVERY_MS, self.limits.receive_timeout_ms)
+        else:
+            delay_ms = max(SWEEP_EVERY_MS, self._idle_checks[0][0] - self.now_ms)
+        due_ms = self.now_ms + delay_ms
+        if self._stopped or (self._sweep is not None and self._sweep_ms <= due_ms):
+            return
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._sweep_ms = due_ms
+        self._sweep = self.loop.call_later(delay_ms / 1000, self._sweep_connections)
 
     def _sweep_connections(self) -> None:
         started_s = self.begin()

@@ -1,0 +1,186 @@
+"""Answers out: all bytes, in order, whatever the socket takes at a time, and of a file one piece in memory at most."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from penstock.config.limits import SEND_CHUNKS_MAX, SEND_PIECE_BYTES
+from penstock.log.disk import FileSlice
+from penstock.node.effects import Send
+from penstock.server import writer as writer_module
+from penstock.server.writer import PlainWriter
+
+
+class StingySocket:
+    """Takes `takes` bytes at a call, in turn, then nothing until it is fed again."""
+
+    def __init__(self, takes: Sequence[int]) -> None:
+        self.takes = deque(takes)
+        self.received = bytearray()
+        self.longest_list = 0
+
+    def sendmsg(self, buffers: Any) -> int:
+        assert len(buffers) <= 1024, "the kernel refuses longer lists"
+        self.longest_list = max(self.longest_list, len(buffers))
+        if not self.takes:
+            raise BlockingIOError
+        taken = b"".join(bytes(buffer) for buffer in buffers)[: self.takes.popleft()]
+        self.received += taken
+        return len(taken)
+
+    def send(self, buffer: Any) -> int:
+        return self.sendmsg([buffer])
+
+
+class Host:
+    """Surroundings of a writer with a file in memory, of which the first `resident` bytes of any read are resident."""
+
+    def __init__(self, data: bytes = b"", resident: int | None = None) -> None:
+        self.data = data
+        self.resident = resident
+        self.unsent_pieces_bytes = 0
+        self.in_lane: list[Any] = []
+        self.waits = False
+
+    def resident_disk(self, directory: int) -> Host:
+        return self
+
+    def read_slice(self, path: str, position: int, length: int) -> memoryview:
+        data = memoryview(self.data)[position : position + length]
+        return data if self.resident is None else data[: self.resident]
+
+    def read_in_lane(self, operation: Any) -> None:
+        self.in_lane.append(operation)
+
+    def wake_when_writable(self, number: int, wanted: bool) -> None:
+        self.waits = wanted
+
+    def lane_reads(self) -> None:
+        operation = self.in_lane.pop()
+        piece = operation.piece
+        operation.owner.operation_completed(operation, self.data[piece.position : piece.position + piece.length], 0)
+
+
+def writer_on(sock: StingySocket, host: Host) -> PlainWriter:
+    return PlainWriter(1, sock, host)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 100])
+def test_partial_writes_lose_and_repeat_nothing(step: int) -> None:
+    data = bytes(range(200))
+    chunks = [
+        b"head",
+        FileSlice(0, "f", 3, 60),
+        b"",
+        memoryview(b"middle"),
+        FileSlice(0, "f", 0, 0),
+        bytearray(b"tail"),
+    ]
+    sock, host = StingySocket([]), Host(data)
+    writer = writer_on(sock, host)
+    writer.queue(chunks)
+    done = False
+    while not done:
+        sock.takes.append(step)
+        done = writer.flush()
+        assert host.waits is not done
+    assert bytes(sock.received) == b"head" + data[3:63] + b"middle" + b"tail"
+    assert (writer.queued_bytes, host.unsent_pieces_bytes) == (0, 0)
+
+
+def test_no_more_buffers_in_a_call_than_the_kernel_takes() -> None:
+    sock, host = StingySocket([1 << 20] * 10), Host()
+    writer = writer_on(sock, host)
+    writer.queue([b"ab"] * (2 * SEND_CHUNKS_MAX + 1))
+    assert writer.flush()
+    assert bytes(sock.received) == b"ab" * (2 * SEND_CHUNKS_MAX + 1)
+    assert sock.longest_list == SEND_CHUNKS_MAX
+
+
+def test_small_answers_and_slices_leave_in_one_call() -> None:
+    sock, host = StingySocket([1 << 20] * 2), Host(b"0123456789")
+    writer = writer_on(sock, host)
+    writer.queue([b"a", FileSlice(0, "f", 0, 5), b"b", FileSlice(0, "f", 5, 5)])
+    writer.queue([b"c"])
+    assert writer.flush()
+    assert bytes(sock.received) == b"a01234b56789c"
+    assert len(sock.takes) == 1
+
+
+@pytest.mark.parametrize("resident", [0, 1, 10])
+def test_what_is_not_resident_comes_from_the_lane_in_its_place(resident: int) -> None:
+    data = bytes(range(100))
+    sock, host = StingySocket([1 << 20] * 20), Host(data, resident)
+    writer = writer_on(sock, host)
+    writer.queue([b"head", FileSlice(0, "f", 0, 100), b"tail"])
+    assert not writer.flush()
+    assert not host.waits, "nothing can be sent until the lane has read"
+    assert bytes(sock.received) == b"head" + data[:resident]
+    host.lane_reads()
+    assert writer.flush()
+    assert bytes(sock.received) == b"head" + data + b"tail"
+
+
+def test_a_large_slice_is_read_piece_by_piece() -> None:
+    data = bytes(range(256)) * (3 * SEND_PIECE_BYTES // 256)
+    sock, host = StingySocket([]), Host(data)
+    writer = writer_on(sock, host)
+    writer.queue([FileSlice(0, "f", 0, len(data))])
+    while sock.received != data:
+        sock.takes.append(SEND_PIECE_BYTES // 3)
+        writer.flush()
+        assert host.unsent_pieces_bytes <= SEND_PIECE_BYTES
+
+
+def test_unsent_pieces_are_dropped_and_read_again_when_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "UNSENT_PIECES_MAX_BYTES", 0)
+    data = bytes(range(250))
+    sock, host = StingySocket([]), Host(data)
+    writer = writer_on(sock, host)
+    writer.queue([b"head", FileSlice(0, "f", 0, 250), b"tail"])
+    done = False
+    while not done:
+        sock.takes.append(9)
+        done = writer.flush()
+        assert host.unsent_pieces_bytes == 0
+    assert bytes(sock.received) == b"head" + data + b"tail"
+
+
+def test_closing_gives_back_what_was_counted() -> None:
+    sock, host = StingySocket([1]), Host(b"x" * 100)
+    writer = writer_on(sock, host)
+    writer.queue([FileSlice(0, "f", 0, 100)])
+    writer.flush()
+    assert host.unsent_pieces_bytes > 0
+    assert host.waits
+    writer.close()
+    assert host.unsent_pieces_bytes == 0
+    assert not host.waits
+
+
+def test_a_cold_reader_delays_nobody(make_world: Callable[..., Any]) -> None:
+    world = make_world(resident=0)
+    cold = world.file("cold.log", b"c" * 1_000_000)
+    slow, fast = world.connect(), world.connect()
+    world.node.answer = lambda connection, frame: [Send(connection, [cold if connection == 1 else b"now"])]
+    slow.send(b"\0\0\0\1x")
+    fast.send(b"\0\0\0\1x")
+    assert world.read(fast, 3) == b"now"
+    assert world.read(slow, 1_000_000) == b"c" * 1_000_000
+
+
+def test_a_slice_of_a_file_that_is_gone_or_too_short_closes_the_connection(make_world: Callable[..., Any]) -> None:
+    world = make_world(resident=0)
+    short = world.file("short.log", b"c" * 100)
+    answers = {1: FileSlice(0, "missing.log", 0, 10), 2: FileSlice(0, short.path, 50, 100)}
+    world.node.answer = lambda connection, frame: [Send(connection, [answers[connection]])]
+    clients: list[socket.socket] = [world.connect(), world.connect()]
+    for client in clients:
+        client.send(b"\0\0\0\1x")
+    world.run_until(lambda: not world.shell.connections)
+    assert sorted(world.node.lost) == [1, 2]
