@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ErrorCode, InvalidRecordError
 from penstock.records.batch import (
+    MAGIC,
     MAGIC_POSITION,
     NO_TIMESTAMP,
     BatchHeader,
@@ -23,7 +24,7 @@ from penstock.records.batch import (
     TimestampType,
     check_crc,
     headers,
-    read_header,
+    not_a_header,
 )
 from penstock.records.compression import Codec
 from penstock.records.reader import Decompress, Record, read_record, record_bytes
@@ -70,8 +71,8 @@ def only_batch(records: Buffer, produce_version: int) -> BatchHeader:
     of an old format, and UNSUPPORTED_COMPRESSION_TYPE for zstd before version 7. A cut-off batch after the first is
     ignored, as Kafka does: append only the first `size_bytes`.
     """
-    if len(records) > MAGIC_POSITION:
-        read_header(records)
+    if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] != MAGIC:
+        raise not_a_header(records, 0)
     batches = headers(records)
     first = next(batches, None)
     if first is None:

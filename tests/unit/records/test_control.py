@@ -1,0 +1,105 @@
+"""Control batches, and what read_committed makes of markers."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import InvalidRecordError
+from penstock.protocol.message import Message
+from penstock.protocol.messages.kraft_version_record import KRaftVersionRecord
+from penstock.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
+from penstock.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
+from penstock.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from penstock.protocol.messages.voters_record import VotersRecord
+from penstock.records.batch import check_crc, headers, read_header
+from penstock.records.builder import BatchBuilder
+from penstock.records.control import (
+    ControlType,
+    EndTransactionMarker,
+    control_batch,
+    control_records,
+    control_type,
+    end_transaction_marker,
+)
+from penstock.records.isolation import AbortedTransactions
+
+
+def test_a_marker_ends_the_transaction_of_its_producer() -> None:
+    marker = EndTransactionMarker(ControlType.COMMIT, coordinator_epoch=6)
+    data = end_transaction_marker(marker, producer_id=4, producer_epoch=1, now_ms=99, base_offset=7)
+    header = read_header(data)
+    check_crc(data, 0, header)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.base_offset) == (4, 1, -1, 7)
+    assert header.is_control
+    assert header.is_transactional
+    (record,) = control_records(data, header)
+    assert record == (7, 99, ControlType.COMMIT, marker)
+
+
+def test_the_quorums_messages_share_a_batch() -> None:
+    messages: list[Message] = [
+        SnapshotHeaderRecord(last_contained_log_timestamp=5),
+        KRaftVersionRecord(kraft_version=1),
+        VotersRecord(voters=[]),
+        LeaderChangeMessage(leader_id=2, voters=[Voter(voter_id=2)], granting_voters=[]),
+        SnapshotFooterRecord(),
+    ]
+    data = control_batch(messages, base_offset=0, leader_epoch=3, now_ms=1)
+    found = list(control_records(data, read_header(data)))
+    assert [record.message for record in found] == messages
+    assert [record.type.name for record in found] == [
+        "SNAPSHOT_HEADER",
+        "KRAFT_VERSION",
+        "KRAFT_VOTERS",
+        "LEADER_CHANGE",
+        "SNAPSHOT_FOOTER",
+    ]
+    assert read_header(data).leader_epoch == 3
+
+
+def test_an_unknown_type_is_passed_over_and_a_broken_key_is_not() -> None:
+    assert control_type(b"\x00\x00\x00\x63") is ControlType.UNKNOWN
+    assert control_type(b"\x00\x05\x00\x01more") is ControlType.COMMIT
+    for key in (None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x00"):
+        with pytest.raises(InvalidRecordError):
+            control_type(key)
+    builder = BatchBuilder(is_control=True)
+    builder.append(0, b"\x00\x00\x00\x01", b"\x00\x00")
+    data = builder.build()
+    with pytest.raises(InvalidRecordError, match="marker of 2 bytes"):
+        list(control_records(data, read_header(data)))
+
+
+def transactional(producer_id: int, base_offset: int) -> bytearray:
+    builder = BatchBuilder(
+        base_offset=base_offset, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    builder.append(0, None, b"v")
+    return builder.build()
+
+
+def marker(kind: ControlType, producer_id: int, base_offset: int) -> bytearray:
+    return end_transaction_marker(
+        EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, now_ms=0, base_offset=base_offset
+    )
+
+
+def test_batches_of_an_aborted_transaction_are_hidden_until_its_marker() -> None:
+    plain = BatchBuilder(base_offset=8)
+    plain.append(0, None, b"v")
+    run = b"".join(
+        [
+            transactional(1, 0),  # committed at 2
+            transactional(2, 1),  # aborted at 5
+            marker(ControlType.COMMIT, 1, 2),
+            transactional(1, 3),  # aborted at 6
+            transactional(2, 4),
+            marker(ControlType.ABORT, 2, 5),
+            marker(ControlType.ABORT, 1, 6),
+            transactional(1, 7),
+            plain.build(),
+        ]
+    )
+    hides = AbortedTransactions([(1, 3), (2, 1)])
+    hidden = [header.base_offset for position, header in headers(run) if hides(run, position, header)]
+    assert hidden == [1, 3, 4]
