@@ -8,7 +8,7 @@ registrations. So a broker hands the current image to whoever asks, and comparin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -202,12 +202,12 @@ class MetadataImage:
     offset: int = -1
     epoch: int = 0
     timestamp_ms: int = 0
-    features: Mapping[str, int] = EMPTY
-    brokers: Mapping[int, BrokerRegistration] = EMPTY
-    controllers: Mapping[int, ControllerRegistration] = EMPTY
-    topics_by_name: PersistentMap[str, TopicImage] = PersistentMap()  # noqa: RUF009 - immutable
-    topics_by_id: TopicsById = TopicsById()  # noqa: RUF009 - immutable
-    configs: PersistentMap[tuple[int, str], Configs] = PersistentMap()  # noqa: RUF009 - immutable
+    features: Mapping[str, int] = field(default_factory=lambda: EMPTY)
+    brokers: Mapping[int, BrokerRegistration] = field(default_factory=lambda: EMPTY)
+    controllers: Mapping[int, ControllerRegistration] = field(default_factory=lambda: EMPTY)
+    topics_by_name: PersistentMap[str, TopicImage] = field(default_factory=PersistentMap)
+    topics_by_id: TopicsById = field(default_factory=TopicsById)
+    configs: PersistentMap[tuple[int, str], Configs] = field(default_factory=PersistentMap)
     next_producer_id: int = 0
     partition_count: int = 0
 

@@ -1,0 +1,142 @@
+"""A controller node on a simulated disk, with nothing around it: every operation runs when the test says so."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from penstock.config.server import Settings
+from penstock.errors import ErrorCode
+from penstock.log.disk import Operation
+from penstock.metadata import topics
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.format import FormatRequest, format_directories
+from penstock.metadata.image import Endpoint, MetadataImage
+from penstock.node.controller import ControllerNode, Registration
+from penstock.protocol.messages.create_topics_request import CreatableTopic
+from penstock.raft.voters import VoterEndpoint
+from penstock.testing.simulator.disk import SimulatedDisk
+
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+NODE_ID = 1
+START_MS = 1_800_000_000_000
+LOG_DIRECTORY = "/data"
+
+
+def formatted_disk(*, standalone: bool = True, **request: Any) -> SimulatedDisk:
+    """A disk as `storage format` leaves it."""
+    disk = SimulatedDisk()
+    controller = VoterEndpoint("CONTROLLER", "127.0.0.1", 9093)
+    format_directories(
+        {LOG_DIRECTORY: disk},
+        FormatRequest(CLUSTER_ID, NODE_ID, LOG_DIRECTORY, standalone=standalone, controller=controller, **request),
+        Random(1),
+        START_MS,
+    )
+    return disk
+
+
+def directory_id_of(disk: SimulatedDisk) -> UUID:
+    from penstock.log.meta_properties import read_meta_properties  # noqa: PLC0415
+
+    found = read_meta_properties(disk, LOG_DIRECTORY).directory_id
+    assert found is not None
+    return found
+
+
+class Harness:
+    """One run of a controller node, from its start to its stop or crash.
+
+    `history` has a line for each thing that happened, in order: operations as they run, and what the observer heard.
+    """
+
+    def __init__(self, disk: SimulatedDisk, *, now_ms: int = START_MS, seed: int = 7, **settings: Any) -> None:
+        self.disk = disk
+        self.now_ms = now_ms
+        self.settings = Settings.for_node(NODE_ID, log_dirs=(LOG_DIRECTORY,), **settings)
+        self.random = Random(seed)
+        self.history: list[str] = []
+        self.published: list[tuple[MetadataImage, MetadataImage, MetadataDelta]] = []
+        self.failures: list[Exception] = []
+        self.waiting: list[Operation] = []
+        self.node = ControllerNode(
+            self.settings, disk, self, directory_id=directory_id_of(disk), random=self.random
+        )
+
+    # What the node's observer hears
+
+    def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
+        self.published.append((old, new, delta))
+        self.history.append(f"published {new.offset}")
+
+    def controller_active(self, now_ms: int) -> None:
+        self.history.append("active")
+
+    def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
+        self.failures.append(error)
+        self.history.append(f"failed: {error}")
+
+    # Running
+
+    def take(self) -> None:
+        """Ends a turn of the loop: what the node wants done waits from now on."""
+        self.waiting += self.node.take_operations(self.now_ms)
+
+    def step(self) -> bool:
+        """Runs the operation that has waited longest; False when there is none."""
+        self.take()
+        if not self.waiting:
+            return False
+        operation = self.waiting.pop(0)
+        self.history.append(type(operation).__name__)
+        try:
+            result = operation.run(self.disk)
+        except OSError as error:
+            operation.owner.operation_failed(operation, error, self.now_ms)
+        else:
+            operation.owner.operation_completed(operation, result, self.now_ms)
+        return True
+
+    def settle(self) -> None:
+        """Runs everything."""
+        while self.step():
+            pass
+
+    def start(self) -> Harness:
+        """Starts the node and has it become active."""
+        self.node.start(self.now_ms)
+        self.settle()
+        return self
+
+    def register(self, *, incarnation: int = 1, port: int = 9092) -> int:
+        """Registers and unfences the node's broker; returns its epoch."""
+        epochs: list[int] = []
+        registration = Registration(
+            NODE_ID, UUID(int=1 << 100 | incarnation), [Endpoint("PLAINTEXT", "127.0.0.1", port)], [directory_id_of(self.disk)]
+        )
+        self.node.register_broker(registration, lambda epoch, now_ms: epochs.append(epoch), self.now_ms)
+        self.settle()
+        self.node.unfence_broker(lambda now_ms: None, self.now_ms)
+        self.settle()
+        return epochs[0]
+
+    def append(self, records: Any) -> list[ErrorCode]:
+        """Appends records; the list gets NONE when they are committed, or the code when they are lost."""
+        outcome: list[ErrorCode] = []
+        self.node.append(
+            records, lambda now_ms: outcome.append(ErrorCode.NONE), lambda code, now_ms: outcome.append(code), self.now_ms
+        )
+        return outcome
+
+    def create_topic(self, name: str, partitions: int = 1) -> list[ErrorCode]:
+        """Creates a topic; see `append`."""
+        wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        return self.append(topics.create_topics(self.node.controller, [wanted]).records)
+
+    def stop(self) -> None:
+        """Stops cleanly."""
+        self.node.controlled_shutdown(lambda now_ms: self.history.append("left"), self.now_ms)
+        self.settle()
+        self.node.shutdown(lambda now_ms: self.history.append("stopped"), self.now_ms)
+        self.settle()
