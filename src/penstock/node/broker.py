@@ -1,67 +1,312 @@
 """One node, broker and controller in one, as a state machine: events in, effects out.
 
 The shell (server) or the simulator calls `start`, `connected`, `received`, `disconnected`, `operation_completed`,
-`operation_failed` and `tick`, and after one or several of them `take_effects`, whose effects it carries out in order. The
-appends of all events between two calls of `take_effects` go out as one write a log: so a shell gives all frames that one
-turn of its loop has received and then takes the effects. Nothing here waits, reads a clock or opens a file.
+`operation_failed` and `tick`, and after one or several of them `take_effects`, whose effects it carries out in order.
+The appends of all events between two calls of `take_effects` go out as one write a log: so a shell gives all frames
+that one turn of its loop has received and then takes the effects. Nothing here waits, reads a clock or opens a file
+(but `start`, which reads the small files that say who we are).
 
 Handlers get the broker as `node`. What they use of it: `settings`, `image` (the committed metadata), `controller`,
 `logs`, `replicas` (the partitions this node leads), `timers`, `purgatory`, `random`, `answer`, `hold` and `release`.
+
+How a node comes up: the log directories say who they are; the metadata log is read; the controller becomes active;
+the broker registers, makes the replicas that it is assigned, is unfenced, and leads. `ready` is true from then on.
+How it goes down: leaderships are given up, connections closed, logs flushed, closed and marked, the metadata log
+closed last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import Any
+from uuid import UUID
 
+from penstock.config.server import Settings
+from penstock.config.topic import TopicConfig
+from penstock.errors import StorageError
+from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
-from penstock.node.effects import Effect
+from penstock.log.events import LogEvent
+from penstock.log.manager import LogManager
+from penstock.metadata.brokers import Registration
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
+from penstock.node.connection import Connection
+from penstock.node.controller import ControllerNode
+from penstock.node.dispatcher import Dispatcher
+from penstock.node.effects import Close, Effect, Run
+from penstock.node.handlers import registry
+from penstock.node.lifecycle import Lifecycle
+from penstock.node.metrics import RequestCounters, Sample, TopicMetrics
+from penstock.node.producer_ids import ProducerIds
+from penstock.node.publishing import Publishing
+from penstock.node.purgatory import Purgatory
+from penstock.node.request import Message, Request
+from penstock.node.samples import samples_of
+from penstock.node.timers import TimerWheel
+from penstock.replication.fetch_session import SessionCache
+from penstock.replication.replicas import Replicas
+from penstock.security.authorizer import AllowAll, Authorizer
+
+logger = logging.getLogger(__name__)
 
 
 class Broker:
-    """See the module's head. `now_ms` is the shell's one clock, wall-clock milliseconds, never going back."""
+    """See the module's head. `now_ms` is the shell's one clock, wall-clock milliseconds, never going back.
 
-    def start(self, now_ms: int) -> None:
-        """Begins to boot: reads what the files say, replays the metadata log, becomes controller and leader.
+    Args:
+        settings: the node's settings. directories: one for each entry of `settings.directories`, in that order.
+        metadata_directory: the one at `settings.metadata_directory`; one of `directories` unless metadata.log.dir is
+        elsewhere. random: all randomness of the node. report: gets what a person should know of the log directories;
+        the shell logs it. bug: gets what should never happen, with the exception; by default it is logged. The
+        simulator raises.
 
-        `ready` is true when it serves; until then connections may come, and their requests wait.
+    Attributes:
+        ready: the node leads its partitions and serves.
+        stopped: a clean stop is complete.
+        failure: why the node cannot go on; None while it can. The shell ends the process then.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        directories: Sequence[LogDirectory],
+        *,
+        random: Random,
+        metadata_directory: LogDirectory | None = None,
+        report: Callable[[LogEvent], None] = lambda event: None,
+        bug: Callable[[str, Exception], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.node_id = settings.node_id
+        self.random = random
+        self.directories = directories
+        self.metadata_directory = metadata_directory or next(
+            directory for directory in directories if directory.path == settings.metadata_directory
+        )
+        self.effects: list[Effect] = []
+        self.timers = TimerWheel()
+        self.purgatory = Purgatory(self.timers)
+        self.authorizer: Authorizer = AllowAll()
+        self.connections: dict[int, Connection] = {}
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.replicas = Replicas(self.node_id, lambda: self.logs, self.directory_lost)
+        self.logs = LogManager(
+            settings,
+            directories,
+            topic_config=self.topic_config,
+            random=random,
+            report=report,
+            listener=self.replicas,
+        )
+        self.controller: ControllerNode
+        self.dispatcher = Dispatcher(self, registry())
+        self.publishing = Publishing(self)
+        self.lifecycle = Lifecycle(self)
+        self.producer_ids = ProducerIds(self)
+        self.fetch_sessions = SessionCache(settings.max_incremental_fetch_session_cache_slots, random)
+        self.api_versions_cache: tuple[object, dict[tuple[str, int], tuple[bytes, bytes]]] = (None, {})
+        self.topic_metrics = TopicMetrics()
+        self.request_counters = {
+            int(key): RequestCounters(handler.api.name) for key, handler in self.dispatcher.handlers.items()
+        }
+        self.cold_reads = 0
+        self.fetch_looked_at = 0
+        self.bugs = 0
+        self.failure: Exception | None = None
+        self._bug = bug
+        self._work: list[Iterator[None]] = []
+        self._now_ms = 0
+
+    # Life
+
+    @property
+    def ready(self) -> bool:
+        return self.lifecycle.ready
+
+    @property
+    def stopped(self) -> bool:
+        return self.lifecycle.stopped
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster, from meta.properties."""
+        return self.logs.cluster_id
+
+    def start(self, endpoints: Sequence[Endpoint], now_ms: int) -> None:
+        """Begins to boot. Reads, blocking, what the directories say. `ready` is true when the node serves.
+
+        Args:
+            endpoints: the addresses to register, as clients reach them; known once the listeners are bound.
+
+        Raises ConfigError or StorageError, in one line, for directories that cannot be used.
         """
-        raise NotImplementedError
+        self._now_ms = now_ms
+        self.logs.start(now_ms)
+        directory = self.metadata_directory
+        if directory.error is not None:
+            raise StorageError(f"the metadata log directory {directory.path} is not readable: {directory.error}")
+        directory_id = directory.id
+        assert directory_id is not None, "an identified directory has an id"
+        self.controller = ControllerNode(
+            self.settings, directory.blocking_disk, self, directory_id=directory_id, random=self.random
+        )
+        self.lifecycle.registration = Registration(
+            broker_id=self.node_id,
+            incarnation_id=UUID(int=self.random.getrandbits(128), version=4),
+            endpoints=tuple(endpoints),
+            log_dirs=tuple(found.id for found in self.directories if found.id is not None and found.error is None),
+            rack=self.settings.broker_rack,
+            previous_broker_epoch=self.logs.previous_broker_epoch,
+        )
+        self.controller.start(now_ms)
+
+    def shutdown(self, now_ms: int) -> None:
+        """Begins a clean stop: no new requests, logs flushed and marked. `stopped` is true when it is done."""
+        self._now_ms = now_ms
+        self.lifecycle.shutdown(now_ms)
+
+    # Events
 
     def connected(self, connection: int, listener: str, peer: str, now_ms: int) -> None:
         """A client connected. `connection` is a number the shell never uses again, `listener` a listener's name."""
-        raise NotImplementedError
+        assert connection not in self.connections
+        settings = self.settings
+        self.connections[connection] = Connection(
+            connection,
+            listener,
+            peer,
+            self.dispatcher.handlers_of(listener),
+            max_in_flight=settings.penstock_connection_max_in_flight,
+            max_in_flight_bytes=settings.penstock_connection_max_in_flight_bytes,
+        )
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
-        """One frame, without its length prefix, of a writable buffer. Views of it are kept while its bytes are needed."""
-        raise NotImplementedError
+        """One frame, without its length prefix, of a writable buffer. Views of it are kept while its bytes are needed.
+
+        A frame of a connection that the node has closed is ignored.
+        """
+        self._now_ms = now_ms
+        found = self.connections.get(connection)
+        if found is not None:
+            self.dispatcher.received(found, frame, now_ms)
 
     def disconnected(self, connection: int, now_ms: int) -> None:
         """The connection is gone. Its parked requests are dropped; appends on their way go on."""
-        raise NotImplementedError
+        found = self.connections.pop(connection, None)
+        if found is not None:
+            self._abandon(found)
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        raise NotImplementedError
+        """An operation of `Run` has ended well."""
+        self._now_ms = now_ms
+        operation.owner.operation_completed(operation, result, now_ms)
+        if self.lifecycle.stopping:
+            self.lifecycle.proceed(now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        raise NotImplementedError
+        """An operation of `Run` has raised `error`."""
+        self._now_ms = now_ms
+        operation.owner.operation_failed(operation, error, now_ms)
+        if self.lifecycle.stopping:
+            self.lifecycle.proceed(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Time has come to `next_deadline_ms`: timers fire, and long work goes on for one budget of it."""
-        raise NotImplementedError
+        """Time has come to `next_deadline_ms`: timers fire, and long work goes on for one step of it."""
+        self._now_ms = now_ms
+        self.timers.advance(now_ms)
+        self.logs.tick(now_ms)
+        self.controller.tick(now_ms)
+        if self._work and next(self._work[0], self) is self:
+            self._work.pop(0)
+        if self.lifecycle.stopping:
+            self.lifecycle.proceed(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` is wanted; in the past when long work waits for its next step. None: only events can wake the node."""
-        raise NotImplementedError
+        """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
+        if self._work:
+            return self._now_ms
+        deadlines = (self.timers.next_deadline_ms(), self.logs.next_deadline_ms(), self.controller.next_deadline_ms())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
-        raise NotImplementedError
+        effects = self.effects
+        for operation in self.logs.take_operations():
+            effects.append(Run(operation))
+        for operation in self.controller.take_operations(self._now_ms):
+            effects.append(Run(operation))
+        self.effects = []
+        return effects
 
-    def shutdown(self, now_ms: int) -> None:
-        """Begins a clean stop: no new requests, logs flushed and checkpointed. `stopped` is true when it is done."""
-        raise NotImplementedError
+    # For handlers and the parts of the node
 
-    def metrics(self) -> Iterable[Any]:
-        """Samples with Kafka's names, for the Prometheus endpoint."""
-        raise NotImplementedError
+    def answer(self, request: Request[Any], message: Message | None, now_ms: int) -> None:
+        """Answers a request for which the handler returned LATER. None: no response frame."""
+        self.dispatcher.answer(request, message, now_ms)
+
+    def close(self, connection: Connection, reason: str) -> None:
+        """Closes a connection after what has been answered on it; drops its other requests."""
+        if self.connections.pop(connection.id, None) is not None:
+            self._abandon(connection)
+            self.effects.append(Close(connection.id, reason))
+
+    def do(self, work: Iterator[None]) -> None:
+        """Has long work done, one `next` a tick."""
+        self._work.append(work)
+
+    def topic_config(self, name: str) -> TopicConfig:
+        """The configuration of a topic now. Topics without overrides share one object."""
+        overrides = self.image.topic_configs(name)
+        return TopicConfig.resolve(self.settings, overrides) if overrides else self.settings.topic_defaults
+
+    def read_failed(self, directory: int, path: str, error: OSError, now_ms: int) -> None:
+        """A cold read failed. A file that retention has removed meanwhile is nothing; else the directory is broken."""
+        if not isinstance(error, FileNotFoundError):
+            self.logs.fail_directory(directory, error, now_ms)
+
+    def bug(self, where: str, error: Exception) -> None:
+        """Something that should never happen did. The request is answered UNKNOWN_SERVER_ERROR and the node goes on."""
+        self.bugs += 1
+        if self._bug is not None:
+            self._bug(where, error)
+        else:
+            logger.error("error in %s", where, exc_info=error)
+
+    def request_answered(self, request: Request[Any], now_ms: int) -> None:
+        """Counts a request and its time."""
+        counters = self.request_counters[request.handler.number]
+        counters.requests += 1
+        counters.total_time_ms += now_ms - request.arrived_ms
+
+    def metrics(self) -> Iterator[Sample]:
+        """All samples, with Kafka's names."""
+        return samples_of(self)
+
+    # ControllerObserver, and what the log directories say
+
+    def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
+        self.image = new
+        self.publishing.publish(old, new, delta, now_ms)
+
+    def controller_active(self, now_ms: int) -> None:
+        self.lifecycle.controller_active(now_ms)
+        self.dispatcher.controller_active(now_ms)
+
+    def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
+        self.failure = self.failure or error
+
+    def directory_lost(self, index: int, error: OSError, now_ms: int) -> None:
+        """A log directory is offline. Without the metadata log's, or without any, the node ends."""
+        if self.directories[index] is self.metadata_directory or not self.logs.online:
+            self.failure = self.failure or error
+
+    def _abandon(self, connection: Connection) -> None:
+        connection.closed = True
+        connection.waiting.clear()
+        for request in connection.in_flight:
+            if not request.done and request.abandoned is not None:
+                request.abandoned()
+        connection.in_flight.clear()

@@ -1,9 +1,9 @@
 """One client connection: what it may have in flight, and in which order its requests execute and are answered.
 
-A request has two phases. *Execute* runs the handler, strictly in the order in which the frames came: while one request
-is held (a read that is not resident, a deferred append, a barrier such as authentication or throttling) later frames wait
-undecoded. *Complete* comes in any order; the answers leave in the order of the requests. So the next produce request is
-appended while the last one waits for replicas.
+A request has two phases. *Execute* runs the handler, strictly in the order in which the frames came: while one
+request is held (a read that is not resident, a deferred append, a barrier such as authentication or throttling) later
+frames wait undecoded. *Complete* comes in any order; the answers leave in the order of the requests. So the next
+produce request is appended while the last one waits for replicas.
 
 Reading stops at `max_in_flight` requests or `max_in_flight_bytes` of frames and goes on at half of either.
 """
@@ -11,11 +11,11 @@ Reading stops at `max_in_flight` requests or `max_in_flight_bytes` of frames and
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.node.effects import Chunk, Effect, PauseReading, ResumeReading, Send
-from penstock.node.request import Request
+from penstock.node.request import Handler, Request
 from penstock.security.authorizer import ANONYMOUS, Principal
 
 
@@ -23,6 +23,7 @@ class Connection:
     """State of one connection. The dispatcher drives it.
 
     Attributes:
+        handlers: the APIs of its listener, by key.
         in_flight: executed or executing requests whose answer has not left, oldest first.
         waiting: frames that came while a request was held.
         holds: how many reasons keep later requests from executing.
@@ -32,6 +33,7 @@ class Connection:
     __slots__ = (
         "closed",
         "frame_bytes",
+        "handlers",
         "holds",
         "id",
         "in_flight",
@@ -46,10 +48,20 @@ class Connection:
         "waiting",
     )
 
-    def __init__(self, id: int, listener: str, peer: str, max_in_flight: int, max_in_flight_bytes: int) -> None:  # noqa: A002
-        self.id = id
+    def __init__(
+        self,
+        number: int,
+        listener: str,
+        peer: str,
+        handlers: Mapping[int, Handler],
+        *,
+        max_in_flight: int,
+        max_in_flight_bytes: int,
+    ) -> None:
+        self.id = number
         self.listener = listener
         self.peer = peer
+        self.handlers = handlers
         self.principal: Principal = ANONYMOUS
         self.software_name = ""
         self.software_version = ""
@@ -63,7 +75,7 @@ class Connection:
         self.closed = False
 
     def answered(self, request: Request[Any], chunks: Sequence[Chunk], effects: list[Effect]) -> None:
-        """Takes the answer of a request and sends all answers whose turn has come. No chunks: nothing is sent for it."""
+        """Takes the answer of a request and sends all whose turn has come. No chunks: nothing is sent for it."""
         assert not request.done, "a request is answered once"
         request.answer = chunks
         request.done = True
@@ -80,7 +92,8 @@ class Connection:
     def pause_if_full(self, effects: list[Effect]) -> None:
         """Stops reading when the connection has as much in flight as it may."""
         if not self.paused and (
-            len(self.in_flight) + len(self.waiting) >= self.max_in_flight or self.frame_bytes >= self.max_in_flight_bytes
+            len(self.in_flight) + len(self.waiting) >= self.max_in_flight
+            or self.frame_bytes >= self.max_in_flight_bytes
         ):
             self.paused = True
             effects.append(PauseReading(self.id))

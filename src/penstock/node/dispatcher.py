@@ -4,21 +4,23 @@ A frame that does not decode, an API that is not served or a version that does n
 it, as Kafka does; only ApiVersions answers an unsupported version, in version 0 with what is supported. An error in a
 handler is answered with the API's error response.
 
-A handler whose read was not resident is run again after the directory's lane has read the range into memory; meanwhile its
-connection executes nothing else. Handlers change state only after their last read, so running one twice does no harm.
+A handler whose read was not resident is run again after the directory's lane has read the range into memory;
+meanwhile its connection executes nothing else. Handlers change state only after their last read, so running one twice
+does no harm.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
 from penstock.log.disk import Disk, Operation
+from penstock.log.manager import NotOpen
 from penstock.node.connection import Connection
 from penstock.node.effects import Run
-from penstock.node.request import Append, Forward, Handler, Later, Message, Outcome, Parked, Request
+from penstock.node.request import FORWARD, LATER, Append, Handler, Message, Outcome, Parked, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode
 from penstock.protocol.frames import decode_request_header, encode_response
@@ -72,9 +74,16 @@ class Dispatcher:
     def __init__(self, node: Broker, handlers: Mapping[ApiKey, Handler]) -> None:
         self.node = node
         self.handlers = handlers
-        self._by_key: dict[int, Handler] = {int(key): handler for key, handler in handlers.items()}
+        self._of_kind = {
+            kind: {int(key): handler for key, handler in handlers.items() if kind in handler.api.listeners}
+            for kind in ("broker", "controller")
+        }
         self._waiting_for_controller: dict[int, Request[Any]] = {}
         self._sequence = 0
+
+    def handlers_of(self, listener: str) -> Mapping[int, Handler]:
+        """What is served on a listener, by API key: a controller listener has the controller's APIs."""
+        return self._of_kind["controller" if listener in self.node.settings.controller_listener_names else "broker"]
 
     def received(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
         """Executes a frame now, or when its turn comes."""
@@ -90,11 +99,11 @@ class Dispatcher:
         """Decodes one frame and runs its handler."""
         try:
             header, position = decode_request_header(frame)
-            handler = self._by_key.get(header.api_key)
-            if handler is None:
-                self.node.close(connection, f"{ApiKey(header.api_key).name} is not served here")
-                return
+            handler = connection.handlers.get(header.api_key)
             version = header.api_version
+            if handler is None:
+                self.node.close(connection, f"{ApiKey(header.api_key).name} is not served on {connection.listener}")
+                return
             if handler.min_version <= version <= handler.max_version:
                 body, _ = decode(handler.api.request_class, version, frame, position)
             elif handler.key is ApiKey.API_VERSIONS:
@@ -105,7 +114,8 @@ class Dispatcher:
         except ProtocolError as error:
             self.node.close(connection, str(error))
             return
-        request: Request[Any] = Request(connection, handler, header, body, len(frame), now_ms)
+        request: Request[Any] = Request(connection, handler, header, body, now_ms)
+        request.frame_bytes = len(frame)
         connection.in_flight.append(request)
         self.run(request, now_ms)
 
@@ -135,16 +145,14 @@ class Dispatcher:
         self._finish(request, outcome, now_ms)
 
     def _finish(self, request: Request[Any], outcome: Outcome, now_ms: int) -> None:
-        kind = type(outcome)
-        if kind is Later:
+        if outcome is LATER:
             request.body = None
-        elif kind is Parked:
+        elif isinstance(outcome, Parked):
             request.body = None
             self._park(request, outcome, now_ms)
-        elif kind is Append:
-            request.body = None
+        elif isinstance(outcome, Append):
             self._append(request, outcome, now_ms)
-        elif kind is Forward:
+        elif outcome is FORWARD:
             self._wait_for_controller(request, now_ms)
         else:
             self.answer(request, outcome, now_ms)
@@ -155,7 +163,9 @@ class Dispatcher:
         if connection.closed:
             return
         request.body = None
-        chunks = () if message is None else encode_response(request.api, request.version, request.correlation_id, message)
+        chunks: Sequence[Any] = ()
+        if message is not None:
+            chunks = encode_response(request.api, request.version, request.correlation_id, message)
         self.node.request_answered(request, now_ms)
         connection.answered(request, chunks, self.node.effects)
 
@@ -195,7 +205,10 @@ class Dispatcher:
             request.held = True
             self.hold(request.connection)
         self.node.cold_reads += 1
-        self.node.effects.append(Run(ColdRead(missing, RepeatRequest(self, request), request.connection.id)))
+        if isinstance(missing, NotOpen):
+            missing.opening.when_done.append(lambda at_ms: self.repeat(request, at_ms))
+        else:
+            self.node.effects.append(Run(ColdRead(missing, RepeatRequest(self, request), request.connection.id)))
 
     def repeat(self, request: Request[Any], now_ms: int) -> None:
         """Runs a request again whose cold read has ended."""
@@ -203,7 +216,8 @@ class Dispatcher:
         if connection.closed:
             return
         before = request.cold_reads
-        self.run(request, now_ms)
+        if not request.done:
+            self.run(request, now_ms)
         if request.cold_reads == before:
             request.held = False
             self.release(connection, now_ms)

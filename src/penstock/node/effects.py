@@ -34,7 +34,9 @@ class Close:
 
 @dataclass(slots=True)
 class Run:
-    """Run an operation, inline or in its directory's lane, and tell `Broker.operation_completed` or `operation_failed`."""
+    """Run an operation, inline or in its directory's lane, and tell `Broker.operation_completed` or
+    `operation_failed`.
+    """
 
     operation: Operation
 

@@ -1,8 +1,9 @@
 """Requests that wait for something: for keys that events fire, or for their deadline.
 
-A key is any hashable: `("image", topic)`, a partition object's key, a controller offset. `fire(key)` asks each request parked
-on it whether it can be completed now, in the order in which they were parked. Requests that wait on data of partitions (fetch) and on the
-high watermark (produce) do not go through keys: their waiters hang on the partition itself. Both share the timers.
+A key is any hashable: `("image", topic)`, a partition object's key, a controller offset. `fire(key)` asks each
+request parked on it whether it can be completed now, in the order in which they were parked. Requests that wait on
+data of partitions (fetch) and on the high watermark (produce) do not go through keys: their waiters hang on the
+partition itself. Both share the timers.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Purgatory:
         return self._size
 
     def park(self, parked: Parked, answer: Callable[[Message, int], None]) -> Waiting:
-        """Keeps a request until a key completes it or its deadline passes; then calls `answer(message, now_ms)` once."""
+        """Keeps a request until a key completes it or its deadline passes; then `answer(message, now_ms)` once."""
         self._sequence += 1
         waiting = Waiting(self._sequence, parked, answer)
         for key in parked.keys:

@@ -1,13 +1,14 @@
 """A request on its way through the node, and what a handler may answer.
 
-A handler is a plain function `handle(node, request, now_ms)`. It reads first and changes state after, since it may be run
-again when a read was not resident. It returns one of:
+A handler is a plain function `handle(node, request, now_ms)`. It reads first and changes state after, since it may be
+run again when a read was not resident. It returns one of:
 
 - a response message: the answer, now;
 - `None`: there is no answer (Produce with acks=0);
 - `Parked`: a later event or a deadline answers;
 - `LATER`: the handler has arranged by itself that somebody calls `node.answer(request, message, now_ms)` once;
-- `Append`: records for the controller's log; the answer leaves when they are committed and this broker's image has them;
+- `Append`: records for the controller's log; the answer leaves when they are committed and this broker's image has
+  them;
 - `FORWARD`: only the active controller can do it; run again when there is one, or time out.
 """
 
@@ -42,6 +43,7 @@ class Request(Generic[Body]):
         arrived_ms: when the frame was delivered; deadlines count from here.
         frame_bytes: size of the frame, for the connection's bounds.
         cold_reads, held: how often it was run again for a read that was not resident, and whether it waits for one now.
+        state: what the handler keeps between two runs of the same request; None at the first.
         abandoned: called when the connection goes away before the answer; set by who parks the request.
     """
 
@@ -59,11 +61,12 @@ class Request(Generic[Body]):
         "frame_bytes",
         "handler",
         "held",
+        "state",
         "version",
     )
 
     def __init__(
-        self, connection: Connection, handler: Handler, header: RequestHeader, body: Body, frame_bytes: int, now_ms: int
+        self, connection: Connection, handler: Handler, header: RequestHeader, body: Body, now_ms: int
     ) -> None:
         self.connection = connection
         self.handler = handler
@@ -72,11 +75,12 @@ class Request(Generic[Body]):
         self.correlation_id = header.correlation_id
         self.client_id = header.client_id
         self.body = body
-        self.frame_bytes = frame_bytes
+        self.frame_bytes = 0
         self.arrived_ms = now_ms
         self.answer: Sequence[Chunk] = ()
         self.done = False
         self.held = False
+        self.state: Any = None
         self.cold_reads = 0
         self.abandoned: Callable[[], None] | None = None
 
@@ -111,8 +115,8 @@ class Parked:
 class Append:
     """Records for the controller's log and the answer that leaves when they are committed.
 
-    `records` are metadata records as `metadata.controller` returns them; none at all answers at once. `failed` makes the
-    answer when the append is lost (NOT_CONTROLLER, REQUEST_TIMED_OUT); by default the API's error response.
+    `records` are metadata records as `metadata.controller` returns them; none at all answers at once. `failed` makes
+    the answer when the append is lost (NOT_CONTROLLER, REQUEST_TIMED_OUT); by default the API's error response.
     """
 
     records: Sequence[Any]
@@ -160,7 +164,17 @@ class Handler:
         advertised_min_version: Produce advertises versions that it refuses (KAFKA-18659).
     """
 
-    __slots__ = ("advertised_min_version", "api", "authorize", "handle", "key", "max_version", "min_version", "refuse")
+    __slots__ = (
+        "advertised_min_version",
+        "api",
+        "authorize",
+        "handle",
+        "key",
+        "max_version",
+        "min_version",
+        "number",
+        "refuse",
+    )
 
     def __init__(
         self,
@@ -174,6 +188,7 @@ class Handler:
         advertised_min_version: int | None = None,
     ) -> None:
         self.key = key
+        self.number = int(key)
         self.handle = handle
         self.authorize = authorize
         self.refuse: RefuseFunction = refuse or refuse_whole

@@ -55,7 +55,9 @@ class TimerWheel:
             bucket.pop(timer.sequence, None)
 
     def advance(self, now_ms: int) -> None:
-        """Fires everything that is due. Callbacks may arm and cancel timers; a timer due at once fires in the same call."""
+        """Fires everything that is due. Callbacks may arm and cancel timers; a timer due at once fires in the same
+        call.
+        """
         due = now_ms // TICK_MS
         while self._ticks and self._ticks[0] <= due:
             tick = heappop(self._ticks)

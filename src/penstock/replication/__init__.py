@@ -1,1 +1,1 @@
-"""A partition as leader and as follower: high watermark, leader epoch, fetch sessions."""
+"""A partition as its leader keeps it: appends, the high watermark, who waits for it, and fetch sessions."""

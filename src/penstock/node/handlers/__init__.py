@@ -1,7 +1,8 @@
 """One file an API family; each handler is a plain function from a request to an outcome (`penstock.node.request`).
 
-A family's module ends with `HANDLERS`, a tuple of `Handler` rows; `FAMILIES` names the modules. From these rows come what
-ApiVersions advertises, the authorization table and the dispatch: an API that is not here does not exist to clients.
+A family's module ends with `HANDLERS`, a tuple of `Handler` rows; `FAMILIES` names the modules. From these rows come
+what ApiVersions advertises, the authorization table and the dispatch: an API that is not here does not exist to
+clients.
 """
 
 from __future__ import annotations

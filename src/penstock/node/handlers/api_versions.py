@@ -1,0 +1,106 @@
+"""ApiVersions (key 18): what this broker serves, and the cluster's feature levels.
+
+Versions 0-4, flexible from 3. The response header is always version 0. An unsupported request version is answered in
+version 0 with UNSUPPORTED_VERSION and the range of ApiVersions itself, from which a client picks. Names of client
+software that break KIP-511's pattern are INVALID_REQUEST. Below v4 a feature whose lowest version is 0 is left out,
+which old Java clients cannot read.
+
+The answer is the same for everybody until the image's features change, so its body is encoded once a version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from penstock.errors import ErrorCode
+from penstock.metadata.features import REGISTERED_FEATURES
+from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.protocol import frames
+from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+from penstock.protocol.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from penstock.security.authorizer import OPEN
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = OPEN
+NAME_OR_VERSION = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+CORRELATION_ID_END = 8
+"""A frame begins with its length and the correlation id; what follows is the same for all."""
+
+
+def handle(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: int) -> Outcome:
+    body = request.body
+    if body is None:
+        request.version = 0
+        return unsupported()
+    if request.version >= 3:
+        names = (body.client_software_name, body.client_software_version)
+        if not all(NAME_OR_VERSION.fullmatch(name) for name in names):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        request.connection.software_name, request.connection.software_version = names
+    answer_from_cache(node, request, now_ms)
+    return LATER
+
+
+def answer_from_cache(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: int) -> None:
+    """Sends the encoded response with this request's correlation id in it."""
+    features = node.image.features
+    cached_features, tails = node.api_versions_cache
+    if cached_features is not features:
+        tails = {}
+        node.api_versions_cache = (features, tails)
+    listener = request.connection.listener
+    tail = tails.get((listener, request.version))
+    if tail is None:
+        chunks = frames.encode_response(
+            request.api, request.version, 0, response(node, request.connection.handlers, request.version)
+        )
+        frame = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes | bytearray | memoryview))
+        tail = tails[listener, request.version] = (frame[:4], frame[CORRELATION_ID_END:])
+    length, rest = tail
+    frame = length + request.correlation_id.to_bytes(4, "big", signed=True) + rest
+    node.dispatcher.answer_encoded(request, [frame], now_ms)
+
+
+def response(node: Broker, handlers: Mapping[int, Handler], version: int) -> ApiVersionsResponse:
+    """The answer, from the registry and the features."""
+    keys = [
+        ApiVersion(api_key=handler.key, min_version=handler.advertised_min_version, max_version=handler.max_version)
+        for handler in handlers.values()
+    ]
+    finalized = [
+        FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+        for name, level in sorted(node.image.features.items())
+        if level > 0
+    ]
+    return ApiVersionsResponse(
+        api_keys=keys,
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in sorted(REGISTERED_FEATURES.items())
+            if lowest > 0 or version >= 4
+        ],
+        finalized_features_epoch=node.image.offset if finalized else -1,
+        finalized_features=finalized,
+    )
+
+
+def unsupported() -> Message:
+    """The version 0 answer to a version that we do not know."""
+    own = APIS[ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=own.key, min_version=own.min_version, max_version=own.max_version)],
+    )
+
+
+HANDLERS = (Handler(ApiKey.API_VERSIONS, handle, AUTHORIZE),)

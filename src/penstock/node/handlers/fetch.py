@@ -1,0 +1,419 @@
+"""Fetch (key 1): record batches of partitions, as slices of files; long poll; incremental sessions.
+
+Versions 4-18, flexible from 12. Sessions from v7 (KIP-227), leader epochs from v9, zstd from v10, rack id from v11,
+last fetched epoch from v12 (truncation detection), topic ids instead of names from v13, current leader and node
+endpoints of refused partitions from v16.
+
+A request whose partitions have fewer than `min_bytes` waits for more, at most `max_wait_ms`; an error ends the wait
+at once. The first batch of the first partition with data is returned whole even if it is larger than every limit.
+Consumers read up to the high watermark, or with read_committed to the last stable offset; replicas to the log end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.errors import ErrorCode, RequestError
+from penstock.node.handlers.leaders import current_leader, endpoints_of
+from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest
+from penstock.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from penstock.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, Session, Subscription
+from penstock.security.authorizer import CLUSTER_NAME, Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.log.disk import FileSlice
+    from penstock.node.broker import Broker
+    from penstock.node.timers import Timer
+    from penstock.replication.partition import Partition
+
+AUTHORIZE = Authorize(Operation.READ, ResourceType.TOPIC)
+
+CONSUMER = -1
+READ_COMMITTED = 1
+TOPIC_IDS_FROM = 13
+ZSTD_FROM = 10
+LEADERS_FROM = 16
+NO_RECORDS = b""
+SENT_WITH_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome:
+    fetch = request.state
+    if fetch is None:
+        session = open_session(node, request, now_ms)
+        if isinstance(session, ErrorCode):
+            return FetchResponse(error_code=session)
+        fetch = request.state = Fetch(node, request, session)
+    return fetch.attempt(now_ms)
+
+
+def refuse(request: Request[FetchRequest], code: ErrorCode, message: str) -> Message:
+    """A session-level error from v7; before, every partition of the request."""
+    if request.version >= 7 or request.body is None:
+        return FetchResponse(error_code=code)
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic, partitions=[failed(entry.partition, code) for entry in topic.partitions]
+            )
+            for topic in request.body.topics
+        ]
+    )
+
+
+# Sessions
+
+
+def open_session(node: Broker, request: Request[FetchRequest], now_ms: int) -> Session | ErrorCode:
+    """The session that the request names, brought up to date with it, or a new one; or why there is none."""
+    body = request.body
+    by_id = request.version >= TOPIC_IDS_FROM
+    sessions = node.fetch_sessions
+    if body.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if body.session_id != INVALID_SESSION_ID:
+            sessions.remove(body.session_id)
+        session = Session(uses_topic_ids=by_id, privileged=replica_id(body) >= 0, now_ms=now_ms)
+    else:
+        found = sessions.find(body.session_id, body.session_epoch, uses_topic_ids=by_id, now_ms=now_ms)
+        if isinstance(found, ErrorCode):
+            return found
+        session = found
+        if session.waiter is not None:
+            session.waiter.superseded(now_ms)
+    for topic in body.topics:
+        for entry in topic.partitions:
+            subscribe(node, session, topic.topic, topic.topic_id, entry)
+    for forgotten in body.forgotten_topics_data:
+        for index in forgotten.partitions:
+            session.forget((forgotten.topic_id if by_id else forgotten.topic, index))
+    if session.id != INVALID_SESSION_ID and not session.partitions:
+        sessions.remove(session.id)
+        session.id = INVALID_SESSION_ID
+    return session
+
+
+def subscribe(node: Broker, session: Session, topic: str, topic_id: Any, entry: FetchPartition) -> None:
+    """Puts what the request says of a partition into the session."""
+    key = (topic_id if session.uses_topic_ids else topic, entry.partition)
+    subscription = session.partitions.get(key)
+    if subscription is None:
+        name = None if session.uses_topic_ids else topic
+        number = node.fetch_sessions.subscription_number()
+        subscription = session.partitions[key] = Subscription(session, key, name, topic_id, number)
+    subscription.fetch_offset = entry.fetch_offset
+    subscription.max_bytes = entry.partition_max_bytes
+    subscription.leader_epoch = entry.current_leader_epoch
+    subscription.last_fetched_epoch = entry.last_fetched_epoch
+    subscription.follower_log_start_offset = entry.log_start_offset
+    session.ready[key] = subscription
+
+
+def replica_id(body: FetchRequest) -> int:
+    """Who fetches: a broker's id, or -1 for a consumer. From v15 it stands in the replica state."""
+    return body.replica_id if body.replica_id != CONSUMER else body.replica_state.replica_id
+
+
+# The fetch itself
+
+
+class Fetch:
+    """One fetch on its session: what it wants, and its wait."""
+
+    __slots__ = (
+        "body_session_epoch",
+        "consumer",
+        "deadline_ms",
+        "done",
+        "expected_epoch",
+        "isolation_level",
+        "max_bytes",
+        "min_bytes",
+        "missing_bytes",
+        "node",
+        "request",
+        "session",
+        "timer",
+    )
+
+    def __init__(self, node: Broker, request: Request[FetchRequest], session: Session) -> None:
+        body = request.body
+        self.node = node
+        self.request = request
+        self.session = session
+        self.expected_epoch = session.epoch
+        self.body_session_epoch = body.session_epoch
+        self.consumer = replica_id(body) == CONSUMER
+        self.isolation_level = body.isolation_level
+        self.max_bytes = min(body.max_bytes, node.settings.fetch_max_bytes)
+        self.min_bytes = min(body.min_bytes, self.max_bytes)
+        self.deadline_ms = request.arrived_ms + body.max_wait_ms
+        self.missing_bytes = 0
+        self.timer: Timer | None = None
+        self.done = False
+
+    def attempt(self, now_ms: int) -> Outcome:
+        """Looks at what is ready. Answers, or waits for more."""
+        session = self.session
+        if session.epoch != self.expected_epoch:
+            return self.finished(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
+        looked_at = list(session.ready.values())
+        self.node.fetch_looked_at += len(looked_at)
+        answers: list[tuple[Subscription, PartitionData]] = []
+        size_bytes = 0
+        at_once = now_ms >= self.deadline_ms or not session.partitions
+        for subscription in looked_at:
+            answer = self.look(subscription, self.max_bytes - size_bytes, size_bytes == 0, now_ms)
+            answers.append((subscription, answer))
+            size_bytes += sum_of(answer)
+            if answer.error_code or answer.diverging_epoch.end_offset >= 0:
+                at_once = True
+        if at_once or size_bytes >= self.min_bytes:
+            return self.respond(answers, now_ms)
+        self.park(answers, size_bytes)
+        return LATER
+
+    def look(self, subscription: Subscription, limit_bytes: int, first: bool, now_ms: int) -> PartitionData:
+        """What one partition has for the client. Changes nothing but the subscription's own link to the partition."""
+        node = self.node
+        topic = subscription.topic
+        if topic is None:
+            topic = node.replicas.topic_name(subscription.topic_id)
+            if topic is None:
+                return failed(subscription.index, ErrorCode.UNKNOWN_TOPIC_ID)
+            subscription.topic = topic
+        if not self.allowed(topic):
+            return failed(subscription.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = node.replicas.leader(topic, subscription.index, now_ms)
+        if isinstance(partition, ErrorCode):
+            if self.session.uses_topic_ids and node.replicas.topic_name(subscription.topic_id) is None:
+                subscription.topic = None
+                partition = ErrorCode.UNKNOWN_TOPIC_ID
+            return self.refused(subscription, topic, partition)
+        if self.session.uses_topic_ids and partition.topic_id != subscription.topic_id:
+            return failed(subscription.index, ErrorCode.INCONSISTENT_TOPIC_ID)
+        if stale := partition.check_epoch(subscription.leader_epoch):
+            return self.refused(subscription, topic, stale)
+        if self.request.version < ZSTD_FROM and partition.log.config.compression_type == "zstd":
+            return failed(subscription.index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        subscription.attach(partition)
+        try:
+            return self.read(subscription, partition, limit_bytes, first)
+        except RequestError as error:
+            return failed(subscription.index, error.code)
+
+    def read(self, subscription: Subscription, partition: Partition, limit_bytes: int, first: bool) -> PartitionData:
+        """Reads from the log of a partition that we lead, within the limits."""
+        log = partition.log
+        offset = subscription.fetch_offset
+        stable_offset = partition.last_stable_offset
+        data = PartitionData(
+            partition_index=subscription.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=NO_RECORDS,
+        )
+        if subscription.last_fetched_epoch >= 0:
+            diverging = divergence(partition, subscription)
+            if diverging is not None:
+                data.diverging_epoch = diverging
+                return data
+        committed = self.isolation_level == READ_COMMITTED
+        if not self.consumer:
+            upper_offset = log.log_end_offset
+        else:
+            upper_offset = stable_offset if committed else partition.high_watermark
+        subscription.seen_bytes = partition.appended_bytes
+        if committed:
+            data.aborted_transactions = []
+        if offset < log.log_start_offset or offset > log.log_end_offset:
+            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if offset >= upper_offset or limit_bytes <= 0:
+            return data
+        limit_bytes = min(subscription.max_bytes, limit_bytes)
+        found = log.read(offset, limit_bytes, upper_offset, at_least_one=first)
+        if found.size_bytes:
+            data.records = found.slices
+            if committed:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                    for aborted in log.aborted_transactions(offset, found.next_offset)
+                ]
+        return data
+
+    def allowed(self, topic: str) -> bool:
+        """Consumers read topics; replicas need the right of the cluster."""
+        node = self.node
+        principal = self.request.principal
+        if self.consumer:
+            return node.authorizer.authorize(principal, Operation.READ, ResourceType.TOPIC, topic)
+        return node.authorizer.authorize(principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def refused(self, subscription: Subscription, topic: str, code: ErrorCode) -> PartitionData:
+        """An error; with the leader that the client should ask, when it is not we."""
+        version = self.request.version
+        if code is ErrorCode.KAFKA_STORAGE_ERROR and version <= 5:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        data = failed(subscription.index, code)
+        if version >= LEADERS_FROM and code in SENT_WITH_LEADER:
+            leader_id, leader_epoch = current_leader(self.node, topic, subscription.index)
+            data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+        return data
+
+    # Waiting
+
+    def park(self, answers: list[tuple[Subscription, PartitionData]], size_bytes: int) -> None:
+        """Waits on the session's ready set and the deadline. What had nothing leaves the ready set."""
+        session = self.session
+        for subscription, answer in answers:
+            if not sum_of(answer) and not to_be_told(subscription, answer) and not self.has_more(subscription):
+                session.ready.pop(subscription.key, None)
+        self.missing_bytes = self.min_bytes - size_bytes
+        session.waiter = self
+        if self.timer is None:
+            self.timer = self.node.timers.at(self.deadline_ms, self.wake)
+            self.request.abandoned = self.abandon
+
+    def changed(self, subscription: Subscription, now_ms: int) -> None:
+        """A partition of the session has something new: enough, perhaps."""
+        partition = subscription.partition
+        if partition is None:
+            self.deadline_ms = now_ms
+        else:
+            self.missing_bytes -= partition.appended_bytes - subscription.seen_bytes
+            subscription.seen_bytes = partition.appended_bytes
+        if self.missing_bytes <= 0 or partition is None:
+            self.wake(now_ms)
+
+    def superseded(self, now_ms: int) -> None:
+        """The client sent the next fetch of the session without waiting for this one."""
+        self.wake(now_ms)
+
+    def wake(self, now_ms: int) -> None:
+        """Looks again, unless a cold read is on its way: the look after it sees what there is by then."""
+        if self.request.held:
+            return
+        if self.session.waiter is self:
+            self.session.waiter = None
+        self.node.dispatcher.run(self.request, now_ms)
+
+    def abandon(self) -> None:
+        """The connection is gone. A session lives on; subscriptions of a single fetch end."""
+        self.stop_waiting()
+        if self.session.id == INVALID_SESSION_ID:
+            self.session.close()
+
+    def stop_waiting(self) -> None:
+        if self.session.waiter is self:
+            self.session.waiter = None
+        if self.timer is not None:
+            self.node.timers.cancel(self.timer)
+            self.timer = None
+
+    # Answering
+
+    def respond(self, answers: list[tuple[Subscription, PartitionData]], now_ms: int) -> Message:
+        """The response, and what the session remembers of it."""
+        session = self.session
+        incremental = session.id != INVALID_SESSION_ID
+        ready = session.ready
+        topics: list[FetchableTopicResponse] = []
+        last: FetchableTopicResponse | None = None
+        leaders: dict[int, None] = {}
+        for subscription, answer in answers:
+            size_bytes = sum_of(answer)
+            told = to_be_told(subscription, answer)
+            if size_bytes:
+                session.to_the_end(subscription)
+            elif not answer.error_code and not self.has_more(subscription):
+                ready.pop(subscription.key, None)
+            if incremental and not size_bytes and not told:
+                continue
+            if subscription.topic is not None:
+                counters = self.node.topic_metrics.of(subscription.topic)
+                counters.fetches += 1
+                counters.bytes_out += size_bytes
+                counters.failed_fetches += answer.error_code != 0
+            subscription.high_watermark = -1 if answer.error_code else answer.high_watermark
+            subscription.log_start_offset = answer.log_start_offset
+            if answer.current_leader.leader_id >= 0:
+                leaders[answer.current_leader.leader_id] = None
+            topic = subscription.topic or ""
+            if last is None or last.topic != topic or last.topic_id != subscription.topic_id:
+                last = FetchableTopicResponse(topic=topic, topic_id=subscription.topic_id, partitions=[answer])
+                topics.append(last)
+            else:
+                last.partitions.append(answer)
+        if self.body_session_epoch == INITIAL_EPOCH and self.request.version >= 7 and session.partitions:
+            self.node.fetch_sessions.add(session, now_ms)
+        response = FetchResponse(session_id=session.id, responses=topics)
+        if leaders:
+            response.node_endpoints = endpoints_of(self.node, leaders, self.request.listener)
+        return self.finished(response)
+
+    def has_more(self, subscription: Subscription) -> bool:
+        """Whether a partition that gave nothing was only cut off by the limits."""
+        partition = subscription.partition
+        if partition is None:
+            return False
+        if not self.consumer:
+            return subscription.fetch_offset < partition.log.log_end_offset
+        if self.isolation_level == READ_COMMITTED:
+            return subscription.fetch_offset < partition.last_stable_offset
+        return subscription.fetch_offset < partition.high_watermark
+
+    def finished(self, response: Message) -> Message:
+        self.stop_waiting()
+        self.request.abandoned = None
+        if self.session.id == INVALID_SESSION_ID:
+            self.session.close()
+        return response
+
+
+def sum_of(answer: PartitionData) -> int:
+    """Bytes of records of an answer."""
+    records = answer.records
+    if records is NO_RECORDS or records is None:
+        return 0
+    return sum(piece.length for piece in cast("list[FileSlice]", records))
+
+
+def to_be_told(subscription: Subscription, answer: PartitionData) -> bool:
+    """Whether an answer without records says something that the client has not been told."""
+    return (
+        answer.error_code != 0
+        or answer.high_watermark != subscription.high_watermark
+        or answer.log_start_offset != subscription.log_start_offset
+        or answer.diverging_epoch.end_offset >= 0
+    )
+
+
+def divergence(partition: Partition, subscription: Subscription) -> EpochEndOffset | None:
+    """Where the reader's log parts from ours, by the epoch of its last record (KIP-595); None if it does not."""
+    log = partition.log
+    epoch, end_offset = log.leader_epochs.end_offset_for(subscription.last_fetched_epoch, log.log_end_offset)
+    if epoch < 0 or end_offset < 0 or subscription.fetch_offset < log.log_start_offset:
+        raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < subscription.last_fetched_epoch or end_offset < subscription.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def failed(index: int, code: ErrorCode) -> PartitionData:
+    """The answer for a partition with an error."""
+    return PartitionData(
+        partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=NO_RECORDS
+    )
+
+
+HANDLERS = (Handler(ApiKey.FETCH, handle, AUTHORIZE, refuse),)

@@ -1,0 +1,123 @@
+"""ListOffsets (key 2): where a partition begins, where it ends, or where it first reached a time.
+
+Versions 1-11, flexible from 6. Special timestamps: -1 end, -2 start, -3 the record with the largest timestamp (v7),
+-4 start of the local log (v8), -5 end of the remote log (v9), -6 start of what is not yet remote (v11). A time beyond
+the last record answers offset -1, not an error. Isolation level from v2: read_committed ends at the last stable
+offset. Leader epochs from v4. A partition that stands twice in the request is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from penstock.errors import ErrorCode, RequestError
+from penstock.node.request import Handler, Message, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from penstock.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from penstock.security.authorizer import Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+    from penstock.replication.partition import Partition
+
+AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.TOPIC)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+SINCE_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+CONSUMER = -1
+READ_COMMITTED = 1
+NO_TIMESTAMP = -1
+UNKNOWN = -1
+
+
+def handle(node: Broker, request: Request[ListOffsetsRequest], now_ms: int) -> Message:
+    body = request.body
+    named = Counter((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions)
+    topics = []
+    for topic in body.topics:
+        allowed = node.authorizer.authorize(request.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        answers = []
+        for wanted in topic.partitions:
+            if not allowed:
+                answers.append(failed(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif named[topic.name, wanted.partition_index] > 1:
+                answers.append(failed(wanted, ErrorCode.INVALID_REQUEST))
+            else:
+                answers.append(answer(node, request, topic.name, wanted, now_ms))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def refuse(request: Request[ListOffsetsRequest], code: ErrorCode, message: str) -> Message:
+    topics = request.body.topics if request.body is not None else []
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=topic.name, partitions=[failed(wanted, code) for wanted in topic.partitions])
+            for topic in topics
+        ]
+    )
+
+
+def answer(
+    node: Broker, request: Request[ListOffsetsRequest], topic: str, wanted: ListOffsetsPartition, now_ms: int
+) -> ListOffsetsPartitionResponse:
+    """One partition's answer. A cold index raises NotResident, and all are asked again."""
+    timestamp = wanted.timestamp
+    if timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(timestamp, 0):
+        return failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
+    partition = node.replicas.leader(topic, wanted.partition_index, now_ms)
+    if isinstance(partition, ErrorCode):
+        return failed(wanted, partition)
+    if stale := partition.check_epoch(wanted.current_leader_epoch):
+        return failed(wanted, stale)
+    try:
+        offset, found_timestamp, leader_epoch = look_up(partition, timestamp, readable_end(partition, request.body))
+    except RequestError as error:
+        return failed(wanted, error.code)
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, offset=offset, timestamp=found_timestamp, leader_epoch=leader_epoch
+    )
+
+
+def readable_end(partition: Partition, body: ListOffsetsRequest) -> int:
+    """The offset after the last that the asker may read."""
+    if body.replica_id != CONSUMER:
+        return partition.log_end_offset
+    return partition.last_stable_offset if body.isolation_level == READ_COMMITTED else partition.high_watermark
+
+
+def look_up(partition: Partition, timestamp: int, end_offset: int) -> tuple[int, int, int]:
+    """(offset, timestamp, leader epoch) for a special or a real timestamp; (-1, -1, -1) when there is none."""
+    log = partition.log
+    if timestamp == LATEST:
+        return end_offset, NO_TIMESTAMP, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+        # Nothing is remote: the local log is all of it.
+        return log.log_start_offset, NO_TIMESTAMP, log.leader_epochs.epoch_for(log.log_start_offset)
+    if timestamp == LATEST_TIERED:
+        return UNKNOWN, NO_TIMESTAMP, UNKNOWN
+    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= end_offset:
+        return UNKNOWN, NO_TIMESTAMP, UNKNOWN
+    return found.offset, found.timestamp_ms, found.leader_epoch
+
+
+def failed(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, error_code=code, offset=-1, timestamp=-1
+    )
+
+
+HANDLERS = (Handler(ApiKey.LIST_OFFSETS, handle, AUTHORIZE, refuse),)

@@ -1,0 +1,75 @@
+"""Producer ids for idempotent producers: this broker takes blocks of ids from the controller and gives them out singly.
+
+The next block is asked for when a tenth of the present one is left, as Kafka does, so that hardly anybody waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import RequestError
+from penstock.metadata import producer_ids
+from penstock.metadata.producer_ids import ProducerIdBlock
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+PREFETCH_FRACTION = 10
+RETRY_MS = 100
+
+
+class ProducerIds:
+    """The block in use and the next one. Requests that find neither park on `KEY`."""
+
+    KEY = "producer ids"
+
+    def __init__(self, node: Broker) -> None:
+        self._node = node
+        self._next_id = 0
+        self._end = 0
+        self._following: tuple[int, int] | None = None
+        self._asking = False
+
+    def take(self, now_ms: int) -> int | None:
+        """The next producer id, or None until a block has come; `KEY` is fired then."""
+        if self._next_id == self._end and self._following is not None:
+            (self._next_id, self._end), self._following = self._following, None
+        found = None
+        if self._next_id < self._end:
+            found = self._next_id
+            self._next_id += 1
+        left = self._end - self._next_id
+        if self._following is None and not self._asking and left <= producer_ids.BLOCK_IDS // PREFETCH_FRACTION:
+            self._ask(now_ms)
+        return found
+
+    def _ask(self, now_ms: int) -> None:
+        node = self._node
+        self._asking = True
+        broker_epoch = node.lifecycle.broker_epoch
+        try:
+            result = producer_ids.allocate_producer_ids(node.controller.controller, node.node_id, broker_epoch)
+            block = result.response
+            node.controller.append(
+                result.records,
+                lambda at_ms: self._got(block, at_ms),
+                lambda code, at_ms: self._lost(at_ms),
+                now_ms,
+            )
+        except RequestError:
+            self._lost(now_ms)
+
+    def _got(self, block: ProducerIdBlock, now_ms: int) -> None:
+        self._asking = False
+        self._following = (block.first, block.first + block.length)
+        self._node.purgatory.fire(self.KEY, now_ms)
+
+    def _lost(self, now_ms: int) -> None:
+        """No controller, or it refused: asks again soon, and whoever waits goes on waiting until the deadline."""
+
+        def retry(at_ms: int) -> None:
+            self._asking = False
+            if not self._node.lifecycle.stopping:
+                self._ask(at_ms)
+
+        self._node.timers.at(now_ms + RETRY_MS, retry)

@@ -1,0 +1,96 @@
+"""What a new metadata image changes on this broker: replicas made and deleted, leaderships, configurations.
+
+The image is swapped at once, so handlers never see half of it. What it costs is what the delta changed; replicas of a
+large new topic are made in steps, and one that somebody asks for before its turn is made on the spot
+(`Replicas.leader`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.log.manager import ReplicaRequest
+from penstock.metadata.image import EMPTY, ConfigResource, MetadataImage
+from penstock.node.lifecycle import REPLICAS_PER_STEP
+
+if TYPE_CHECKING:
+    from penstock.metadata.delta import MetadataDelta, TopicDelta
+    from penstock.node.broker import Broker
+
+CLUSTER_DEFAULT = ""
+"""Name of the BROKER resource whose configs hold for all brokers."""
+
+logger = logging.getLogger(__name__)
+
+
+class Publishing:
+    """Applies deltas to the log manager and the replicas."""
+
+    def __init__(self, node: Broker) -> None:
+        self._node = node
+
+    def publish(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
+        """The node's image is `new` already."""
+        node = self._node
+        node.replicas.set_image(new)
+        for topic in delta.deleted_topics.values():
+            node.replicas.topic_deleted(topic.name, topic.id, len(topic.partitions), now_ms)
+            node.topic_metrics.forget(topic.name)
+            for index in range(len(topic.partitions)):
+                node.logs.delete(topic.name, index, now_ms)
+        for changed in delta.topics.values():
+            self._topic_changed(changed, now_ms)
+        self._configs_changed(delta, now_ms)
+        node.lifecycle.published(now_ms)
+
+    def _topic_changed(self, changed: TopicDelta, now_ms: int) -> None:
+        node = self._node
+        requests = []
+        for index, registration in changed.partitions.items():
+            node.replicas.partition_changed(changed.name, index, registration, now_ms)
+            if node.node_id in registration.replicas and not node.logs.exists(changed.name, index):
+                requests.append(ReplicaRequest(changed.name, index, changed.id, registration.directory(node.node_id)))
+        if node.lifecycle.broker_epoch >= 0 and requests:
+            node.logs.create(requests[:REPLICAS_PER_STEP], now_ms)
+            if len(requests) > REPLICAS_PER_STEP:
+                node.do(self._create_rest(requests[REPLICAS_PER_STEP:], now_ms))
+
+    def _create_rest(self, requests: list[ReplicaRequest], now_ms: int) -> Iterator[None]:
+        image = self._node.image
+        for start in range(0, len(requests), REPLICAS_PER_STEP):
+            wanted = requests[start : start + REPLICAS_PER_STEP]
+            if image is not self._node.image:
+                topics = self._node.image.topics_by_id
+                wanted = [request for request in wanted if request.topic_id in topics]
+            self._node.logs.create(wanted, now_ms)
+            yield
+
+    def _configs_changed(self, delta: MetadataDelta, now_ms: int) -> None:
+        node = self._node
+        topics: dict[str, None] = {}
+        for resource_type, name in delta.configs:
+            if resource_type == ConfigResource.TOPIC:
+                topics[name] = None
+            elif resource_type == ConfigResource.BROKER and name in (CLUSTER_DEFAULT, str(node.node_id)):
+                self._broker_changed()
+                topics.update(dict.fromkeys(node.image.topics_by_name))
+        for name in topics:
+            if name in node.image.topics_by_name:
+                node.logs.config_changed(name, now_ms)
+
+    def _broker_changed(self) -> None:
+        node = self._node
+        configs = node.image.configs
+        try:
+            node.settings = node.settings.with_dynamic(
+                configs.get((ConfigResource.BROKER, CLUSTER_DEFAULT)) or EMPTY,
+                configs.get((ConfigResource.BROKER, str(node.node_id))) or EMPTY,
+            )
+        except ConfigError as error:
+            logger.warning("dynamic configs are left as they were: %s", error)
+            return
+        node.logs.settings = node.settings
+        node.fetch_sessions.capacity = node.settings.max_incremental_fetch_session_cache_slots

@@ -1,0 +1,264 @@
+"""Incremental fetch sessions (KIP-227), with a ready set each.
+
+A client names its partitions once; from then on it sends what changed, and gets what changed. Kafka's broker still
+looks at every partition of the session at every fetch. Here a session is *subscribed* to its partitions: an append, a
+new high watermark or a new log start puts the partition into the session's ready set, and a fetch looks at the ready
+set only.
+
+A partition leaves the ready set when a fetch found nothing in it. It stays (at the end, so that others get their turn)
+while it has data or an error: a client that drops what it got asks for the same offset by not mentioning it.
+
+A fetch without a session is the same thing for one request: every partition is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from penstock.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from penstock.replication.partition import Partition
+
+INVALID_SESSION_ID = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_EPOCH = 2**31 - 1
+EVICTION_MS = 120_000
+"""A session that was not used for as long may be replaced by any other (Kafka's
+MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
+"""
+
+Key = tuple[str | UUID, int]
+"""A partition within a session: topic name, or topic id from Fetch version 13, and index."""
+
+
+class Randomness(Protocol):
+    """The one method of `random.Random` that session ids need."""
+
+    def randrange(self, start: int, stop: int) -> int: ...
+
+
+class Waiter(Protocol):
+    """A parked fetch."""
+
+    def changed(self, subscription: Subscription, now_ms: int) -> None:
+        """A partition of the session has something new."""
+
+    def superseded(self, now_ms: int) -> None:
+        """The client has sent the session's next fetch."""
+
+
+class Subscription:
+    """One partition of a session: what the client wants of it and what it was last told.
+
+    Attributes:
+        topic: its name, None while no topic has the id.
+        partition: the partition it is subscribed to; None before the first read, and after the leader went.
+        fetch_offset, max_bytes, leader_epoch, last_fetched_epoch, follower_log_start_offset: the request's.
+        seen_bytes: the partition's `appended_bytes` when a fetch last looked.
+        high_watermark, log_start_offset: as last sent; -1 has the partition sent in any case.
+    """
+
+    __slots__ = (
+        "fetch_offset",
+        "follower_log_start_offset",
+        "high_watermark",
+        "index",
+        "key",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "number",
+        "partition",
+        "seen_bytes",
+        "session",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, session: Session, key: Key, topic: str | None, topic_id: UUID, number: int) -> None:
+        self.session = session
+        self.key = key
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = key[1]
+        self.number = number
+        self.partition: Partition | None = None
+        self.fetch_offset = 0
+        self.max_bytes = 0
+        self.seen_bytes = 0
+        self.leader_epoch = -1
+        self.last_fetched_epoch = -1
+        self.follower_log_start_offset = -1
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def attach(self, partition: Partition) -> None:
+        """Subscribes to the partition, if it is another than before."""
+        if self.partition is not partition:
+            self.detach()
+            self.partition = partition
+            partition.subscriptions[self.number] = self
+
+    def detach(self) -> None:
+        """Ends the subscription."""
+        if self.partition is not None:
+            self.partition.subscriptions.pop(self.number, None)
+            self.partition = None
+
+    def changed(self, now_ms: int) -> None:
+        """The partition has something new."""
+        session = self.session
+        session.ready[self.key] = self
+        if session.waiter is not None:
+            session.waiter.changed(self, now_ms)
+
+    def lost(self, now_ms: int) -> None:
+        """The partition is not led here any more; the next look finds out what the client should be told."""
+        self.partition = None
+        self.changed(now_ms)
+
+
+class Session:
+    """The partitions of a client, and which of them a fetch has to look at.
+
+    `id` 0 is a fetch that has no session. `waiter` is the fetch parked on it, if any.
+    """
+
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "id",
+        "last_used_ms",
+        "partitions",
+        "privileged",
+        "ready",
+        "uses_topic_ids",
+        "waiter",
+    )
+
+    def __init__(self, *, uses_topic_ids: bool, privileged: bool, now_ms: int) -> None:
+        self.id = INVALID_SESSION_ID
+        self.epoch = INITIAL_EPOCH
+        self.uses_topic_ids = uses_topic_ids
+        self.privileged = privileged
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.partitions: dict[Key, Subscription] = {}
+        self.ready: dict[Key, Subscription] = {}
+        self.waiter: Waiter | None = None
+
+    def forget(self, key: Key) -> None:
+        """Takes a partition out of the session; one that is not in it is no error."""
+        subscription = self.partitions.pop(key, None)
+        if subscription is not None:
+            self.ready.pop(key, None)
+            subscription.detach()
+
+    def close(self) -> None:
+        """Ends all subscriptions."""
+        for subscription in self.partitions.values():
+            subscription.detach()
+        self.partitions.clear()
+        self.ready.clear()
+
+    def to_the_end(self, subscription: Subscription) -> None:
+        """Keeps a partition ready, behind all others."""
+        self.ready.pop(subscription.key, None)
+        self.ready[subscription.key] = subscription
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(self.partitions.values())
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of the following request; after the greatest comes 1, since 0 begins a session."""
+    return 1 if epoch == MAX_EPOCH else epoch + 1
+
+
+class SessionCache:
+    """The sessions of a node, at most `capacity` of them.
+
+    A new session may take the place of one that was idle for EVICTION_MS; or that is not a follower's, when the new one
+    is; or that has fewer partitions and is older than EVICTION_MS. If none can go, the client gets no session and
+    names all its partitions each time.
+    """
+
+    def __init__(self, capacity: int, random: Randomness) -> None:
+        self.capacity = capacity
+        self.evictions = 0
+        self._random = random
+        self._sessions: dict[int, Session] = {}
+        self._subscriptions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions of all sessions."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def subscription_number(self) -> int:
+        """A number for a new subscription, unique on this node."""
+        self._subscriptions += 1
+        return self._subscriptions
+
+    def find(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int) -> Session | ErrorCode:
+        """The session of an incremental fetch, its epoch counted on; or why it cannot be used."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session.epoch = next_epoch(epoch)
+        del self._sessions[session_id]
+        self._sessions[session_id] = session
+        session.last_used_ms = now_ms
+        return session
+
+    def add(self, session: Session, now_ms: int) -> bool:
+        """Gives a new session an id and keeps it, if there is room. Its first request was epoch 0, the next is 1."""
+        assert session.id == INVALID_SESSION_ID
+        if len(self._sessions) >= self.capacity and not self._evict_for(session, now_ms):
+            return False
+        while session.id == INVALID_SESSION_ID or session.id in self._sessions:
+            session.id = self._random.randrange(1, MAX_EPOCH)
+        session.epoch = next_epoch(INITIAL_EPOCH)
+        session.last_used_ms = now_ms
+        self._sessions[session.id] = session
+        return True
+
+    def remove(self, session_id: int) -> None:
+        """Ends a session; an unknown one is no error."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
+
+    def _evict_for(self, new: Session, now_ms: int) -> bool:
+        victim = next(iter(self._sessions.values()), None)
+        if victim is None:
+            return False
+        if now_ms - victim.last_used_ms <= EVICTION_MS:
+            victim = min(
+                (session for session in self._sessions.values() if self._may_go(session, new, now_ms)),
+                key=lambda session: (session.privileged, len(session.partitions), session.id),
+                default=None,
+            )
+            if victim is None or (victim.privileged, len(victim.partitions)) > (new.privileged, len(new.partitions)):
+                return False
+        self.remove(victim.id)
+        self.evictions += 1
+        return True
+
+    @staticmethod
+    def _may_go(session: Session, new: Session, now_ms: int) -> bool:
+        if now_ms - session.created_ms > EVICTION_MS:
+            return True
+        return new.privileged and not session.privileged

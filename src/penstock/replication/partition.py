@@ -1,0 +1,334 @@
+"""A partition that this node leads: appends in two phases, the high watermark, and who waits for either.
+
+`append_as_leader` answers `Rejected` (nothing happened), `Deferred` (work comes first that does not belong on the
+loop: walking or recompressing a large batch; the caller runs the operation and appends what it gives) or `Prepared`
+(offsets and producer state are reserved, the bytes go out with the log's next write). Who answers a client waits
+here: for the log end with acks=1, for the high watermark with acks=all. Both queues are first-in first-out, since
+offsets only grow.
+
+The high watermark is the least log end offset of the in-sync replicas; with one replica it follows the log end. It and
+the log end move when the write has completed, and then every subscribed fetch session finds this partition in its ready
+set.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from penstock.config import limits
+from penstock.errors import ErrorCode, InvalidRecordError, PenstockError, RequestError
+from penstock.log.log import Appended, Duplicate, Log
+from penstock.records.batch import BatchHeader, WritableBuffer
+from penstock.records.compression import Codec, Contexts
+from penstock.records.validation import BatchRejectedError, RecordError, Rules, validate_header
+from penstock.replication.rewrite import Rewrite, level_of, rules_of, target_codec
+
+if TYPE_CHECKING:
+    from penstock.replication.fetch_session import Subscription
+
+ACKS_ALL = -1
+NO_OFFSET = -1
+
+
+@dataclass(slots=True)
+class Rejected:
+    """Nothing was appended. `record_errors` names single records at fault, by index."""
+
+    code: ErrorCode
+    message: str
+    record_errors: Sequence[RecordError] = ()
+
+
+@dataclass(slots=True)
+class Deferred:
+    """`rewrite` has to run first (in the lane, it uses no disk); then append what it made by `append_rewritten`."""
+
+    rewrite: Rewrite
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Reserved: the batch has these offsets if its write completes. Also for a batch that was appended before.
+
+    `next_offset` is what the log end (acks=1) or the high watermark (acks=all) must reach. `timestamp_ms` is the
+    log append time, -1 with create time.
+    """
+
+    base_offset: int
+    next_offset: int
+    timestamp_ms: int
+
+
+class AppendWaiter(Protocol):
+    """Who waits for an append. `slot` is its own note of which append it was."""
+
+    def appended(self, slot: object, code: ErrorCode, now_ms: int) -> None:
+        """The append has come as far as was asked (NONE), or never will."""
+
+
+class Partition:
+    """One partition that this node leads.
+
+    Attributes:
+        topic, index, topic_id: which one.
+        leader_epoch: of this leadership; requests with another are refused.
+        replicas, in_sync_replicas: ids of brokers, this one included.
+        high_watermark: the offset below which every in-sync replica has everything.
+        appended_bytes: appended by this leader since it opened the partition; parked fetches estimate by it.
+        subscriptions: the fetch sessions and waiting fetches that read this partition, by subscription number.
+    """
+
+    __slots__ = (
+        "_codec",
+        "_config",
+        "_rewrites",
+        "_waiting_for_end",
+        "_waiting_for_watermark",
+        "appended_bytes",
+        "followers",
+        "high_watermark",
+        "in_sync_replicas",
+        "index",
+        "leader_epoch",
+        "log",
+        "min_in_sync_replicas",
+        "node_id",
+        "replicas",
+        "rules",
+        "subscriptions",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        topic_id: UUID,
+        log: Log,
+        *,
+        node_id: int,
+        leader_epoch: int,
+        replicas: tuple[int, ...],
+        in_sync_replicas: tuple[int, ...],
+        high_watermark: int,
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.topic_id = topic_id
+        self.log = log
+        self.node_id = node_id
+        self.leader_epoch = leader_epoch
+        self.replicas = replicas
+        self.in_sync_replicas = in_sync_replicas
+        self.followers: dict[int, int] = {}
+        self.high_watermark = high_watermark
+        self.subscriptions: dict[int, Subscription] = {}
+        self._waiting_for_end: deque[tuple[int, AppendWaiter, object]] = deque()
+        self._waiting_for_watermark: deque[tuple[int, AppendWaiter, object]] = deque()
+        self.appended_bytes = 0
+        self._config: object = None
+        self._codec: Codec | None = None
+        self._rewrites = False
+        self.rules = Rules()
+        self.min_in_sync_replicas = 1
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic}-{self.index}, epoch {self.leader_epoch}, high watermark {self.high_watermark})"
+
+    # Reading
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What read_committed may read up to: the high watermark, or where the oldest open transaction begins."""
+        bound = self.log.last_stable_offset_bound
+        return self.high_watermark if bound is None or bound > self.high_watermark else bound
+
+    def check_epoch(self, leader_epoch: int) -> ErrorCode:
+        """Compares the leader epoch that a client believes in with ours; -1 is a client that does not say (KIP-320)."""
+        if leader_epoch in (NO_OFFSET, self.leader_epoch):
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    # Appending
+
+    def append_as_leader(
+        self, records: WritableBuffer, header: BatchHeader, acks: int, now_ms: int, *, deep: bool = False
+    ) -> Rejected | Deferred | Prepared:
+        """Validates one batch from a client and reserves its place.
+
+        Args:
+            records: exactly the batch, writable; kept until its write has completed.
+            header: the batch's header, as read by `only_batch`.
+            acks: -1, 0 or 1; with -1 there must be min.insync.replicas.
+            deep: walk every record, whatever the topic says (penstock.produce.validation=deep).
+        """
+        log = self.log
+        if log.config is not self._config:
+            self._read_config()
+        if acks == ACKS_ALL and len(self.in_sync_replicas) < self.min_in_sync_replicas:
+            have, need = len(self.in_sync_replicas), self.min_in_sync_replicas
+            return Rejected(ErrorCode.NOT_ENOUGH_REPLICAS, f"{have} replicas in sync, min.insync.replicas is {need}")
+        try:
+            validate_header(records, 0, header, self.rules, now_ms)
+            rewrite = self._rewrite(records, header, deep) if deep or self._rewrites else None
+            if rewrite is None:
+                return self._append(records, header, now_ms)
+            if header.size_bytes > limits.DEEP_VALIDATION_INLINE_MAX_BYTES:
+                return Deferred(rewrite)
+            return self.append_rewritten(rewrite, rewrite.rewritten(now_ms, Contexts()), now_ms)
+        except BatchRejectedError as error:
+            return Rejected(error.code, str(error), error.record_errors)
+        except RequestError as error:
+            return Rejected(error.code, error.message)
+        except PenstockError as error:
+            return Rejected(error.code, str(error))
+
+    def append_rewritten(
+        self, rewrite: Rewrite, outcome: WritableBuffer | PenstockError, now_ms: int
+    ) -> Rejected | Prepared:
+        """Appends what a rewrite made, or says why it failed."""
+        if isinstance(outcome, BatchRejectedError):
+            return Rejected(outcome.code, str(outcome), outcome.record_errors)
+        if isinstance(outcome, PenstockError):
+            return Rejected(outcome.code, str(outcome))
+        try:
+            if rewrite.leader_epoch != self.leader_epoch:
+                return Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader changed while the batch was validated")
+            return self._append(outcome, None, now_ms)
+        except RequestError as error:
+            return Rejected(error.code, error.message)
+        except InvalidRecordError as error:
+            return Rejected(error.code, str(error))
+
+    def _rewrite(self, records: WritableBuffer, header: BatchHeader, deep: bool) -> Rewrite | None:
+        """What has to be done to a batch before it is appended, if anything."""
+        config = self.log.config
+        deep = deep or self.rules.compacted
+        codec = self._codec if self._codec is not None else header.compression
+        if not deep and codec is header.compression:
+            return None
+        level = level_of(config, codec)
+        epoch = self.leader_epoch
+        return Rewrite(records, header, self.rules, codec=codec, level=level, deep=deep, leader_epoch=epoch)
+
+    def _append(self, records: WritableBuffer, header: BatchHeader | None, now_ms: int) -> Prepared:
+        appended = self.log.append_as_leader(records, self.leader_epoch, now_ms, header=header)
+        if type(appended) is Appended:
+            self.appended_bytes += appended.size_bytes
+            return Prepared(appended.base_offset, appended.last_offset + 1, appended.log_append_time_ms)
+        assert type(appended) is Duplicate
+        return Prepared(appended.base_offset, appended.last_offset + 1, appended.timestamp_ms)
+
+    def _read_config(self) -> None:
+        config = self.log.config
+        self._config = config
+        self.rules = rules_of(config)
+        self._codec = target_codec(config)
+        self._rewrites = self.rules.compacted or self._codec is not None
+        self.min_in_sync_replicas = config.min_insync_replicas
+
+    # Waiting
+
+    def wait(self, prepared: Prepared, acks: int, waiter: AppendWaiter, slot: object, now_ms: int) -> None:
+        """Calls `waiter.appended(slot, ...)` once the append has come as far as `acks` asks; at once if it has
+        already.
+        """
+        if acks == ACKS_ALL:
+            if self.high_watermark >= prepared.next_offset:
+                waiter.appended(slot, self._acks_all_result(), now_ms)
+            else:
+                self._waiting_for_watermark.append((prepared.next_offset, waiter, slot))
+        elif self.log.log_end_offset >= prepared.next_offset:
+            waiter.appended(slot, ErrorCode.NONE, now_ms)
+        else:
+            self._waiting_for_end.append((prepared.next_offset, waiter, slot))
+
+    def _acks_all_result(self) -> ErrorCode:
+        if len(self.in_sync_replicas) < self.min_in_sync_replicas:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def log_advanced(self, now_ms: int) -> None:
+        """The log end has moved: answers acks=1, moves the high watermark, wakes readers."""
+        end_offset = self.log.log_end_offset
+        waiting = self._waiting_for_end
+        while waiting and waiting[0][0] <= end_offset:
+            _, waiter, slot = waiting.popleft()
+            waiter.appended(slot, ErrorCode.NONE, now_ms)
+        self.advance_high_watermark(now_ms)
+
+    def advance_high_watermark(self, now_ms: int) -> None:
+        """Moves the high watermark to the least log end offset of the in-sync replicas; never back."""
+        offset = self.log.log_end_offset
+        if len(self.in_sync_replicas) > 1:
+            followers = self.followers
+            offset = min(
+                offset, *(followers.get(replica, 0) for replica in self.in_sync_replicas if replica != self.node_id)
+            )
+        if offset <= self.high_watermark:
+            return
+        self.high_watermark = offset
+        waiting = self._waiting_for_watermark
+        if waiting and waiting[0][0] <= offset:
+            result = self._acks_all_result()
+            while waiting and waiting[0][0] <= offset:
+                _, waiter, slot = waiting.popleft()
+                waiter.appended(slot, result, now_ms)
+        self.wake(now_ms)
+
+    def wake(self, now_ms: int) -> None:
+        """Something that readers see has changed: puts this partition into the ready set of each."""
+        if self.subscriptions:
+            for subscription in list(self.subscriptions.values()):
+                subscription.changed(now_ms)
+
+    def delete_records(self, offset: int, now_ms: int) -> int:
+        """Moves the log start to `offset` (-1: the high watermark) and gives the new low watermark.
+
+        Raises RequestError: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION when the topic is not cleaned by deletion.
+        """
+        policy = self.log.config.cleanup_policy
+        if "compact" in policy and "delete" not in policy:
+            raise RequestError(
+                ErrorCode.POLICY_VIOLATION, f"records of {self.topic} cannot be deleted: its cleanup.policy is compact"
+            )
+        wanted = self.high_watermark if offset == NO_OFFSET else offset
+        if wanted < 0:
+            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is negative")
+        if self.log.advance_log_start(wanted, self.high_watermark):
+            self.wake(now_ms)
+        return self.log.log_start_offset
+
+    # Leadership
+
+    def become_leader(self, leader_epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...]) -> None:
+        """A new leader epoch or a new ISR of a partition that we lead."""
+        assert leader_epoch >= self.leader_epoch
+        if leader_epoch > self.leader_epoch:
+            self.leader_epoch = leader_epoch
+            self.log.start_epoch(leader_epoch)
+        self.replicas = replicas
+        self.in_sync_replicas = in_sync
+
+    def stop(self, code: ErrorCode, now_ms: int) -> None:
+        """We lead it no more: whoever waits is told `code`, readers come again and find out."""
+        for queue in (self._waiting_for_end, self._waiting_for_watermark):
+            while queue:
+                _, waiter, slot = queue.popleft()
+                waiter.appended(slot, code, now_ms)
+        subscriptions, self.subscriptions = self.subscriptions, {}
+        for subscription in subscriptions.values():
+            subscription.lost(now_ms)

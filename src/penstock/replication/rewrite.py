@@ -1,0 +1,136 @@
+"""What a batch needs before it is appended when its header alone does not do: a walk over its records, another codec.
+
+A topic whose `compression.type` is not `producer` has its batches recompressed: the records' bytes are the same in
+every codec, so no record is touched for that. Deep validation walks all records, and puts their greatest timestamp
+into the header, as Kafka does.
+
+Small batches are rewritten on the loop, large ones by a `RewriteOperation`, which uses no disk and no state of the
+loop.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any
+
+from penstock.config.topic import TopicConfig
+from penstock.errors import ErrorCode, PenstockError
+from penstock.log.disk import Disk, Operation, OperationOwner
+from penstock.records.batch import (
+    ATTRIBUTES,
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CRC,
+    CRC_POSITION,
+    HEADER_BYTES,
+    LENGTH_POSITION,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    TimestampType,
+    WritableBuffer,
+    computed_crc,
+    set_max_timestamp,
+)
+from penstock.records.compression import Codec, Contexts, compress
+from penstock.records.reader import bounded, record_bytes
+from penstock.records.validation import BatchRejectedError, Rules, validate_deep
+
+LENGTH = Struct(">i")
+PRODUCER = "producer"
+UNCOMPRESSED = "uncompressed"
+
+
+def rules_of(config: TopicConfig) -> Rules:
+    """What a topic asks of its batches."""
+    append_time = config.message_timestamp_type == "LogAppendTime"
+    return Rules(
+        max_message_bytes=config.max_message_bytes,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if append_time else TimestampType.CREATE_TIME,
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        compacted="compact" in config.cleanup_policy,
+    )
+
+
+def target_codec(config: TopicConfig) -> Codec | None:
+    """The codec that a topic keeps its batches in; None for whatever the producer chose."""
+    name = config.compression_type
+    if name == PRODUCER:
+        return None
+    return Codec.NONE if name == UNCOMPRESSED else Codec[name.upper()]
+
+
+def level_of(config: TopicConfig, codec: Codec) -> int | None:
+    """The level at which a topic has its batches compressed."""
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    return levels.get(codec)
+
+
+class Rewrite:
+    """One batch on its way to another form. `leader_epoch` is the one under which it was accepted."""
+
+    __slots__ = ("codec", "deep", "header", "leader_epoch", "level", "records", "rules")
+
+    def __init__(
+        self,
+        records: WritableBuffer,
+        header: BatchHeader,
+        rules: Rules,
+        *,
+        codec: Codec,
+        level: int | None,
+        deep: bool,
+        leader_epoch: int,
+    ) -> None:
+        self.records = records
+        self.header = header
+        self.rules = rules
+        self.codec = codec
+        self.level = level
+        self.deep = deep
+        self.leader_epoch = leader_epoch
+
+    def rewritten(self, now_ms: int, contexts: Contexts) -> WritableBuffer | PenstockError:
+        """The batch to append: the same buffer, or a new one if the codec changed. Or why it is refused."""
+        try:
+            return self._rewrite(now_ms, contexts)
+        except PenstockError as error:
+            return error
+
+    def _rewrite(self, now_ms: int, contexts: Contexts) -> WritableBuffer:
+        header = self.header
+        decompress = bounded(contexts)
+        if self.deep:
+            max_timestamp_ms = validate_deep(self.records, 0, header, self.rules, now_ms, decompress=decompress)
+            if self.rules.timestamp_type is TimestampType.CREATE_TIME:
+                set_max_timestamp(self.records, 0, TimestampType.CREATE_TIME, max_timestamp_ms)
+        if self.codec is header.compression:
+            return self.records
+        body = compress(self.codec, record_bytes(self.records, 0, header, decompress), contexts, self.level)
+        batch = bytearray(self.records[:HEADER_BYTES])
+        batch += body
+        if len(batch) > self.rules.max_message_bytes:
+            message = f"recompressed, the batch has {len(batch)} bytes, the topic allows {self.rules.max_message_bytes}"
+            raise BatchRejectedError(ErrorCode.MESSAGE_TOO_LARGE, message)
+        LENGTH.pack_into(batch, LENGTH_POSITION, len(batch) - LOG_OVERHEAD_BYTES)
+        ATTRIBUTES.pack_into(batch, ATTRIBUTES_POSITION, (header.attributes & ~CODEC_MASK) | self.codec)
+        CRC.pack_into(batch, CRC_POSITION, computed_crc(batch, 0, len(batch)))
+        return batch
+
+
+class RewriteOperation(Operation):
+    """A rewrite in the lane. Its result is a batch or a PenstockError."""
+
+    __slots__ = ("now_ms", "rewrite")
+
+    def __init__(self, rewrite: Rewrite, directory: int, order: str, owner: OperationOwner, now_ms: int) -> None:
+        super().__init__(directory, order, owner)
+        self.rewrite = rewrite
+        self.now_ms = now_ms
+
+    def run(self, disk: Disk) -> Any:
+        return self.rewrite.rewritten(self.now_ms, Contexts())
