@@ -136,9 +136,9 @@ class Connection:
         """Memory held by a frame that has not fully arrived."""
         return 0 if self._partial is None else len(self._partial)
 
-    def overdue(self, now_ms: int, timeout_ms: int) -> bool:
-        """Whether the frame that is arriving has taken longer than its time allows."""
-        allowed_ms = timeout_ms + self._filled * 1000 // RECEIVE_RATE_MIN_BYTES_PER_S
+    def overdue(self, now_ms: int, timeout_ms: int, haste: int) -> bool:
+        """Whether the frame that is arriving has taken longer than allowed; with `haste`, its size gives less time."""
+        allowed_ms = timeout_ms + self._filled * 1000 // (RECEIVE_RATE_MIN_BYTES_PER_S * haste)
         return now_ms - self.frame_since_ms > allowed_ms
 
     def _watch(self) -> None:
