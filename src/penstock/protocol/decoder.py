@@ -207,6 +207,20 @@ class DecoderWriter(SourceWriter):
         with self.block("else:"):
             self.add(f"raise negative_length({name!r}, {count})")
 
+    def long_count(self, count: str, *, inline: bool = False) -> None:
+        """Reads the rest of a varint whose first byte is in `count`. Record batches usually have three bytes."""
+        with self.block(f"if {count} > 127:"):
+            if not inline:
+                self.add(f"{count}, p = read_varint(data, p - 1)")
+                return
+            second, third = self.fresh("b"), self.fresh("b")
+            self.add(f"{second}, {third} = {self.packer('BB', 'unpack_from')}(data, p)")
+            with self.block(f"if {second} > 127 and {third} < 128:"):
+                self.add(f"{count} = {count} & 127 | ({second} & 127) << 7 | {third} << 14")
+                self.add("p += 2")
+            with self.block("else:"):
+                self.add(f"{count}, p = read_varint(data, p - 1)")
+
     def bytes(self, place: str, name: str, field: Field) -> None:
         """Reads a byte string (copied) or record batches (a view)."""
         flexible, nullable = self.is_flexible(field), self.version in field.nullable
@@ -214,8 +228,7 @@ class DecoderWriter(SourceWriter):
         self.read("B" if flexible else "i", count)
         self.flush()
         if flexible:
-            with self.block(f"if {count} > 127:"):
-                self.add(f"{count}, p = read_varint(data, p - 1)")
+            self.long_count(count, inline=field.type == "records")
         with self.block(f"if {count}:" if flexible else f"if {count} >= 0:"):
             self.add(f"{stop} = p + {count}{' - 1' if flexible else ''}")
             copies = field.type == "bytes" and self.keeps_views
@@ -232,8 +245,7 @@ class DecoderWriter(SourceWriter):
         self.read("B" if flexible else "i", count)
         self.flush()
         if flexible:
-            with self.block(f"if {count} > 127:"):
-                self.add(f"{count}, p = read_varint(data, p - 1)")
+            self.long_count(count)
         with self.block(f"if {count}:" if flexible else f"if {count} >= 0:"):
             if flexible:
                 self.add(f"{count} -= 1")

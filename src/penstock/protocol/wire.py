@@ -41,28 +41,31 @@ PACK_INTEGERS = {code: tuple(packer.pack for packer in packers) for code, packer
 
 def read_varint(data: Any, position: int) -> tuple[int, int]:
     """Reads an unsigned varint of at most 31 bits. Returns it and the position after it."""
-    value = 0
-    for shift in (0, 7, 14, 21, 28):
-        byte = data[position]
+    value = data[position]
+    if value < 0x80:
+        return value, position + 1
+    value &= 0x7F
+    for shift in (7, 14, 21, 28):
         position += 1
-        value |= (byte & 0x7F) << shift
+        byte = data[position]
         if byte < 0x80:
+            value |= byte << shift
             if value > VARINT_MAX:
                 break
-            return value, position
-    raise ProtocolError(f"unsigned varint at byte {position - 5} is longer than 31 bits")
+            return value, position + 1
+        value |= (byte & 0x7F) << shift
+    raise ProtocolError(f"the unsigned varint that ends at byte {position} is longer than 31 bits")
 
 
 def varint(value: int) -> bytes:
     """An unsigned varint."""
     if value < 0x80:
         return ONE_BYTE[value]
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x20_0000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14 & 0x7F | 0x80)) + varint(value >> 21)
 
 
 def read_string_length(data: Any, position: int, name: str) -> tuple[int, int]:
