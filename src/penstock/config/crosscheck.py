@@ -45,9 +45,7 @@ def require(condition: bool, sentence: str) -> None:
 
 def check_identity(settings: Settings, given: Mapping[str, str]) -> dict[str, Any]:
     """Roles and node id. `broker.id` is the older name of `node.id`."""
-    require(
-        bool(settings.process_roles), "process.roles is missing: it must be broker, controller or both, with a comma"
-    )
+    require(bool(settings.process_roles), "process.roles is missing: it must be broker, controller or both")
     node_id, broker_id = settings.node_id, settings.broker_id
     if "node.id" not in given:
         node_id = broker_id
@@ -55,7 +53,7 @@ def check_identity(settings: Settings, given: Mapping[str, str]) -> dict[str, An
         broker_id = node_id
     require(
         node_id == broker_id,
-        f"node.id = {node_id} and broker.id = {broker_id} differ: they are two names of one number; leave broker.id out",
+        f"node.id = {node_id} and broker.id = {broker_id} differ: they are names of one number, leave broker.id out",
     )
     require(node_id >= 0, "node.id is missing: it must be a number of at least 0 that no other node of the cluster has")
     return {"node_id": node_id, "broker_id": broker_id}

@@ -1,12 +1,14 @@
 """Broker settings that Kafka 4.3 knows and that mean nothing here (yet): accepted, checked, and listed once at start.
 
 Generated from Kafka's own definitions by `tools/known_settings.py`; a setting that gets a meaning is declared under
-`config/broker/` and leaves this table. A row is: name, type, bounds or allowed values or `-`, update mode (and
+`config/broker/` and leaves this table. A row is: name, type, bounds or allowed values (`~` when
+any case goes) or a check or `-`, update mode (and
 `internal`), default (`=text`, or null).
 """
 
 from __future__ import annotations
 
+from penstock.config.checks import NAMED
 from penstock.config.setting import Dynamic, Setting
 from penstock.config.values import TYPES
 
@@ -18,7 +20,7 @@ alter.log.dirs.replication.quota.window.num INT 1.. read-only =11
 alter.log.dirs.replication.quota.window.size.seconds INT 1.. read-only =1
 background.threads INT 1.. cluster-wide =10
 client.quota.callback.class CLASS - read-only null
-config.providers LIST - cluster-wide =
+config.providers LIST distinct cluster-wide =
 connection.failed.authentication.delay.ms INT 0.. read-only =100
 connections.max.reauth.ms LONG - read-only =0
 controller.performance.always.log.threshold.ms LONG 0.. read-only,internal =2000
@@ -32,17 +34,17 @@ delegation.token.expiry.time.ms LONG 1.. read-only =86400000
 delegation.token.max.lifetime.ms LONG 1.. read-only =604800000
 delegation.token.secret.key PASSWORD - read-only null
 delete.records.purgatory.purge.interval.requests INT - read-only =1
-early.start.listeners LIST - read-only null
+early.start.listeners LIST distinct read-only null
 fetch.purgatory.purge.interval.requests INT - read-only =1000
 follower.fetch.last.tiered.offset.enable BOOLEAN - cluster-wide =false
 group.consumer.assignment.interval.ms INT 0.. cluster-wide =1000
-group.consumer.assignors LIST - read-only =uniform,range
+group.consumer.assignors LIST some-distinct read-only =uniform,range
 group.consumer.heartbeat.interval.ms INT 1.. read-only =5000
 group.consumer.max.assignment.interval.ms INT 0.. read-only =15000
 group.consumer.max.heartbeat.interval.ms INT 1.. read-only =15000
 group.consumer.max.session.timeout.ms INT 1.. read-only =60000
 group.consumer.max.size INT 1.. read-only =2147483647
-group.consumer.migration.policy STRING DISABLED,DOWNGRADE,UPGRADE,BIDIRECTIONAL read-only =bidirectional
+group.consumer.migration.policy STRING ~DISABLED,DOWNGRADE,UPGRADE,BIDIRECTIONAL read-only =bidirectional
 group.consumer.min.assignment.interval.ms INT 0.. read-only =0
 group.consumer.min.heartbeat.interval.ms INT 1.. read-only =5000
 group.consumer.min.session.timeout.ms INT 1.. read-only =45000
@@ -58,7 +60,7 @@ group.max.session.timeout.ms INT - read-only =1800000
 group.max.size INT 1.. read-only =2147483647
 group.min.session.timeout.ms INT - read-only =6000
 group.share.assignment.interval.ms INT 0.. cluster-wide =1000
-group.share.assignors LIST - read-only =simple
+group.share.assignors LIST some-distinct read-only =simple
 group.share.delivery.count.limit INT 2..10 read-only =5
 group.share.heartbeat.interval.ms INT 1.. read-only =5000
 group.share.initialize.retry.interval.ms INT 1.. read-only,internal =30000
@@ -94,7 +96,7 @@ group.streams.min.session.timeout.ms INT 1.. read-only =45000
 group.streams.num.standby.replicas INT 0.. read-only =0
 group.streams.session.timeout.ms INT 1.. read-only =45000
 kafka.metrics.polling.interval.secs INT 1.. read-only =10
-kafka.metrics.reporters LIST - read-only =
+kafka.metrics.reporters LIST distinct read-only =
 log.cleaner.backoff.ms LONG 0.. cluster-wide =15000
 log.cleaner.dedupe.buffer.size LONG - cluster-wide =134217728
 log.cleaner.io.buffer.load.factor DOUBLE - cluster-wide =0.9
@@ -138,24 +140,24 @@ remote.log.manager.task.retry.backoff.ms LONG 1.. read-only,internal =500
 remote.log.manager.task.retry.jitter DOUBLE 0..0.5 read-only,internal =0.2
 remote.log.manager.thread.pool.size INT 1.. read-only =2
 remote.log.metadata.custom.metadata.max.bytes INT 0.. read-only =128
-remote.log.metadata.manager.class.name STRING - read-only =org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager
+remote.log.metadata.manager.class.name STRING not-empty read-only =org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager
 remote.log.metadata.manager.class.path STRING - read-only null
-remote.log.metadata.manager.impl.prefix STRING - read-only =rlmm.config.
-remote.log.metadata.manager.listener.name STRING - read-only null
+remote.log.metadata.manager.impl.prefix STRING not-empty read-only =rlmm.config.
+remote.log.metadata.manager.listener.name STRING not-empty read-only null
 remote.log.reader.max.pending.tasks INT 1.. read-only =100
 remote.log.reader.threads INT 1.. cluster-wide =10
-remote.log.storage.manager.class.name STRING - read-only null
+remote.log.storage.manager.class.name STRING not-empty read-only null
 remote.log.storage.manager.class.path STRING - read-only null
-remote.log.storage.manager.impl.prefix STRING - read-only =rsm.config.
+remote.log.storage.manager.impl.prefix STRING not-empty read-only =rsm.config.
 remote.log.storage.system.enable BOOLEAN - read-only =false
 replication.quota.window.num INT 1.. read-only =11
 replication.quota.window.size.seconds INT 1.. read-only =1
 sasl.client.callback.handler.class CLASS - read-only null
-sasl.enabled.mechanisms LIST - per-broker =GSSAPI
+sasl.enabled.mechanisms LIST distinct per-broker =GSSAPI
 sasl.jaas.config PASSWORD - per-broker null
 sasl.kerberos.kinit.cmd STRING - per-broker =/usr/bin/kinit
 sasl.kerberos.min.time.before.relogin LONG - per-broker =60000
-sasl.kerberos.principal.to.local.rules LIST - per-broker =DEFAULT
+sasl.kerberos.principal.to.local.rules LIST distinct per-broker =DEFAULT
 sasl.kerberos.service.name STRING - per-broker null
 sasl.kerberos.ticket.renew.jitter DOUBLE - per-broker =0.05
 sasl.kerberos.ticket.renew.window.factor DOUBLE - per-broker =0.8
@@ -171,7 +173,7 @@ sasl.login.retry.backoff.max.ms LONG - read-only =10000
 sasl.login.retry.backoff.ms LONG - read-only =100
 sasl.mechanism.controller.protocol STRING - read-only =GSSAPI
 sasl.mechanism.inter.broker.protocol STRING - per-broker =GSSAPI
-sasl.oauthbearer.assertion.algorithm STRING ES256,RS256 read-only =RS256
+sasl.oauthbearer.assertion.algorithm STRING ~ES256,RS256 read-only =RS256
 sasl.oauthbearer.assertion.claim.aud STRING - read-only null
 sasl.oauthbearer.assertion.claim.exp.seconds INT 0..86400 read-only =300
 sasl.oauthbearer.assertion.claim.iss STRING - read-only null
@@ -185,7 +187,7 @@ sasl.oauthbearer.assertion.template.file STRING - read-only null
 sasl.oauthbearer.client.credentials.client.id STRING - read-only null
 sasl.oauthbearer.client.credentials.client.secret PASSWORD - read-only null
 sasl.oauthbearer.clock.skew.seconds INT - read-only =30
-sasl.oauthbearer.expected.audience LIST - read-only =
+sasl.oauthbearer.expected.audience LIST distinct read-only =
 sasl.oauthbearer.expected.issuer STRING - read-only null
 sasl.oauthbearer.jwks.endpoint.refresh.ms LONG - read-only =3600000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG - read-only =10000
@@ -218,9 +220,9 @@ socket.connection.setup.timeout.max.ms LONG - read-only =30000
 socket.connection.setup.timeout.ms LONG - read-only =10000
 ssl.allow.dn.changes BOOLEAN - read-only =false
 ssl.allow.san.changes BOOLEAN - read-only =false
-ssl.cipher.suites LIST - per-broker =
+ssl.cipher.suites LIST distinct per-broker =
 ssl.client.auth STRING required,requested,none per-broker =none
-ssl.enabled.protocols LIST - per-broker =TLSv1.2,TLSv1.3
+ssl.enabled.protocols LIST distinct per-broker =TLSv1.2,TLSv1.3
 ssl.endpoint.identification.algorithm STRING - per-broker =https
 ssl.engine.factory.class CLASS - per-broker null
 ssl.key.password PASSWORD - per-broker null
@@ -255,18 +257,27 @@ unclean.leader.election.interval.ms LONG 1.. read-only,internal =300000
 """
 
 
+def number(text: str) -> float | None:
+    """A bound; None when there is none."""
+    return (float(text) if "." in text else int(text)) if text else None
+
+
 def parse_row(row: str) -> Setting[object]:
     """The declaration that a row of the table stands for."""
     name, type_name, bounds, mode, default = row.split(" ", 4)
     kind = TYPES[type_name]
-    low, dots, high = bounds.partition("..")
+    low, dots, high = bounds.partition("..") if ".." in bounds else ("", "", "")
+    check = NAMED.get(bounds)
+    allowed = () if dots or check is not None or bounds == "-" else tuple(bounds.removeprefix("~").split(","))
     return Setting[object](
         name,
         kind,
         default=None if default == "null" else kind.parse(default[1:]),
-        at_least=float(low) if dots else None,
-        at_most=float(high) if dots and high else None,
-        one_of=() if dots or bounds == "-" else tuple(bounds.split(",")),
+        at_least=number(low),
+        at_most=number(high),
+        one_of=allowed,
+        any_case=bounds.startswith("~"),
+        check=check,
         dynamic=Dynamic(mode.removesuffix(",internal")),
         internal=mode.endswith(",internal"),
         doc="Known to Kafka; it means nothing here.",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean X?` with the known name nearest to `name`, or nothing when none is near."""
-    from difflib import get_close_matches  # noqa: PLC0415 - costs 4 ms, and only a typing error needs it
+    from difflib import get_close_matches
 
     found = get_close_matches(name, known, n=1, cutoff=0.7)
     return f"; did you mean {found[0]}?" if found else ""

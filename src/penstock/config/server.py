@@ -29,9 +29,13 @@ from penstock.config.topic import TopicConfig
 from penstock.errors import ConfigError
 
 OWN_PREFIX = "penstock."
-LISTENER_PREFIX = "listener.name."
-FREE_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.", "controller.quorum.", LISTENER_PREFIX)
-"""Names under these are free in Kafka: they belong to a plug-in or a listener, or override another setting."""
+FREE_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.", "listener.name.")
+"""Names under these are free in Kafka: they belong to a plug-in, or override another setting for one listener."""
+NOT_SUPPORTED_YET: dict[str, object] = {
+    "remote.log.storage.system.enable": True,
+    "transaction.two.phase.commit.enable": True,
+}
+"""What must not be ignored in silence when it is asked for."""
 
 
 class Settings(NodeSettings, MetadataSettings, NetworkSettings, LogSettings, ReplicationSettings, OwnSettings):
@@ -105,7 +109,7 @@ class Settings(NodeSettings, MetadataSettings, NetworkSettings, LogSettings, Rep
                 if setting is not None:
                     values[setting.attribute] = setting.parse(text)
                 elif name in KNOWN:
-                    KNOWN[name].parse(text)
+                    check_ignored(KNOWN[name], text)
                     ignored.append(name)
                 elif not name.startswith(FREE_PREFIXES):
                     warnings.append(unknown(name, strict=strict))
@@ -114,8 +118,12 @@ class Settings(NodeSettings, MetadataSettings, NetworkSettings, LogSettings, Rep
         for layer in (dynamic_default, dynamic_broker):
             for name, text in layer.items():
                 setting = SETTINGS.get(name)
-                if setting is not None:
+                if setting is None:
+                    continue
+                try:
                     values[setting.attribute] = setting.parse(text)
+                except ConfigError as wrong:
+                    warnings.append(f"dynamic config left out: {wrong}")
         settings = cls(values)
         settings.__dict__.update(
             given=dict(given),
@@ -130,7 +138,11 @@ class Settings(NodeSettings, MetadataSettings, NetworkSettings, LogSettings, Rep
         return settings
 
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Settings:
-        """The same settings under other dynamic configs: cluster-wide, and this broker's own. Raises ConfigError."""
+        """The same settings under other dynamic configs: cluster-wide, and this broker's own.
+
+        They come from the metadata log, so a value that is malformed is left out with a warning. Raises ConfigError
+        when settings contradict each other: keep the old ones then.
+        """
         return type(self).build(self.given, dynamic_default, dynamic_broker)
 
     @property
@@ -155,6 +167,15 @@ class Settings(NodeSettings, MetadataSettings, NetworkSettings, LogSettings, Rep
 
 
 SETTINGS: dict[str, Setting[Any]] = Settings.by_name()
+
+
+def check_ignored(setting: Setting[object], text: str) -> None:
+    """Checks a setting that means nothing here. Raises ConfigError also where ignoring it would betray what it asks."""
+    value = setting.parse(text)
+    if setting.name.endswith((".class", ".class.name")) and value not in ("", setting.default):
+        raise ConfigError(f"{setting.name} = {text}: Java classes cannot be loaded here; leave it out")
+    if NOT_SUPPORTED_YET.get(setting.name) == value or (setting.name == "config.providers" and value):
+        raise ConfigError(f"{setting.name} = {text} is not supported yet: leave it out")
 
 
 def unknown(name: str, *, strict: bool) -> str:

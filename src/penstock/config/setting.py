@@ -56,15 +56,16 @@ class Setting(Generic[T]):
 
     Parameters: `name` as in a properties file; `type`, one of `penstock.config.values`; `default`, the value when
     nothing is given; `at_least`, `at_most`, inclusive bounds; `also`, values allowed outside the bounds; `one_of`,
-    the allowed values of a STRING or the allowed elements of a LIST; `check`, a function that returns a sentence when a
-    value is wrong; `dynamic`, who may change it at run time; `topic`, the topic config that this broker setting is
-    the default of; `broker`, for a topic config, the broker settings that give its default, the first that is set wins,
-    each with the factor that turns its unit into ours; `required`, no default makes sense; `internal`, hidden from
-    DescribeConfigs and the docs, as in Kafka.
+    the allowed values of a STRING or elements of a LIST, in `any_case` or as they stand; `check`, a function of the
+    value that returns the end of a sentence when it is wrong (see `penstock.config.checks`); `dynamic`, who may change
+    it at run time; `topic`, the topic config that this broker setting is the default of; `broker`, for a topic config,
+    the broker settings that give its default, the first that is set wins, each with the factor that turns its unit
+    into ours; `required`, no default makes sense; `internal`, hidden from DescribeConfigs and the docs, as in Kafka.
     """
 
     __slots__ = (
         "also",
+        "any_case",
         "at_least",
         "at_most",
         "attribute",
@@ -92,6 +93,7 @@ class Setting(Generic[T]):
         at_most: float | None = None,
         also: tuple[Any, ...] = (),
         one_of: tuple[str, ...] = (),
+        any_case: bool = False,
         check: Callable[[Any], str | None] | None = None,
         dynamic: Dynamic = READ_ONLY,
         topic: str | None = None,
@@ -107,6 +109,7 @@ class Setting(Generic[T]):
         self.at_most = at_most
         self.also = also
         self.one_of = one_of
+        self.any_case = any_case
         self.check = check
         self.dynamic = dynamic
         self.topic = topic
@@ -149,7 +152,7 @@ class Setting(Generic[T]):
                 return f"is too large{self.wanted(': it must be ')}"
         if self.one_of:
             for element in value if isinstance(value, tuple) else (value,):
-                if element not in self.one_of:
+                if (str(element).upper() if self.any_case else element) not in self.one_of:
                     return f"is not known{self.wanted(': it must be ')}"
         return self.check(value) if self.check is not None else None
 

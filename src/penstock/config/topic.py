@@ -6,10 +6,10 @@ wins), as Kafka's ServerTopicConfigSynonyms; without such a setting it has the d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from penstock.config.checks import distinct, throttled_replicas
 from penstock.config.nearest import did_you_mean
 from penstock.config.setting import Group, Setting
 from penstock.config.values import (
@@ -36,23 +36,8 @@ if TYPE_CHECKING:
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 CLEANUP_POLICIES = ("compact", "delete")
-THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 BATCH_OVERHEAD_BYTES = 12
 """Offset and length in front of a batch, which Kafka counts into the default of max.message.bytes."""
-
-
-def without_duplicates(elements: tuple[str, ...]) -> str | None:
-    """A check: no element stands twice, none is empty."""
-    if len(set(elements)) != len(elements):
-        return "names an element twice"
-    return "has an empty element" if "" in elements else None
-
-
-def throttled_replicas(elements: tuple[str, ...]) -> str | None:
-    """A check: `*`, or replicas as `partition:broker`."""
-    if elements == ("*",) or all(THROTTLED_REPLICA.fullmatch(element) for element in elements):
-        return None
-    return "must be * or replicas as partition:broker,partition:broker,..."
 
 
 class TopicConfig(Group):
@@ -188,7 +173,7 @@ class TopicConfig(Group):
         LIST,
         default=("delete",),
         one_of=CLEANUP_POLICIES,
-        check=without_duplicates,
+        check=distinct,
         broker=(("log.cleanup.policy", 1),),
         doc="What happens to old records: delete by age and size, compact to the last record of each key, both, or "
         "neither when empty.",

@@ -25,8 +25,8 @@ LONG_MAX = (1 << 63) - 1
 DOUBLE_MAX = 1.7976931348623157e308
 HIDDEN = "[hidden]"
 
-INTEGER = re.compile(r"[+-]?[0-9]+")
-DECIMAL = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)")
+INTEGER = re.compile(r"[+-]?\d+")
+DECIMAL = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)", re.ASCII)
 
 
 class Password(str):

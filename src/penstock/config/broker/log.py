@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from penstock.config.checks import distinct, some_distinct
 from penstock.config.setting import CLUSTER, PER_BROKER, READ_ONLY, Dynamic, Group, Setting
-from penstock.config.topic import TopicConfig, without_duplicates
+from penstock.config.topic import TopicConfig
 from penstock.config.values import BOOLEAN, INT, LIST, LONG, LONG_MAX, MINUTE_MS, SECOND_MS
 
 T = TypeVar("T")
@@ -35,20 +36,21 @@ class LogSettings(Group):
         "log.dir",
         LIST,
         default=("/tmp/kafka-logs",),
-        check=without_duplicates,
+        check=some_distinct,
         doc="Directories for logs, when log.dirs is not given.",
     )
     log_dirs = Setting[tuple[str, ...] | None](
         "log.dirs",
         LIST,
         default=None,
-        check=without_duplicates,
+        check=some_distinct,
         doc="Directories for logs, one a disk. A new partition goes to the one with the fewest.",
     )
     cordoned_log_dirs = Setting(
         "cordoned.log.dirs",
         LIST,
         default=(),
+        check=distinct,
         dynamic=PER_BROKER,
         doc="Log directories that get no new partitions; * for all of them.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.config.checks import some_distinct
 from penstock.config.setting import CLUSTER, PER_BROKER, Group, Setting
 from penstock.config.values import INT, INT_MAX, LIST, LONG, MINUTE_MS, SECOND_MS, STRING, KiB, MiB
 
@@ -16,6 +17,7 @@ class NetworkSettings(Group):
         LIST,
         default=("PLAINTEXT://:9092",),
         dynamic=PER_BROKER,
+        check=some_distinct,
         doc="Addresses to listen on, NAME://host:port; an empty host is all interfaces. A name that is no security "
         "protocol needs an entry in listener.security.protocol.map.",
     )
@@ -23,6 +25,7 @@ class NetworkSettings(Group):
         "advertised.listeners",
         LIST,
         default=None,
+        check=some_distinct,
         doc="Addresses that clients are told to connect to, when they differ from listeners.",
     )
     listener_security_protocol_map = Setting(

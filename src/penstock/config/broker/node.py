@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.config.setting import CLUSTER, Group, Setting
-from penstock.config.topic import without_duplicates
+from penstock.config.checks import distinct, quorum_voters, servers, some_distinct
+from penstock.config.setting import CLUSTER, PER_BROKER, Group, Setting
 from penstock.config.values import BOOLEAN, CLASS, INT, LIST, LONG, LONG_MAX, MINUTE_MS, SECOND_MS, STRING, MiB
 
 ROLES = ("broker", "controller")
@@ -17,7 +17,7 @@ class NodeSettings(Group):
         LIST,
         default=(),
         one_of=ROLES,
-        check=without_duplicates,
+        check=some_distinct,
         required=True,
         doc="What this process is: broker, controller, or both (for one node, development and tests).",
     )
@@ -40,7 +40,7 @@ class NodeSettings(Group):
         "controller.listener.names",
         LIST,
         default=(),
-        check=without_duplicates,
+        check=some_distinct,
         required=True,
         doc="Listeners of the controllers; this node listens on those which stand in its listeners too.",
     )
@@ -48,12 +48,14 @@ class NodeSettings(Group):
         "controller.quorum.voters",
         LIST,
         default=(),
+        check=quorum_voters,
         doc="The controllers of a static quorum, id@host:port with commas between.",
     )
     controller_quorum_bootstrap_servers = Setting(
         "controller.quorum.bootstrap.servers",
         LIST,
         default=(),
+        check=servers,
         doc="Controllers to ask first in a dynamic quorum, host:port with commas between.",
     )
     controller_quorum_election_timeout_ms = Setting(
@@ -200,6 +202,7 @@ class NodeSettings(Group):
         "principal.builder.class",
         CLASS,
         default="org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        dynamic=PER_BROKER,
         doc="Who names the principal of a connection.",
     )
     metric_reporters = Setting(
@@ -207,6 +210,7 @@ class NodeSettings(Group):
         LIST,
         default=("org.apache.kafka.common.metrics.JmxReporter",),
         dynamic=CLUSTER,
+        check=distinct,
         doc="Where metrics go besides /metrics. Kafka's JMX reporter is accepted: /metrics carries the same names.",
     )
     quota_window_num = Setting(

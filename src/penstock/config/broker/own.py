@@ -39,8 +39,8 @@ class OwnSettings(Group):
         INT,
         default=30_000,
         at_least=100,
-        doc="How long a request may take to arrive once its first byte is there, besides its size at 16 KiB a second; a slower "
-        "connection is closed.",
+        doc="How long a request may take to arrive once its first byte is there, besides its size at 16 KiB a second; "
+        "a slower connection is closed.",
     )
     penstock_lane_threads = Setting(
         "penstock.lane.threads",

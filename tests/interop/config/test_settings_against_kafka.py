@@ -1,0 +1,125 @@
+"""Settings held against Kafka's own definitions: every name, type, default, bound and update mode; what texts mean."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import known_settings
+import pytest
+from interop.kafka_peer import run_java_source
+
+from penstock.config.known import KNOWN
+from penstock.config.server import SETTINGS
+from penstock.config.setting import Setting
+from penstock.config.topic import TOPIC_SETTINGS
+from penstock.errors import ConfigError
+
+pytestmark = pytest.mark.java
+
+PARSE = """
+import java.util.Base64;
+import java.util.Map;
+import java.util.Scanner;
+import org.apache.kafka.common.config.ConfigDef;
+
+public class ParseSettings {
+    public static void main(String[] arguments) {
+        Map<String, ConfigDef> definitions = Map.of("broker", kafka.server.KafkaConfig.configDef(),
+            "topic", org.apache.kafka.storage.internals.log.LogConfig.configDefCopy());
+        Scanner lines = new Scanner(System.in);
+        StringBuilder out = new StringBuilder();
+        while (lines.hasNextLine()) {
+            String[] parts = lines.nextLine().split(" ", -1);
+            ConfigDef.ConfigKey key = definitions.get(parts[0]).configKeys().get(parts[1]);
+            try {
+                String text = new String(Base64.getDecoder().decode(parts[2]));
+                Object value = ConfigDef.parseType(key.name, text, key.type);
+                if (key.validator != null) key.validator.ensureValid(key.name, value);
+                out.append("=").append(ConfigDef.convertToString(value, key.type)).append("\\n");
+            } catch (org.apache.kafka.common.config.ConfigException wrong) {
+                out.append("refused\\n");
+            }
+        }
+        System.out.print(out);
+    }
+}
+"""
+
+DIFFERENCES = {
+    ("leader.replication.throttled.replicas", ","): "two empty replicas are refused here",
+    ("follower.replication.throttled.replicas", ","): "two empty replicas are refused here",
+    ("group.coordinator.rebalance.protocols", ""): "has no meaning here",
+    ("group.coordinator.rebalance.protocols", " "): "has no meaning here",
+}
+
+
+@pytest.fixture(scope="module")
+def facts(kafka_jars: None) -> dict[str, dict[str, dict[str, Any]]]:
+    return known_settings.kafka_facts()
+
+
+def declared() -> list[tuple[str, Setting[Any]]]:
+    broker = [setting for setting in SETTINGS.values() if not setting.name.startswith("penstock.")]
+    return [("broker", setting) for setting in broker] + [("topic", setting) for setting in TOPIC_SETTINGS.values()]
+
+
+def test_every_setting_of_kafka_is_declared_or_known(facts: dict[str, dict[str, dict[str, Any]]]) -> None:
+    own = {name for name in SETTINGS if name.startswith("penstock.")}
+    assert (set(SETTINGS) | set(KNOWN)) - own == set(facts["broker"])
+    assert set(TOPIC_SETTINGS) == set(facts["topic"])
+
+
+def test_the_table_of_known_settings_is_current(facts: dict[str, dict[str, dict[str, Any]]]) -> None:
+    table = known_settings.table(facts["broker"], set(SETTINGS))
+    assert table in known_settings.TARGET.read_text(), "run tools/known_settings.py"
+
+
+def test_declared_settings_have_the_types_defaults_and_modes_of_kafka(
+    facts: dict[str, dict[str, dict[str, Any]]],
+) -> None:
+    differences = []
+    for kind, setting in declared():
+        fact = facts[kind][setting.name]
+        default = None if setting.required else setting.type.print(setting.default)
+        ours = (setting.type.name, default, setting.required, setting.internal, setting.dynamic.value)
+        theirs = (fact["type"], fact["default"], fact["required"], fact["internal"], fact["mode"])
+        if ours != theirs:
+            differences.append((setting.name, ours, theirs))
+    assert differences == []
+
+
+def texts(setting: Setting[Any], fact: dict[str, Any]) -> Iterator[str]:
+    """Values worth trying: the default, both sides of each bound, and what a person might write by mistake."""
+    yield from ("", " ", "5", " 5 ", "+5", "-1", "-2", "0", "abc", "1.5", "1e3", "0x10", "10k", "1_000", "NaN", "1f")
+    yield from ("true", "TRUE", " False ", "yes", "2147483648", "-9223372036854775809", "9223372036854775807", "٣")
+    yield from ("a,b", "a, b", "a,a", "a,,b", ",", "a,", "*", "1:2", "1:2,3:4", "1:x", "compact", "delete,compact")
+    yield from ("lz4", "LZ4", "CreateTime", "uncompressed", "none", "broker,controller", "PLAINTEXT")
+    if fact["default"] is not None:
+        yield fact["default"]
+    for bound in known_settings.bounds(fact)[:2]:
+        if bound:
+            yield from (bound, str(int(float(bound)) - 1), str(int(float(bound)) + 1))
+
+
+def test_every_text_means_what_it_means_to_kafka(facts: dict[str, dict[str, dict[str, Any]]]) -> None:
+    known = [("broker", setting) for setting in KNOWN.values()]
+    asked = [
+        (kind, setting, text)
+        for kind, setting in declared() + known
+        if setting.type.name != "CLASS"
+        for text in texts(setting, facts[kind][setting.name])
+    ]
+    questions = "".join(f"{kind} {s.name} {base64.b64encode(text.encode()).decode()}\n" for kind, s, text in asked)
+    answers = run_java_source(PARSE, stdin=questions).stdout.split("\n")[:-1]
+    assert len(answers) == len(asked)
+    differences = []
+    for (kind, setting, text), theirs in zip(asked, answers, strict=True):
+        try:
+            ours = f"={setting.type.redacted(setting.parse(text))}"
+        except ConfigError:
+            ours = "refused"
+        if ours != theirs and (setting.name, text) not in DIFFERENCES:
+            differences.append((kind, setting.name, text, ours, theirs))
+    assert differences == []

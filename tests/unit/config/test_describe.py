@@ -1,0 +1,92 @@
+"""What DescribeConfigs tells: value, source and synonyms, layer by layer."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.config.describe import Described, describe_broker, describe_cluster, describe_topic
+from penstock.config.dynamic import check_dynamic
+from penstock.config.server import Settings
+from penstock.config.setting import Source
+from penstock.errors import ConfigError
+
+
+def one(described: list[Described]) -> Described:
+    (only,) = described
+    return only
+
+
+def test_a_topic_config_says_every_layer_that_has_a_value() -> None:
+    settings = Settings.for_node(log_retention_ms=5).with_dynamic({"log.retention.ms": "6"}, {})
+    config = one(describe_topic(settings, {"retention.ms": "7"}, ["retention.ms"]))
+    assert (config.value, config.source, config.read_only, config.type_id) == (
+        "7",
+        Source.DYNAMIC_TOPIC_CONFIG,
+        False,
+        5,
+    )
+    assert [tuple(synonym) for synonym in config.synonyms] == [
+        ("retention.ms", "7", Source.DYNAMIC_TOPIC_CONFIG),
+        ("log.retention.ms", "6", Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("log.retention.ms", "5", Source.STATIC_BROKER_CONFIG),
+        ("log.retention.hours", "168", Source.DEFAULT_CONFIG),
+    ]
+
+
+def test_a_default_is_said_to_be_one() -> None:
+    config = one(describe_topic(Settings.for_node(), {}, ["segment.bytes"]))
+    assert (config.value, config.is_default, config.synonyms[0].name) == ("1073741824", True, "log.segment.bytes")
+
+
+def test_a_brokers_own_dynamic_config_is_above_the_clusters_and_the_files() -> None:
+    settings = Settings.for_node(message_max_bytes=1).with_dynamic(
+        {"message.max.bytes": "2"}, {"message.max.bytes": "3"}
+    )
+    config = one(describe_broker(settings, ["message.max.bytes"]))
+    assert (config.value, config.source, config.read_only) == ("3", Source.DYNAMIC_BROKER_CONFIG, False)
+    assert [synonym.value for synonym in config.synonyms] == ["3", "2", "1", "1048588"]
+
+
+def test_what_only_kafka_knows_is_described_too() -> None:
+    settings = Settings.from_properties({**Settings.for_node().given, "num.network.threads": " 8 "})
+    config = one(describe_broker(settings, ["num.network.threads"]))
+    assert (config.value, config.source, config.synonyms[0].value) == ("8", Source.STATIC_BROKER_CONFIG, " 8 ")
+
+
+def test_secrets_and_what_nobody_knows_are_not_shown() -> None:
+    settings = Settings.from_properties(
+        {**Settings.for_node().given, "ssl.key.password": "hunter2", "my.own.password": "hunter3"}
+    )
+    for config in describe_broker(settings, ["ssl.key.password", "my.own.password"]):
+        assert config.value is None
+        assert config.sensitive
+        assert all(synonym.value is None for synonym in config.synonyms)
+
+
+def test_internal_settings_are_hidden_until_they_are_given() -> None:
+    assert describe_topic(Settings.for_node(), {}, ["internal.segment.bytes"]) == []
+    assert one(describe_topic(Settings.for_node(), {"internal.segment.bytes": "9"}, ["internal.segment.bytes"]))
+
+
+def test_the_cluster_has_its_dynamic_configs_only() -> None:
+    settings = Settings.for_node(message_max_bytes=1).with_dynamic({"log.cleaner.threads": "2"}, {})
+    config = one(describe_cluster(settings))
+    assert (config.name, config.value, config.source) == (
+        "log.cleaner.threads",
+        "2",
+        Source.DYNAMIC_DEFAULT_BROKER_CONFIG,
+    )
+
+
+def test_dynamic_configs_are_checked_before_they_are_stored() -> None:
+    check_dynamic({"message.max.bytes": "5", "leader.replication.throttled.rate": "9"}, per_broker=False)
+    check_dynamic({"listeners": "PLAINTEXT://:1"}, per_broker=True)
+    for configs, sentence in (
+        ({"node.id": "5"}, "node.id cannot be changed while the broker runs"),
+        ({"listeners": "PLAINTEXT://:1"}, "listeners differs from broker to broker"),
+        ({"message.max.byte": "5"}, "unknown setting message.max.byte; did you mean message.max.bytes?"),
+        ({"message.max.bytes": "-5"}, "is too small"),
+    ):
+        with pytest.raises(ConfigError) as wrong:
+            check_dynamic(configs, per_broker=False)
+        assert sentence in str(wrong.value)
