@@ -105,6 +105,10 @@ class Disk(Protocol):
         """Free space of the file system."""
         ...
 
+    def total_bytes(self) -> int:
+        """Size of the file system."""
+        ...
+
 
 class OperationOwner(Protocol):
     """Who hears how an operation ended. Called on the loop, in the order the operations of one `order` were emitted."""

@@ -148,6 +148,10 @@ class BlockingDisk:
         status = os.statvfs(self.path)
         return status.f_bavail * status.f_frsize
 
+    def total_bytes(self) -> int:
+        status = os.statvfs(self.path)
+        return status.f_blocks * status.f_frsize
+
     # Changing
 
     def write(self, path: str, position: int, chunks: Sequence[Buffer]) -> None:

@@ -106,6 +106,9 @@ class SimulatedDisk:
             return UNLIMITED_FREE_BYTES
         return max(0, self.capacity_bytes - self._used_bytes())
 
+    def total_bytes(self) -> int:
+        return UNLIMITED_FREE_BYTES if self.capacity_bytes is None else self.capacity_bytes
+
     # Changing
 
     def write(self, path: str, position: int, chunks: Sequence[Buffer]) -> None:
@@ -357,3 +360,6 @@ class LoopView:
 
     def free_bytes(self) -> int:
         return self._disk.free_bytes()
+
+    def total_bytes(self) -> int:
+        return self._disk.total_bytes()
