@@ -6,14 +6,13 @@ import datetime
 import importlib
 import io
 import pkgutil
+import warnings
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from typing import Any, get_args
 from uuid import UUID
 
-import kafka.protocol
-from kafka.protocol.api_message import ApiMessage
 from kio.index import load_entity_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
@@ -121,11 +120,14 @@ def kio_bytes(message: Message, version: int) -> bytes | None:
 @cache
 def kafka_python_classes() -> dict[str, Any]:
     """kafka-python's message classes by Kafka's names."""
-    for module in pkgutil.walk_packages(kafka.protocol.__path__, "kafka.protocol."):
-        if ".old" not in module.name and "generate_stubs" not in module.name:
-            importlib.import_module(module.name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, which kafka-python uses
+        protocol = importlib.import_module("kafka.protocol")
+        for module in pkgutil.walk_packages(protocol.__path__, "kafka.protocol."):
+            if ".old" not in module.name and "generate_stubs" not in module.name:
+                importlib.import_module(module.name)
     found: dict[str, Any] = {}
-    waiting = list(ApiMessage.__subclasses__())
+    waiting = list(importlib.import_module("kafka.protocol.api_message").ApiMessage.__subclasses__())
     while waiting:
         cls = waiting.pop()
         if cls.__dict__.get("_json"):
