@@ -203,6 +203,9 @@ def test_memory_for_requests_is_bounded_and_small_requests_go_on(make_world: Cal
     small.send(framed(b"small"))
     assert world.read(small, 9) == framed(b"small")
     world.run_until(lambda: world.shell.pool.held_bytes <= limit // 2)  # what does not arrive in its time is closed
+    for client in large:
+        client.close()
+    world.run_until(lambda: len(world.shell.connections) == 1)
     whole = framed(b"L" * 3_000_000)
     sent = 0
 
