@@ -29,7 +29,7 @@ from penstock.log.names import (
     file_name,
     offset_of,
 )
-from penstock.log.producer_state import Marker, Origin, ProducerState
+from penstock.log.producer_state import Marker, Origin, ProducerState, Step
 from penstock.log.segment import Segment
 from penstock.records.batch import BatchHeader
 from penstock.records.control import ControlType, EndTransactionMarker, control_records
@@ -230,17 +230,20 @@ def replay(disk: Disk, segments: list[Segment], producers: ProducerState, end_of
         position = segment.offset_index.position_for(disk, start)
         for at, header in batch_headers(disk, segment.log_path, position, segment.size_bytes):
             if start <= header.base_offset < end_offset:
-                replay_batch(disk, segment.log_path, at, header, producers)
+                marker = None
+                if header.is_control and header.has_producer_id:
+                    marker = marker_of(disk.read(segment.log_path, at, header.size_bytes), header)
+                replay_batch(header, producers, marker)
     producers.end_offset = end_offset
 
 
-def replay_batch(disk: Disk, path: str, position: int, header: BatchHeader, producers: ProducerState) -> None:
+def replay_batch(header: BatchHeader, producers: ProducerState, marker: Marker | None) -> Step | None:
+    """Accounts for a batch that is in the log; `marker` is what a control batch of a producer says."""
+    step = None
     if header.has_producer_id:
-        marker = None
-        if header.is_control:
-            marker = marker_of(disk.read(path, position, header.size_bytes), header)
-        producers.reserve(header, header.base_offset, Origin.REPLICATION, marker)
+        step = producers.reserve(header, header.base_offset, Origin.REPLICATION, marker)
     producers.end_offset = header.next_offset
+    return step
 
 
 def marker_of(batch: bytes | bytearray | memoryview, header: BatchHeader, position: int = 0) -> Marker | None:

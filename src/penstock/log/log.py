@@ -9,8 +9,8 @@ directory offline.
 Everything that changes files is an operation of the same `order` (the log's name), so appends, rolls, truncations and
 deletions run first-in first-out wherever the shell runs them. State on the loop changes at once for rolls and
 deletions; a truncation only bounds reads at once and installs the shortened log when it has completed (`truncating`
-until then). Operations are collected here; the owner hears `log_has_operations` when the first one is waiting, and takes
-them at the end of its turn.
+until then). Operations are collected here; the owner hears `log_has_operations` when the first one is waiting, and
+takes them at the end of its turn.
 
 Reads return slices of files, never bytes. Look-ups in indexes and batch headers go through `disk.read` and may raise
 NotResident; they change nothing before, so a handler can be run again.

@@ -1,17 +1,53 @@
 """Recovery of one log after an unclean stop: scan from the recovery point, check every CRC, rebuild what is derived.
 
 Kafka's LogLoader, in the order of its passes: leftovers of deletions and cleanings go; interrupted swaps are finished;
-every segment from the recovery point on is scanned batch by batch, its indexes, the producer state and the leader
-epochs rebuilt. The first bad batch ends the log: a torn tail is cut; where valid batches follow the bad one, what is
-cut is first moved aside (`<segment>.log.corrupt`), and the report names the offsets lost.
+every segment from the recovery point on, and every one that lacks an index, is scanned batch by batch, its indexes, the
+producer state and the leader epochs rebuilt. The first bad batch ends the log. A torn tail (a batch that the file does
+not hold all of, zeros, bytes with no valid batch among them) is cut. Where valid batches follow, all that is cut is
+first moved aside (`<segment>.log.corrupt`), later segments whole, and the report names the offsets lost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from penstock.config.limits import RECOVERY_CHUNK_BYTES
 from penstock.config.topic import TopicConfig
-from penstock.log.disk import Disk
+from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
+from penstock.log import leader_epochs, producer_snapshot
+from penstock.log.disk import Disk, FileInfo
+from penstock.log.index import RELATIVE_OFFSET_MAX
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.loading import (
+    is_deleted,
+    listing,
+    load_active,
+    load_segment,
+    load_snapshot,
+    marker_of,
+    replay,
+    replay_batch,
+)
+from penstock.log.names import (
+    CLEANED,
+    CORRUPT,
+    INDEX_SUFFIXES,
+    LEADER_EPOCHS,
+    LOG,
+    OFFSET_INDEX,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    file_name,
+    offset_of,
+)
+from penstock.log.producer_state import NO_OFFSET, ProducerState
+from penstock.log.segment import Segment
+from penstock.records.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, BatchHeader, check_crc, read_header
+
+BASE_OFFSET_PREFIX_BYTES = 4
+"""The leading bytes of a base offset, which batches near each other share: what a search for lost batches looks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +92,341 @@ def recover_log(
     Runs in a lane or a worker process; touches only files within the log's own directory, so it can be repeated
     whenever it was interrupted. Everything it leaves is fsynced. Raises OSError as the disk does.
     """
-    raise NotImplementedError
+    recovery = Recovery(
+        disk,
+        name,
+        config,
+        log_start_offset=log_start_offset,
+        now_ms=now_ms,
+        producer_expiration_ms=producer_expiration_ms,
+    )
+    return recovery.run(recovery_point)
+
+
+class Recovery:
+    """One run of `recover_log`. `touched` are the paths to fsync at its end."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        name: str,
+        config: TopicConfig,
+        *,
+        log_start_offset: int,
+        now_ms: int,
+        producer_expiration_ms: int,
+    ) -> None:
+        self.disk = disk
+        self.name = name
+        self.config = config
+        self.log_start_offset = log_start_offset
+        self.now_ms = now_ms
+        self.producer_expiration_ms = producer_expiration_ms
+        self.report = RecoveryReport(name)
+        self.touched: list[str] = []
+
+    def run(self, recovery_point: int) -> RecoveryReport:
+        report = self.report
+        self._remove_leftovers()
+        bases = self._bases()
+        if bases:
+            self._recover_segments(bases, recovery_point)
+        report.log_end_offset = self._end_offset()
+        if report.log_end_offset < self.log_start_offset:
+            self._start_over()
+        report.log_start_offset = max(self.log_start_offset, min(self._bases(), default=0))
+        report.recovery_point = report.log_end_offset
+        for path in dict.fromkeys(self.touched):
+            if self.disk.exists(path):
+                self.disk.fsync(path)
+        self.disk.fsync_directory(self.name)
+        return report
+
+    # Leftovers
+
+    def _remove_leftovers(self) -> None:
+        """What deletions, cleanings and swaps had not finished, and indexes and snapshots without a segment."""
+        names = list(listing(self.disk, self.name))
+        cleaned = [base_of(name) for name in names if name.endswith(CLEANED)]
+        swapped = [name for name in names if name.endswith(SWAP)]
+        unfinished = min(cleaned, default=None)
+        for name in names:
+            if is_deleted(name) or name.endswith((CLEANED, ".tmp")):
+                self.disk.unlink(self._path(name))
+        for name in swapped:
+            if unfinished is not None and base_of(name) >= unfinished:
+                self.disk.unlink(self._path(name))
+        finished = [name for name in swapped if unfinished is None or base_of(name) < unfinished]
+        if finished:
+            self._finish_swap(names, finished)
+        names = list(listing(self.disk, self.name))
+        for name in names:
+            for suffix in INDEX_SUFFIXES:
+                base = offset_of(name, suffix)
+                if base is not None and file_name(base, LOG) not in names:
+                    self.disk.unlink(self._path(name))
+
+    def _finish_swap(self, names: Sequence[str], swapped: Sequence[str]) -> None:
+        """New segments whose files are complete take the place of those they were made from."""
+        logs = [name for name in swapped if name.endswith(LOG + SWAP)]
+        first = min((base_of(name) for name in logs), default=None)
+        if first is not None:
+            end = max(self._end_of_file(name, base_of(name)) for name in logs)
+            for name in names:
+                if not name.endswith((SWAP, CLEANED)) and first <= base_of(name) < end:
+                    self.disk.unlink(self._path(name))
+        for name in swapped:
+            self.disk.rename(self._path(name), self._path(name.removesuffix(SWAP)))
+
+    def _end_of_file(self, name: str, base_offset: int) -> int:
+        end = base_offset
+        for _, header, _ in scan(self.disk, self._path(name), self.disk.size(self._path(name))):
+            end = header.next_offset
+        return end
+
+    # Segments
+
+    def _recover_segments(self, bases: list[int], recovery_point: int) -> None:
+        """Scans what may be bad; the first segment with a bad batch is the last one."""
+        files = listing(self.disk, self.name)
+        epochs = self._leader_epochs(files)
+        first = max((number for number, base in enumerate(bases) if base <= recovery_point), default=0)
+        producers: ProducerState | None = None
+        for number, base in enumerate(bases):
+            if number < first and not self._lacks_index(base, files):
+                continue
+            if producers is None or producers.end_offset < base:
+                producers = self._producers_at(base, bases[:number])
+            cut = self._recover_segment(base, producers, epochs)
+            self._write_snapshot(producers)
+            if cut:
+                self._set_aside_segments(bases[number + 1 :])
+                break
+        end = self._end_offset()
+        epochs.truncate_from_end(end)
+        epochs.truncate_from_start(self.log_start_offset)
+        if epochs.dirty:
+            self.disk.replace(self._path(LEADER_EPOCHS), epochs.encode())
+        for name in listing(self.disk, self.name):
+            offset = offset_of(name, SNAPSHOT)
+            if offset is not None and offset > end:
+                self.disk.unlink(self._path(name))
+
+    def _lacks_index(self, base: int, files: dict[str, FileInfo]) -> bool:
+        """Whether an index of an older segment is missing or cannot be whole."""
+        for suffix, entry_bytes in ((OFFSET_INDEX, 8), (TIME_INDEX, 12)):
+            info = files.get(file_name(base, suffix))
+            if info is None or info.size_bytes % entry_bytes:
+                return True
+        return False
+
+    def _recover_segment(self, base: int, producers: ProducerState, epochs: LeaderEpochs) -> bool:
+        """Rebuilds one segment's indexes from its batches; whether something had to be cut from it."""
+        segment = Segment(self.name, base, self.now_ms)
+        path = segment.log_path
+        size_bytes = self.disk.size(path)
+        next_offset = base
+        for position, header, data in scan(self.disk, path, size_bytes):
+            if header.base_offset < next_offset or header.last_offset - base > RELATIVE_OFFSET_MAX:
+                break
+            next_offset = header.next_offset
+            segment.reserve(
+                header.size_bytes, header.last_offset, header.max_timestamp_ms, self.config.index_interval_bytes
+            )
+            if header.leader_epoch > epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+            recover_producer(data, header, producers, segment)
+            assert segment.reserved_bytes == position + header.size_bytes
+        producers.end_offset = max(producers.end_offset, next_offset)
+        segment.seal()
+        self._write_indexes(segment)
+        valid_bytes = segment.reserved_bytes
+        self.report.scanned_segments += 1
+        self.report.scanned_bytes += size_bytes
+        self.touched += segment.paths
+        if valid_bytes == size_bytes:
+            return False
+        self._cut(segment, valid_bytes, size_bytes, next_offset)
+        return True
+
+    def _write_indexes(self, segment: Segment) -> None:
+        for index in (segment.offset_index, segment.time_index, segment.aborted_index):
+            tail = index.take_tail()
+            if tail is not None or index is not segment.aborted_index or self.disk.exists(index.path):
+                self.disk.write(index.path, 0, [tail[2]] if tail else [])
+                self.disk.truncate(index.path, len(tail[2]) if tail else 0)
+
+    # What is cut
+
+    def _cut(self, segment: Segment, valid_bytes: int, size_bytes: int, next_offset: int) -> None:
+        """Cuts a segment after its valid bytes; what is worth keeping is copied first."""
+        path = segment.log_path
+        lost = lost_batches(self.disk, path, valid_bytes, size_bytes, next_offset)
+        if lost is not None:
+            aside = f"{path}{CORRUPT}"
+            for position in range(valid_bytes, size_bytes, RECOVERY_CHUNK_BYTES):
+                data = self.disk.read(path, position, min(RECOVERY_CHUNK_BYTES, size_bytes - position))
+                self.disk.write(aside, position - valid_bytes, [data])
+            self._kept(aside, lost)
+        self.disk.truncate(path, valid_bytes)
+        self.report.cut_bytes += size_bytes - valid_bytes
+
+    def _set_aside_segments(self, bases: Sequence[int]) -> None:
+        """Takes segments after a cut out of the log. Whole ones are kept under another name; empty ones go."""
+        for base in bases:
+            path = self._path(file_name(base, LOG))
+            size_bytes = self.disk.size(path)
+            lost = lost_batches(self.disk, path, 0, size_bytes, base)
+            self.report.cut_bytes += size_bytes
+            if lost is None:
+                self.disk.unlink(path)
+            else:
+                self.disk.rename(path, path + CORRUPT)
+                self._kept(path + CORRUPT, lost)
+            for suffix in INDEX_SUFFIXES:
+                self.disk.unlink(self._path(file_name(base, suffix)))
+
+    def _kept(self, path: str, lost: OffsetRange) -> None:
+        self.report.kept_aside.append(path)
+        self.report.lost.append(lost)
+        self.touched.append(path)
+
+    # The state before a segment, and the end
+
+    def _producers_at(self, offset: int, bases: Sequence[int]) -> ProducerState:
+        """The producers as of an offset: from a snapshot and the batches between."""
+        files = listing(self.disk, self.name)
+        producers = ProducerState(self.producer_expiration_ms, self.log_start_offset)
+        load_snapshot(self.disk, self.name, files, producers, offset, now_ms=self.now_ms)
+        segments = [load_segment(self.name, files[file_name(base, LOG)], files, self.now_ms) for base in bases]
+        replay(self.disk, segments, producers, offset)
+        return producers
+
+    def _write_snapshot(self, producers: ProducerState) -> None:
+        path = self._path(file_name(producers.end_offset, SNAPSHOT))
+        content = producer_snapshot.encode(producers.producers)
+        self.disk.write(path, 0, [content])
+        self.disk.truncate(path, len(content))
+        self.touched.append(path)
+
+    def _leader_epochs(self, files: dict[str, FileInfo]) -> LeaderEpochs:
+        path = self._path(LEADER_EPOCHS)
+        if LEADER_EPOCHS in files:
+            try:
+                return leader_epochs.decode(self.disk.read(path, 0, files[LEADER_EPOCHS].size_bytes), path)
+            except StorageError:
+                pass
+        epochs = LeaderEpochs()
+        epochs.dirty = True
+        return epochs
+
+    def _end_offset(self) -> int:
+        """The offset after the last batch, by the files as they are now."""
+        files = listing(self.disk, self.name)
+        bases = self._bases()
+        if not bases:
+            return self.log_start_offset
+        return load_active(self.disk, load_segment(self.name, files[file_name(bases[-1], LOG)], files, self.now_ms))
+
+    def _start_over(self) -> None:
+        """The log ends before the offset at which it should begin: all of it goes."""
+        self._set_aside_segments(self._bases())
+        for name in listing(self.disk, self.name):
+            if offset_of(name, SNAPSHOT) is not None:
+                self.disk.unlink(self._path(name))
+        self.disk.replace(self._path(LEADER_EPOCHS), LeaderEpochs().encode())
+        self.report.log_end_offset = self.log_start_offset
+
+    def _bases(self) -> list[int]:
+        return [base for name in listing(self.disk, self.name) if (base := offset_of(name, LOG)) is not None]
+
+    def _path(self, file: str) -> str:
+        return f"{self.name}/{file}"
+
+
+def base_of(file: str) -> int:
+    """The offset that a file's name begins with; -1 for other files."""
+    digits = file.partition(".")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() else NO_OFFSET
+
+
+def scan(disk: Disk, path: str, size_bytes: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Position, header and bytes of every valid batch from the start of a file to the first that is not."""
+    position = 0
+    chunk, chunk_start = memoryview(b""), 0
+    while position + HEADER_BYTES <= size_bytes:
+        at = position - chunk_start
+        if at + HEADER_BYTES > len(chunk):
+            chunk, chunk_start, at = memoryview(disk.read(path, position, RECOVERY_CHUNK_BYTES)), position, 0
+        try:
+            header = read_header(chunk, at)
+            if position + header.size_bytes > size_bytes or header.last_offset_delta < 0:
+                return
+            if at + header.size_bytes > len(chunk):
+                wanted = max(RECOVERY_CHUNK_BYTES, header.size_bytes)
+                chunk, chunk_start, at = memoryview(disk.read(path, position, wanted)), position, 0
+            check_crc(chunk, at, header)
+        except (CorruptRecordError, InvalidRecordError):
+            return
+        yield position, header, chunk[at : at + header.size_bytes]
+        position += header.size_bytes
+
+
+def recover_producer(data: memoryview, header: BatchHeader, producers: ProducerState, segment: Segment) -> None:
+    """Accounts for a batch of a scanned segment: producers, and aborted transactions for its index."""
+    if header.base_offset < producers.end_offset:
+        return
+    marker = marker_of(data, header) if header.is_control and header.has_producer_id else None
+    step = replay_batch(header, producers, marker)
+    if step is not None and step.completed is not None and step.completed.aborted:
+        producer_id, first, last, _, last_stable_offset = step.completed
+        segment.aborted_index.append(producer_id, first, last, last_stable_offset)
+
+
+def lost_batches(disk: Disk, path: str, start: int, end: int, next_offset: int) -> OffsetRange | None:
+    """The offsets of the valid batches between two positions of a file, None if there are none.
+
+    They are found by the leading bytes that their base offsets share with the offset expected.
+    """
+    prefix = next_offset.to_bytes(8, "big")[:BASE_OFFSET_PREFIX_BYTES]
+    first = last = None
+    position = start
+    while position + HEADER_BYTES <= end:
+        chunk = disk.read(path, position, min(RECOVERY_CHUNK_BYTES, end - position))
+        at = chunk.find(prefix)
+        if at < 0:
+            position += max(len(chunk) - BASE_OFFSET_PREFIX_BYTES, 1)
+            continue
+        if not any(chunk[at : at + HEADER_BYTES]):
+            at = skip_zeros(chunk, at)
+            position += at
+            continue
+        found = valid_batch(disk, path, position + at, end, next_offset)
+        if found is None:
+            position += at + 1
+            continue
+        first = found.base_offset if first is None else first
+        last = found.last_offset
+        position += at + found.size_bytes
+    return None if first is None or last is None else OffsetRange(first, last + 1)
+
+
+def skip_zeros(chunk: bytes, at: int) -> int:
+    """Where to go on in a chunk that has zeros from `at` on: so that a base offset's own zeros are not skipped."""
+    after = len(chunk) - len(chunk[at:].lstrip(b"\0"))
+    return max(at + 1, after - MAGIC_POSITION)
+
+
+def valid_batch(disk: Disk, path: str, position: int, end: int, next_offset: int) -> BatchHeader | None:
+    """The header of the batch at `position` if there is a whole and valid one from `next_offset` on."""
+    head = disk.read(path, position, HEADER_BYTES)
+    if len(head) < HEADER_BYTES or head[MAGIC_POSITION] != MAGIC:
+        return None
+    try:
+        header = read_header(head)
+        if header.base_offset < next_offset or position + header.size_bytes > end or header.last_offset_delta < 0:
+            return None
+        check_crc(disk.read(path, position, header.size_bytes), 0, header)
+    except (CorruptRecordError, InvalidRecordError):
+        return None
+    return header
