@@ -174,14 +174,14 @@ def test_kafka_reads_what_we_write() -> None:
 
 
 def as_produced(run: bytes) -> list[bytes]:
-    """The batches of a run that a producer might send: without control records, append time and offsets at the end."""
-    return [
-        run[position : position + header.size_bytes]
-        for position, header in headers(run)
-        if not header.is_control
-        and header.timestamp_type is TimestampType.CREATE_TIME
-        and header.last_offset == list(records(run, header, position))[-1].offset
-    ]
+    """Batches of a run that a producer might send: no control, no append time, no gap at the end, no time before 0."""
+    found = []
+    for position, header in headers(run):
+        if not header.is_control and header.timestamp_type is TimestampType.CREATE_TIME:
+            rows = list(records(run, header, position))
+            if rows[-1].offset == header.last_offset and min(row.timestamp_ms for row in rows) >= 0:
+                found.append(run[position : position + header.size_bytes])
+    return found
 
 
 def test_kafka_writes_what_we_write() -> None:
