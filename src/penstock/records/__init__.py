@@ -1,1 +1,7 @@
-"""Record batches: header view, builder, validation, compression, control records, vectorised kernels."""
+"""Record batches, from the header that every broker reads to the Arrow columns that a lake table is made of.
+
+`batch` is the header and what a leader writes into it, `validation` what a producer's batch must fulfil, `builder` and
+`reader` single records, `compression` the codecs, `control` markers and quorum records, `isolation` aborted
+transactions, `partitioner` the partition of a key. `arrow` turns runs of batches into columns by the compiled loops of
+`kernels`; `run` prepares them, `arrow_plain` is the slow twin. Only workers and pipelines import what has numba in it.
+"""

@@ -266,3 +266,37 @@ def decode_headers(  # noqa: PLR0917
             key_ends[header] = key_bytes
             value_ends[header] = value_bytes
     return null_values
+
+
+@compiled
+def murmur2(data: Array, position: int, end: int) -> int:
+    """`partitioner.murmur2` of the bytes from `position` to `end`, in 64 bits of which 32 count."""
+    mask = uint64(0xFFFFFFFF)
+    multiplier = uint64(0x5BD1E995)
+    value = uint64(0x9747B28C) ^ uint64(end - position)
+    at = uint64(position)
+    for _ in range((end - position) >> 2):
+        word = uint64(data[at]) | uint64(data[at + uint64(1)]) << uint64(8)
+        word |= uint64(data[at + uint64(2)]) << uint64(16) | uint64(data[at + uint64(3)]) << uint64(24)
+        word = word * multiplier & mask
+        word = (word ^ word >> uint64(24)) * multiplier & mask
+        value = (value * multiplier & mask) ^ word
+        at += uint64(4)
+    rest = (end - position) & 3
+    if rest > 0:
+        for i in range(rest):
+            value ^= uint64(data[at + uint64(i)]) << uint64(8 * i)
+        value = value * multiplier & mask
+    value = (value ^ value >> uint64(13)) * multiplier & mask
+    hashed: int = value ^ value >> uint64(15)
+    return hashed
+
+
+@compiled
+def partitions(data: Array, ends: Array, count: int, out: Array) -> None:
+    """Fills `out` (int32) with the partition, of `count`, of each key of an Arrow binary column.
+
+    `ends` are the column's offsets (int32, one more than rows), `data` its bytes. What a null key gets has no meaning.
+    """
+    for row in range(out.shape[0]):
+        out[row] = int64(murmur2(data, int64(ends[row]), int64(ends[row + 1])) & uint64(0x7FFFFFFF)) % count
