@@ -92,6 +92,10 @@ TOPICS_PER_REQUEST_MAX = 10_000
 """Topics of one CreateTopics or DeleteTopics request."""
 PARTITIONS_PER_TOPIC_MAX = 100_000
 """Partitions of one topic."""
+METADATA_ANSWERS_KEPT_MAX = 64
+"""Encoded Metadata answers kept for the present image; all are forgotten beyond it."""
+METADATA_ANSWER_KEPT_TOPICS_MAX = 1000
+"""Topics named in a Metadata request whose answer is kept; longer requests are answered anew each time."""
 METADATA_APPENDS_MAX = 10_000
 """Changes that wait for the metadata log to be flushed; a further one is refused until some are committed."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000

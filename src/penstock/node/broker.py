@@ -108,6 +108,7 @@ class Broker:
         self.producer_ids = ProducerIds(self)
         self.fetch_sessions = SessionCache(settings.max_incremental_fetch_session_cache_slots, random)
         self.api_versions_cache: tuple[object, dict[tuple[str, int], tuple[bytes, bytes]]] = (None, {})
+        self.metadata_cache: tuple[object, dict[tuple[object, ...], tuple[bytes, bytes]]] = (None, {})
         self.topic_metrics = TopicMetrics()
         self.request_counters = {
             int(key): RequestCounters(handler.api.name) for key, handler in self.dispatcher.handlers.items()

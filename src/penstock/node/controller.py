@@ -1,6 +1,6 @@
 """The controller of this node: raft, the metadata log and the controller's state machines, put together.
 
-Requests read `controller` (the state with everything appended) and get a `Result`; `append` replays its records at
+Requests read `state` (the metadata with everything appended) and get a `Result`; `append` replays its records at
 once, writes them, and answers when they are committed. Brokers' images follow committed records only: `image` and the
 observer's `image_published`. A failed append undoes everything that is not committed.
 
@@ -80,7 +80,7 @@ class ControllerNode:
     """See the module's head.
 
     Attributes:
-        controller: the state machines, for handlers; they decide on everything appended so far. None before `start`.
+        state: the state machines, for handlers; they decide on everything appended so far. None before `start`.
         image: the committed metadata.
         active: whether this node is the active controller.
         kraft_version: the finalized kraft.version, which is not among `image.features`.
@@ -126,7 +126,7 @@ class ControllerNode:
         voters = self._load()
         self._raft = Raft(self._local, voters, self._storage.election, self._storage.end_offset)
         self._loaded = self._loader.publish()
-        self.controller: Controller = Controller(self.settings, self._random, self._loader)
+        self.state: Controller = Controller(self.settings, self._random, self._loader)
         self._perform(self._raft.start(), now_ms)
 
     def _load(self) -> VoterSet:
@@ -205,14 +205,14 @@ class ControllerNode:
 
     def _write(self, batch: bytearray, records: Sequence[MetadataMessage], last_offset: int, now_ms: int) -> None:
         """Replays a batch's records and appends it, one with the other."""
-        self.controller.replay(records, last_offset, self._raft.epoch, now_ms)
+        self.state.replay(records, last_offset, self._raft.epoch, now_ms)
         self._storage.append(batch, self._raft.epoch, now_ms)
         self._raft.appended(last_offset + 1)
         assert self._storage.end_offset == last_offset + 1, "the log and the state agree on offsets"
         self._bytes_since_checkpoint += len(batch)
 
     def _committed(self, committed: Committed, now_ms: int) -> None:
-        publications = [*self._loaded, *self.controller.committed(committed.high_watermark - 1)]
+        publications = [*self._loaded, *self.state.committed(committed.high_watermark - 1)]
         self._loaded = []
         for old, new, delta in publications:
             self.image = new
@@ -225,7 +225,7 @@ class ControllerNode:
 
     def _activate(self, now_ms: int) -> None:
         self.active = True
-        records = activation_records(self.controller, self._bootstrap).records
+        records = activation_records(self.state, self._bootstrap).records
         if records:
             self.append(records, self._observer.controller_active, lambda code, at_ms: None, now_ms)
         else:
@@ -241,7 +241,7 @@ class ControllerNode:
     @property
     def metadata_version(self) -> MetadataVersion:
         """The row of the finalized metadata.version, by which record and request versions are chosen."""
-        level = self.controller.image.metadata_version
+        level = self.state.image.metadata_version
         return METADATA_VERSIONS[level or max(METADATA_VERSIONS)]
 
     def append(self, records: Sequence[MetadataMessage], committed: Done, failed: Failed, now_ms: int) -> None:
@@ -280,9 +280,9 @@ class ControllerNode:
         Raises RequestError when the registration is refused.
         """
         assert registration.broker_id == self._local.id, "a node registers its own broker"
-        result = brokers.register_broker(self.controller, registration, self.next_offset)
+        result = brokers.register_broker(self.state, registration, self.next_offset)
         own = brokers.register_controller(
-            self.controller, self._local.id, registration.incarnation_id, self._controller_endpoints()
+            self.state, self._local.id, registration.incarnation_id, self._controller_endpoints()
         )
         epoch = result.response
         self.append(
@@ -294,22 +294,22 @@ class ControllerNode:
 
     def unfence_broker(self, done: Done, now_ms: int) -> None:
         """The broker has caught up: it may lead, and partitions without a leader get one. `done` when committed."""
-        broker = self.controller.image.brokers[self._local.id]
-        self._append_or_done(brokers.unfence_broker(self.controller, broker.id, broker.epoch).records, done, now_ms)
+        broker = self.state.image.brokers[self._local.id]
+        self._append_or_done(brokers.unfence_broker(self.state, broker.id, broker.epoch).records, done, now_ms)
 
     def controlled_shutdown(self, done: Done, now_ms: int) -> None:
         """Takes this node's broker out of leadership, as Kafka does on a clean stop; `done` when it may stop.
 
         It is marked as shutting down, its leaderships go, and then it is fenced.
         """
-        broker = self.controller.image.brokers.get(self._local.id)
+        broker = self.state.image.brokers.get(self._local.id)
         if not self.active or broker is None or broker.fenced:
             done(now_ms)
             return
-        leaving = brokers.begin_controlled_shutdown(self.controller, broker.id, broker.epoch).records
+        leaving = brokers.begin_controlled_shutdown(self.state, broker.id, broker.epoch).records
 
         def fence(at_ms: int) -> None:
-            fenced = brokers.fence_broker(self.controller, broker.id, broker.epoch).records
+            fenced = brokers.fence_broker(self.state, broker.id, broker.epoch).records
             self._append_or_done(fenced, done, at_ms)
 
         self._append_or_done(leaving, fence, now_ms)
@@ -328,7 +328,7 @@ class ControllerNode:
 
     def _consider_checkpoint(self, now_ms: int) -> None:
         """Writes a checkpoint when enough has been committed since the last, or long enough ago."""
-        if self._checkpoint_running or self.controller.transaction_start_offset >= 0:
+        if self._checkpoint_running or self.state.transaction_start_offset >= 0:
             return
         interval_ms = self.settings.metadata_log_max_snapshot_interval_ms
         if self._checkpoint_due_ms is None and interval_ms > 0 and self._bytes_since_checkpoint:
@@ -397,7 +397,7 @@ class ControllerNode:
         """The disk has failed: what is not committed is undone, and this controller is no more."""
         self.active = False
         self._raft.resign()
-        self.controller.revert()
+        self.state.revert()
         self._fail_waiting(now_ms)
         self._observer.metadata_log_failed(error, now_ms)
 

@@ -48,7 +48,7 @@ class ProducerIds:
         self._asking = True
         broker_epoch = node.lifecycle.broker_epoch
         try:
-            result = producer_ids.allocate_producer_ids(node.controller.controller, node.node_id, broker_epoch)
+            result = producer_ids.allocate_producer_ids(node.controller.state, node.node_id, broker_epoch)
             block = result.response
             node.controller.append(
                 result.records,

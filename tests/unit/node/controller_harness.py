@@ -132,7 +132,7 @@ class Harness:
     def create_topic(self, name: str, partitions: int = 1) -> list[ErrorCode]:
         """Creates a topic; see `append`."""
         wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        return self.append(topics.create_topics(self.node.controller, [wanted]).records)
+        return self.append(topics.create_topics(self.node.state, [wanted]).records)
 
     def stop(self) -> None:
         """Stops cleanly."""

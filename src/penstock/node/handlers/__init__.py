@@ -15,14 +15,25 @@ from penstock.node.request import Handler
 from penstock.protocol.api import ApiKey
 
 FAMILIES = (
+    "allocate_producer_ids",
+    "alter_configs",
     "api_versions",
+    "create_partitions",
+    "create_topics",
     "delete_records",
+    "delete_topics",
+    "describe_cluster",
+    "describe_configs",
     "describe_log_dirs",
+    "describe_topic_partitions",
     "fetch",
     "init_producer_id",
+    "list_config_resources",
     "list_offsets",
+    "metadata",
     "offset_for_leader_epoch",
     "produce",
+    "quorum",
 )
 
 

@@ -1,0 +1,83 @@
+"""DescribeCluster (key 60): the cluster's id, its brokers, and whom to send changes to.
+
+Versions 0-2, flexible. Version 1 says whether brokers or controllers are wanted (KIP-919): a broker listener answers
+for brokers only, MISMATCHED_ENDPOINT_TYPE otherwise, and a controller listener the reverse. Version 2 shows fenced
+brokers on request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import ErrorCode
+from penstock.node.handlers.authorization import allowed, authorized_operations
+from penstock.node.handlers.metadata import controller_id
+from penstock.node.request import Handler, Message, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from penstock.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+from penstock.security.authorizer import OPEN, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = OPEN
+"""Open to all, as in Kafka: the addresses of brokers are no secret to who could connect to one."""
+
+BROKER, CONTROLLER = 1, 2
+NAMES = {BROKER: "BROKER", CONTROLLER: "CONTROLLER"}
+
+
+def handle(node: Broker, request: Request[DescribeClusterRequest], now_ms: int) -> Message:
+    body = request.body
+    here = CONTROLLER if request.listener in node.settings.controller_listener_names else BROKER
+    wanted = body.endpoint_type
+    if wanted not in NAMES:
+        code = ErrorCode.INVALID_REQUEST if request.version == 0 else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        return DescribeClusterResponse(error_code=code, error_message=f"Unsupported endpoint type {wanted}")
+    if wanted != here:
+        code = ErrorCode.INVALID_REQUEST if request.version == 0 else ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        return DescribeClusterResponse(
+            error_code=code,
+            error_message=f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
+            f"{NAMES[wanted]}",
+        )
+    nodes = brokers(node, request) if here == BROKER else controllers(node, request)
+    chosen = controller_id(node)
+    response = DescribeClusterResponse(
+        endpoint_type=here,
+        cluster_id=node.cluster_id,
+        controller_id=chosen if any(each.broker_id == chosen for each in nodes) else -1,
+        brokers=nodes,
+    )
+    if body.include_cluster_authorized_operations:
+        may = allowed(node, request, Operation.DESCRIBE, ResourceType.CLUSTER)
+        response.cluster_authorized_operations = (
+            authorized_operations(node, request, ResourceType.CLUSTER) if may else 0
+        )
+    return response
+
+
+def brokers(node: Broker, request: Request[DescribeClusterRequest]) -> list[DescribeClusterBroker]:
+    """The brokers that have the listener of who asks; fenced ones only when they are wanted."""
+    return [
+        DescribeClusterBroker(
+            broker_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced
+        )
+        for broker in node.image.brokers.values()
+        if (request.body.include_fenced_brokers or not broker.fenced)
+        and (endpoint := broker.endpoint(request.listener)) is not None
+    ]
+
+
+def controllers(node: Broker, request: Request[DescribeClusterRequest]) -> list[DescribeClusterBroker]:
+    """The registered controllers that have the listener of who asks."""
+    return [
+        DescribeClusterBroker(broker_id=controller.id, host=endpoint.host, port=endpoint.port)
+        for controller in node.image.controllers.values()
+        for endpoint in controller.endpoints
+        if endpoint.name == request.listener
+    ]
+
+
+HANDLERS = (Handler(ApiKey.DESCRIBE_CLUSTER, handle, AUTHORIZE),)

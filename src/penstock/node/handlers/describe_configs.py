@@ -1,0 +1,137 @@
+"""DescribeConfigs (key 32): the configs of topics and brokers, where each value comes from, and what it means.
+
+Versions 1-4, flexible from 4. A broker answers for itself: another id is INVALID_REQUEST; the empty name stands for the
+dynamic configs of all brokers. Synonyms, types (from 3) and documentation (from 3) on request. Loggers have their
+levels (KIP-412). Groups and client metrics have no configs here yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.config.describe import Described, describe_broker, describe_cluster, describe_topic
+from penstock.config.setting import Source
+from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.metadata.image import ConfigResource
+from penstock.metadata.names import check_topic_name
+from penstock.node.handlers.authorization import allowed
+from penstock.node.handlers.broker_loggers import loggers
+from penstock.node.request import Handler, Message, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from penstock.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from penstock.security.authorizer import Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = Authorize(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
+"""For brokers and loggers, DESCRIBE_CONFIGS on the cluster."""
+
+
+def handle(node: Broker, request: Request[DescribeConfigsRequest], now_ms: int) -> Message:
+    return DescribeConfigsResponse(results=[describe(node, request, resource) for resource in request.body.resources])
+
+
+def describe(
+    node: Broker, request: Request[DescribeConfigsRequest], resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    """One resource: its configs, or why not."""
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+    )
+    is_topic = resource.resource_type == ConfigResource.TOPIC
+    name = resource.resource_name
+    try:
+        if is_topic and not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+            raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if not is_topic and not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
+            raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        result.configs = configs_of(node, request.body, resource)
+    except RequestError as error:
+        result.error_code, result.error_message = error.code, error.message
+    except PenstockError as error:
+        result.error_code, result.error_message = error.code, str(error)
+    return result
+
+
+def configs_of(
+    node: Broker, body: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> list[DescribeConfigsResourceResult]:
+    """The configs of a resource. Raises RequestError for one that does not exist or is not ours to tell about."""
+    name = resource.resource_name
+    keys = resource.configuration_keys or None
+    match resource.resource_type:
+        case ConfigResource.TOPIC:
+            check_topic_name(name)
+            if name not in node.image.topics_by_name:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            described = describe_topic(node.settings, node.image.topic_configs(name), keys)
+        case ConfigResource.BROKER:
+            if name:
+                check_own_id(node, name, " or empty string,")
+            described = describe_broker(node.settings, keys) if name else describe_cluster(node.settings, keys)
+        case ConfigResource.BROKER_LOGGER:
+            if not name:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            check_own_id(node, name, "")
+            return [logger_level(each, level) for each, level in loggers().items() if not keys or each in keys]
+        case kind:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+    return [entry(each, body) for each in described]
+
+
+def check_own_id(node: Broker, name: str, also: str) -> None:
+    """Raises RequestError unless `name` is this broker's id."""
+    if not name.removeprefix("-").isdecimal():
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != node.node_id:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.node_id}{also} but received {name}"
+        )
+
+
+def entry(described: Described, body: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    """A config as the response has it."""
+    return DescribeConfigsResourceResult(
+        name=described.name,
+        value=described.value,
+        read_only=described.read_only,
+        config_source=described.source,
+        is_sensitive=described.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in (described.synonyms if body.include_synonyms else ())
+        ],
+        config_type=described.type_id,
+        documentation=described.doc if body.include_documentation else None,
+    )
+
+
+def logger_level(name: str, level: str) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER_CONFIG, documentation=None
+    )
+
+
+def refuse(request: Request[DescribeConfigsRequest], code: ErrorCode, message: str) -> Message:
+    """Every resource answered with the error."""
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=code,
+                error_message=message or None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in (request.body.resources if request.body is not None else ())
+        ]
+    )
+
+
+HANDLERS = (Handler(ApiKey.DESCRIBE_CONFIGS, handle, AUTHORIZE, refuse),)

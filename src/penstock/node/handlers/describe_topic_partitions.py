@@ -1,0 +1,132 @@
+"""DescribeTopicPartitions (key 75): partitions of topics, in pages (KIP-966).
+
+Version 0, flexible. Topics come in the order of their names; the page ends after `response_partition_limit` partitions
+(at most max.request.partition.size.limit) with the cursor to go on from. No topics means all. A cursor that names a
+topic which is not asked for, or a negative partition, is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from penstock.errors import ErrorCode, RequestError
+from penstock.metadata.image import MetadataImage, TopicImage
+from penstock.metadata.names import check_topic_name, is_internal
+from penstock.node.handlers.authorization import allowed, authorized_operations
+from penstock.node.handlers.metadata import is_reachable, offline_replicas
+from penstock.node.request import Handler, Message, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from penstock.protocol.messages.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from penstock.security.authorizer import Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.TOPIC)
+
+
+def handle(node: Broker, request: Request[DescribeTopicPartitionsRequest], now_ms: int) -> Message:
+    body = request.body
+    cursor = body.cursor
+    check_cursor(body)
+    left = max(1, min(node.settings.max_request_partition_size_limit, body.response_partition_limit))
+    response = DescribeTopicPartitionsResponse()
+    for name in names_from(node.image, body):
+        if not allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if body.topics:
+                response.topics.append(failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        topic = node.image.topics_by_name.get(name)
+        if topic is None:
+            response.topics.append(missing(name))
+            continue
+        if not left:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        end = min(len(topic.partitions), start + left)
+        described = page(node.image, topic, start, end, request.listener)
+        described.topic_authorized_operations = authorized_operations(node, request, ResourceType.TOPIC, name)
+        response.topics.append(described)
+        left -= max(0, end - start)
+        if end < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+    return response
+
+
+def check_cursor(body: DescribeTopicPartitionsRequest) -> None:
+    """Raises RequestError for a cursor that cannot be."""
+    cursor = body.cursor
+    if cursor is None:
+        return
+    if body.topics and all(topic.name != cursor.topic_name for topic in body.topics):
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}",
+        )
+    if cursor.partition_index < 0:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST, f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}"
+        )
+
+
+def names_from(image: MetadataImage, body: DescribeTopicPartitionsRequest) -> Iterator[str]:
+    """The names asked for, or all, in order from the cursor on."""
+    first = "" if body.cursor is None else body.cursor.topic_name
+    if not body.topics:
+        return (name for name, _ in image.topics_by_name.items(first))
+    return iter(sorted({topic.name for topic in body.topics if topic.name >= first}))
+
+
+def page(
+    image: MetadataImage, topic: TopicImage, start: int, end: int, listener: str
+) -> DescribeTopicPartitionsResponseTopic:
+    """A topic with its partitions [start, end)."""
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                partition_index=start + number,
+                leader_id=partition.leader if is_reachable(image, partition.leader, listener) else -1,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                eligible_leader_replicas=list(partition.elr),
+                last_known_elr=list(partition.last_known_elr),
+                offline_replicas=offline_replicas(image, partition, listener),
+            )
+            for number, partition in enumerate(islice(topic.partitions, start, end))
+        ],
+    )
+
+
+def missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    try:
+        check_topic_name(name)
+    except RequestError as error:
+        return failed(name, error.code)
+    return failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def failed(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
+
+
+def refuse(request: Request[DescribeTopicPartitionsRequest], code: ErrorCode, message: str) -> Message:
+    """Every topic answered with the error."""
+    topics = request.body.topics if request.body is not None else ()
+    return DescribeTopicPartitionsResponse(topics=[failed(topic.name, code) for topic in topics])
+
+
+HANDLERS = (Handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, handle, AUTHORIZE, refuse),)

@@ -1,0 +1,285 @@
+"""Metadata (key 3): the brokers, and topics with the leaders of their partitions.
+
+Versions 0-13, flexible from 9. No topics means all of them in version 0, none in later ones, where null means all. From
+version 12 topics may be asked for by id. A topic that does not exist is created when auto.create.topics.enable and the
+request say so: the answer waits for it to be committed and has it, where Kafka answers UNKNOWN_TOPIC_OR_PARTITION
+first. A partition without a leader is LEADER_NOT_AVAILABLE; a leader without this listener LISTENER_NOT_FOUND (below
+version 6 LEADER_NOT_AVAILABLE too).
+
+Clients ask for the same topics again and again, so encoded answers are kept for as long as the image stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.config.limits import METADATA_ANSWER_KEPT_TOPICS_MAX, METADATA_ANSWERS_KEPT_MAX
+from penstock.errors import ErrorCode, RequestError
+from penstock.metadata import topics as topic_control
+from penstock.metadata.image import MetadataImage, PartitionRegistration, TopicImage
+from penstock.metadata.names import check_topic_name, is_internal
+from penstock.node.handlers.authorization import allowed, authorized_operations
+from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.protocol import frames
+from penstock.protocol.api import ApiKey
+from penstock.protocol.message import ZERO_UUID
+from penstock.protocol.messages.create_topics_request import CreatableTopic
+from penstock.protocol.messages.metadata_request import MetadataRequest
+from penstock.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from penstock.security.authorizer import OPEN, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = OPEN
+"""Open to all: topics that who asks may not describe are refused one by one, or left out of a listing."""
+
+TOPIC_IDS_FROM = 12
+CORRELATION_ID_END = 8
+"""A frame begins with its length and the correlation id; what follows is the same for all who ask the same."""
+
+
+def handle(node: Broker, request: Request[MetadataRequest], now_ms: int) -> Outcome:
+    body = request.body
+    wants_all = body.topics is None or (request.version == 0 and not body.topics)
+    names = None if wants_all else wanted_names(node, request)
+    if names is not None:
+        create = [name for name in names if may_create(node, request, name)]
+        if create and create_then_answer(node, request, create, names, now_ms):
+            return LATER
+    return answer(node, request, names, now_ms)
+
+
+def wanted_names(node: Broker, request: Request[MetadataRequest]) -> list[str]:
+    """The topics asked for by name, or by id if any id is given, each once."""
+    wanted = request.body.topics or []
+    for topic in wanted:
+        if request.version < TOPIC_IDS_FROM and topic.name is None:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {request.version}")
+        if request.version < TOPIC_IDS_FROM and topic.topic_id != ZERO_UUID:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {request.version}"
+            )
+    ids = [topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID]
+    if ids:
+        found = (node.image.topics_by_id.get(topic_id) for topic_id in ids)
+        return list(dict.fromkeys(topic.name for topic in found if topic is not None))
+    return list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+
+
+def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bool:
+    """Whether a topic that was asked for is to be created now."""
+    return (
+        request.body.allow_auto_topic_creation
+        and name not in node.image.topics_by_name
+        and node.settings.auto_create_topics_enable
+        and node.controller.active
+        and (
+            allowed(node, request, Operation.CREATE, ResourceType.CLUSTER)
+            or allowed(node, request, Operation.CREATE, ResourceType.TOPIC, name)
+        )
+    )
+
+
+def create_then_answer(
+    node: Broker, request: Request[MetadataRequest], create: Sequence[str], names: Sequence[str], now_ms: int
+) -> bool:
+    """Creates topics and answers when they are committed. False when there is nothing to create after all."""
+    state = node.controller.state
+    wanted = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in create]
+    records = topic_control.create_topics(state, wanted).records
+    if not records:
+        return False
+    body = request.body
+
+    def finish(at_ms: int) -> None:
+        request.body = body
+        response = answer(node, request, names, at_ms)
+        if response is not LATER:
+            node.answer(request, response, at_ms)
+
+    try:
+        node.controller.append(records, finish, lambda code, at_ms: finish(at_ms), now_ms)
+    except RequestError:
+        return False
+    return True
+
+
+def answer(node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None, now_ms: int) -> Outcome:
+    """The response, or LATER when it went out as it was encoded before."""
+    key = cache_key(request, names)
+    cached_image, frames_by_key = node.metadata_cache
+    if cached_image is not node.image or len(frames_by_key) >= METADATA_ANSWERS_KEPT_MAX:
+        frames_by_key = {}
+        node.metadata_cache = (node.image, frames_by_key)
+    kept = frames_by_key.get(key) if key is not None else None
+    if kept is None:
+        response = build(node, request, names)
+        if key is None:
+            return response
+        chunks = frames.encode_response(request.api, request.version, 0, response)
+        frame = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes | bytearray | memoryview))
+        kept = frames_by_key[key] = (frame[:4], frame[CORRELATION_ID_END:])
+    length, rest = kept
+    frame = length + request.correlation_id.to_bytes(4, "big", signed=True) + rest
+    node.dispatcher.answer_encoded(request, [frame], now_ms)
+    return LATER
+
+
+def cache_key(request: Request[MetadataRequest], names: Sequence[str] | None) -> tuple[object, ...] | None:
+    """What an answer depends on beside the image; None for one that is not worth keeping."""
+    body = request.body
+    if names is not None and len(names) > METADATA_ANSWER_KEPT_TOPICS_MAX:
+        return None
+    if body.topics and any(topic.topic_id != ZERO_UUID for topic in body.topics):
+        return None
+    flags = (body.include_cluster_authorized_operations, body.include_topic_authorized_operations)
+    return (request.version, request.listener, request.principal, flags, None if names is None else tuple(names))
+
+
+def build(node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None) -> MetadataResponse:
+    """The response from the image."""
+    body, image = request.body, node.image
+    topics = unknown_ids(image, body) if body.topics else []
+    if names is None:
+        for topic in image.topics_by_name.values():
+            if allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+                topics.append(described(node, request, topic))
+    else:
+        topics += [named(node, request, name) for name in names]
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+            for broker in image.brokers.values()
+            if not broker.fenced and (endpoint := broker.endpoint(request.listener)) is not None
+        ],
+        cluster_id=node.cluster_id,
+        controller_id=controller_id(node),
+        topics=topics,
+    )
+    if body.include_cluster_authorized_operations:
+        may = allowed(node, request, Operation.DESCRIBE, ResourceType.CLUSTER)
+        response.cluster_authorized_operations = (
+            authorized_operations(node, request, ResourceType.CLUSTER) if may else 0
+        )
+    return response
+
+
+def controller_id(node: Broker) -> int:
+    """Whom clients send changes to: any broker will do, since brokers forward; -1 while this one is not up."""
+    own = node.image.brokers.get(node.node_id)
+    return -1 if own is None or own.fenced else node.node_id
+
+
+def unknown_ids(image: MetadataImage, body: MetadataRequest) -> list[MetadataResponseTopic]:
+    """Answers for ids that no topic has."""
+    ids = dict.fromkeys(topic.topic_id for topic in body.topics or () if topic.topic_id != ZERO_UUID)
+    return [
+        MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+        for topic_id in ids
+        if topic_id not in image.topics_by_id
+    ]
+
+
+def named(node: Broker, request: Request[MetadataRequest], name: str) -> MetadataResponseTopic:
+    """A topic that was asked for."""
+    if not allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+    topic = node.image.topics_by_name.get(name)
+    if topic is not None:
+        return described(node, request, topic)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        check_topic_name(name)
+    except RequestError as error:
+        code = error.code
+    return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
+
+
+def described(node: Broker, request: Request[MetadataRequest], topic: TopicImage) -> MetadataResponseTopic:
+    """A topic that exists."""
+    image, listener, version = node.image, request.listener, request.version
+    described_topic = MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            partition_of(image, index, partition, listener, version) for index, partition in enumerate(topic.partitions)
+        ],
+    )
+    if request.body.include_topic_authorized_operations:
+        described_topic.topic_authorized_operations = authorized_operations(
+            node, request, ResourceType.TOPIC, topic.name
+        )
+    return described_topic
+
+
+def partition_of(
+    image: MetadataImage, index: int, partition: PartitionRegistration, listener: str, version: int
+) -> MetadataResponsePartition:
+    """A partition as clients see it, with the error that tells them why it cannot be used."""
+    leads = is_reachable(image, partition.leader, listener)
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    offline = offline_replicas(image, partition, listener)
+    code = ErrorCode.NONE
+    if not leads:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+        if version >= 6 and partition.leader in image.brokers:
+            code = ErrorCode.LISTENER_NOT_FOUND
+    if version == 0:
+        alive = [broker_id for broker_id in replicas if is_reachable(image, broker_id, listener)]
+        isr = [broker_id for broker_id in isr if is_reachable(image, broker_id, listener)]
+        if code is ErrorCode.NONE and len(alive) + len(isr) < len(replicas) + len(partition.isr):
+            code = ErrorCode.REPLICA_NOT_AVAILABLE
+        replicas = alive
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=partition.leader if leads else -1,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
+    )
+
+
+def is_reachable(image: MetadataImage, broker_id: int, listener: str) -> bool:
+    """Whether a broker is up and has this listener."""
+    broker = image.brokers.get(broker_id)
+    return broker is not None and not broker.fenced and broker.endpoint(listener) is not None
+
+
+def offline_replicas(image: MetadataImage, partition: PartitionRegistration, listener: str) -> list[int]:
+    """The replicas whose broker is not up, or has lost the directory that they lie in."""
+    offline = []
+    for broker_id in partition.replicas:
+        directory = partition.directory(broker_id)
+        broker = image.brokers.get(broker_id)
+        lost = broker is not None and directory is not None and is_lost(directory.int, directory in broker.log_dirs)
+        if lost or not is_reachable(image, broker_id, listener):
+            offline.append(broker_id)
+    return offline
+
+
+def is_lost(directory: int, is_registered: bool) -> bool:
+    """Whether a replica's directory is gone. Ids that stand for "not assigned" and "unknown" are not."""
+    unassigned, lost, migrating = range(3)
+    return directory == lost or (directory not in (unassigned, migrating) and not is_registered)
+
+
+def refuse(request: Request[MetadataRequest], code: ErrorCode, message: str) -> Message:
+    """Every topic answered with the error."""
+    topics: Iterable[MetadataResponseTopic] = (
+        MetadataResponseTopic(error_code=code, name=topic.name, topic_id=topic.topic_id)
+        for topic in (request.body.topics if request.body is not None else None) or ()
+    )
+    return MetadataResponse(topics=list(topics), error_code=code)
+
+
+HANDLERS = (Handler(ApiKey.METADATA, handle, AUTHORIZE, refuse),)

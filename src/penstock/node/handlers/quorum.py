@@ -1,0 +1,92 @@
+"""DescribeQuorum (key 55): leader, epoch and voters of the metadata quorum (KIP-595).
+
+Versions 0-2, flexible. Version 2 adds directory ids and the controllers' addresses. Only partition 0 of the metadata
+topic is known here; everything else is UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import ErrorCode
+from penstock.metadata.names import METADATA_TOPIC
+from penstock.node.request import FORWARD, Handler, Outcome, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest
+from penstock.protocol.messages.describe_quorum_response import (
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+from penstock.raft.raft import QuorumDescription
+from penstock.security.authorizer import Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.CLUSTER)
+
+
+def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -> Outcome:
+    if not node.controller.active:
+        return FORWARD
+    asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
+    if asked != [(METADATA_TOPIC, [0])]:
+        return DescribeQuorumResponse(
+            error_message=None, topics=[unknown_topic(name, partitions) for name, partitions in asked]
+        )
+    described = node.controller.describe_quorum()
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, now_ms)])],
+        nodes=nodes(node, described),
+    )
+
+
+def quorum(described: QuorumDescription, now_ms: int) -> PartitionData:
+    """The state of the quorum; the leader has always just caught up with itself."""
+    return PartitionData(
+        error_message=None,
+        leader_id=described.leader_id,
+        leader_epoch=described.epoch,
+        high_watermark=described.high_watermark,
+        current_voters=[
+            ReplicaState(
+                replica_id=voter.key.id,
+                replica_directory_id=voter.key.directory_id,
+                log_end_offset=voter.log_end_offset,
+                last_fetch_timestamp=now_ms if voter.key.id == described.leader_id else -1,
+                last_caught_up_timestamp=now_ms if voter.key.id == described.leader_id else -1,
+            )
+            for voter in described.voters
+        ],
+    )
+
+
+def nodes(node: Broker, described: QuorumDescription) -> list[Node]:
+    """The addresses of the voters that have registered as controllers."""
+    return [
+        Node(
+            node_id=controller.id,
+            listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in controller.endpoints],
+        )
+        for controller in node.image.controllers.values()
+        if any(voter.key.id == controller.id for voter in described.voters)
+    ]
+
+
+def unknown_topic(name: str, partitions: list[int]) -> TopicData:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    sentence = "This server does not host this topic-partition."
+    return TopicData(
+        topic_name=name,
+        partitions=[
+            PartitionData(partition_index=index, error_code=code, error_message=sentence) for index in partitions
+        ],
+    )
+
+
+HANDLERS = (Handler(ApiKey.DESCRIBE_QUORUM, handle, AUTHORIZE),)
