@@ -14,6 +14,7 @@ from uuid import UUID
 from penstock.config.limits import TOPICS_PER_REQUEST_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics as topic_control
+from penstock.metadata.result import ApiError
 from penstock.node.handlers.authorization import allowed
 from penstock.node.request import FORWARD, Append, Handler, Message, Outcome, Request
 from penstock.protocol.api import ApiKey
@@ -45,12 +46,7 @@ def handle(node: Broker, request: Request[DeleteTopicsRequest], now_ms: int) -> 
     answers, names, ids = sorted_out(body)
     found = resolved(node, request, names, ids, answers)
     result = topic_control.delete_topics(node.controller.state, found)
-    answers += [
-        DeletableTopicResult(
-            name=found[topic_id], topic_id=topic_id, error_code=error.code, error_message=error.message
-        )
-        for topic_id, error in result.response.items()
-    ]
+    answers += [answer(found[topic_id], topic_id, error) for topic_id, error in result.response.items()]
     return Append(result.records, DeleteTopicsResponse(responses=answers))
 
 
@@ -89,11 +85,7 @@ def resolved(
     for topic_id in ids:
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
-            answers.append(
-                DeletableTopicResult(
-                    name=None, topic_id=topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID, error_message=UNKNOWN_ID
-                )
-            )
+            answers.append(answer(None, topic_id, ApiError(ErrorCode.UNKNOWN_TOPIC_ID, UNKNOWN_ID)))
         elif may(node, request, Operation.DELETE, topic.name):
             found[topic_id] = topic.name
         else:
@@ -104,8 +96,7 @@ def resolved(
         if not may(node, request, Operation.DESCRIBE, name):
             answers.append(forbidden(name, ZERO_UUID))
         elif topic is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answers.append(DeletableTopicResult(name=name, error_code=code, error_message=UNKNOWN_NAME))
+            answers.append(answer(name, ZERO_UUID, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_NAME)))
         elif not may(node, request, Operation.DELETE, name):
             answers.append(forbidden(name, ZERO_UUID))
         elif topic.id in ids:
@@ -123,27 +114,24 @@ def may(node: Broker, request: Request[DeleteTopicsRequest], operation: Operatio
     )
 
 
+def answer(name: str | None, topic_id: UUID, error: ApiError) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
+
+
 def invalid(name: str | None, topic_id: UUID, sentence: str) -> DeletableTopicResult:
-    return DeletableTopicResult(
-        name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=sentence
-    )
+    return answer(name, topic_id, ApiError(ErrorCode.INVALID_REQUEST, sentence))
 
 
 def forbidden(name: str | None, topic_id: UUID) -> DeletableTopicResult:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message="Authorization failed.")
+    return answer(name, topic_id, ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
 
 
 def refuse(request: Request[DeleteTopicsRequest], code: ErrorCode, message: str) -> Message:
     """Every topic answered with the error."""
     body = request.body if request.body is not None else DeleteTopicsRequest()
-    results = [
-        DeletableTopicResult(name=name, error_code=code, error_message=message or None) for name in body.topic_names
-    ]
-    results += [
-        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message or None)
-        for topic in body.topics
-    ]
+    error = ApiError(code, message or None)
+    results = [answer(name, ZERO_UUID, error) for name in body.topic_names]
+    results += [answer(topic.name, topic.topic_id, error) for topic in body.topics]
     return DeleteTopicsResponse(responses=results)
 
 

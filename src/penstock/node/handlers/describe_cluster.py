@@ -39,8 +39,8 @@ def handle(node: Broker, request: Request[DescribeClusterRequest], now_ms: int) 
         code = ErrorCode.INVALID_REQUEST if request.version == 0 else ErrorCode.MISMATCHED_ENDPOINT_TYPE
         return DescribeClusterResponse(
             error_code=code,
-            error_message=f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
-            f"{NAMES[wanted]}",
+            error_message=f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of "
+            f"type {NAMES[wanted]}",
         )
     nodes = brokers(node, request) if here == BROKER else controllers(node, request)
     chosen = controller_id(node)
