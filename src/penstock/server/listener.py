@@ -17,6 +17,7 @@ from penstock.server.shell import Shell
 
 logger = events("server.listener")
 
+EVERY_INTERFACE = ("", "0.0.0.0", "::")
 NO_DESCRIPTOR_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -47,6 +48,12 @@ class Listener:
             logger.warning(
                 "this listener is open to the network without encryption or passwords", address=self.endpoint
             )
+
+    @property
+    def address(self) -> str:
+        """`host:port` by which a client on this machine reaches it."""
+        host = self.endpoint.host
+        return f"{bracketed(host if host not in EVERY_INTERFACE else 'localhost')}:{self.endpoint.port}"
 
     def serve(self, shell: Shell, backlog: int) -> None:
         """Begins to accept."""

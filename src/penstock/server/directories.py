@@ -1,0 +1,95 @@
+"""A node's log directories as the server opens them: locked, each with its disk; and formatting them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.log.directory import LogDirectory
+from penstock.server.directory_lock import DirectoryLock
+from penstock.server.disk import DESCRIPTORS_MAX, BlockingDisk
+
+if TYPE_CHECKING:
+    from penstock.config.server import Settings
+    from penstock.metadata.format import Formatted
+
+
+class Directories:
+    """The log directories of one node, locked until `close`.
+
+    Attributes:
+        of_logs: those of log.dirs, in that order; all: also the metadata log's own, last, if it is none of them.
+        metadata: the one with the metadata log.
+    """
+
+    def __init__(self, settings: Settings, *, durable: bool = True, descriptors_max: int = DESCRIPTORS_MAX) -> None:
+        """Locks and opens them.
+
+        Raises:
+            ConfigError: a directory does not exist.
+            StorageError: another process has one.
+        """
+        self._locks: list[DirectoryLock] = []
+        self._disks: list[BlockingDisk] = []
+        self.all: list[LogDirectory] = []
+        paths = list(settings.directories)
+        if settings.metadata_directory not in paths:
+            paths.append(settings.metadata_directory)
+        try:
+            for index, path in enumerate(paths):
+                self._open(index, path, durable, descriptors_max // len(paths))
+        except BaseException:
+            self.close()
+            raise
+        self.of_logs: Sequence[LogDirectory] = self.all[: len(settings.directories)]
+        self.metadata = next(directory for directory in self.all if directory.path == settings.metadata_directory)
+
+    def close(self) -> None:
+        """Closes all files and gives the locks back."""
+        for disk in self._disks:
+            disk.close()
+        for lock in self._locks:
+            lock.release()
+
+    def _open(self, index: int, path: str, durable: bool, descriptors_max: int) -> None:
+        if not os.path.isdir(path):
+            raise ConfigError(f"log directory {path} does not exist\n  penstock storage format makes and formats it")
+        self._locks.append(DirectoryLock(path))
+        disk = BlockingDisk(index, path, durable=durable, descriptors_max=max(16, descriptors_max))
+        self._disks.append(disk)
+        self.all.append(LogDirectory(index, path, disk.loop, disk))
+
+
+def format_storage(
+    settings: Settings, cluster_id: str, random: Random, now_ms: int, *, standalone: bool = True, durable: bool = True
+) -> Sequence[Formatted]:
+    """Makes and formats the directories of one node which is its whole quorum, those that are formatted left alone.
+
+    Raises ConfigError for a directory of another cluster or node.
+    """
+    from penstock.metadata.format import FormatRequest, format_directories
+    from penstock.raft.voters import VoterEndpoint
+
+    disks: dict[str, BlockingDisk] = {}
+    for path in (*settings.directories, settings.metadata_directory):
+        os.makedirs(path, exist_ok=True)
+        disks.setdefault(path, BlockingDisk(0, path, durable=durable))
+    controller = settings.controller_endpoints[0]
+    request = FormatRequest(
+        cluster_id=cluster_id,
+        node_id=settings.node_id,
+        metadata_directory=settings.metadata_directory,
+        standalone=standalone,
+        controller=VoterEndpoint(controller.listener, controller.host, controller.port) if standalone else None,
+        ignore_formatted=True,
+    )
+    try:
+        return format_directories(disks, request, random, now_ms)
+    finally:
+        for disk in disks.values():
+            with suppress(OSError):
+                disk.close()

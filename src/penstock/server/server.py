@@ -1,0 +1,209 @@
+"""One node in an asyncio loop: directories locked, listeners bound, the broker booted, clients served, stopped cleanly.
+
+    server = Server(settings)
+    await server.start()            # returns when the node serves
+    server.addresses["PLAINTEXT"]   # "127.0.0.1:9092"
+    await server.stop()
+
+Listeners are bound first, so that an address in use is told before anything is read and port 0 is known to the node
+when it registers. They accept once the node has read its directories; requests that come before it is ready wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from penstock.errors import StorageError
+from penstock.log.events import LogEvent
+from penstock.metadata.image import Endpoint as RegisteredEndpoint
+from penstock.node.broker import Broker
+from penstock.server.clock import Clock
+from penstock.server.directories import Directories
+from penstock.server.limits import ShellLimits, descriptor_limit
+from penstock.server.listener import Listener, bind_all
+from penstock.server.logs import events
+from penstock.server.metrics import shell_samples
+from penstock.server.shell import Shell
+
+if TYPE_CHECKING:
+    from penstock.config.server import Settings
+    from penstock.node.metrics import Sample
+    from penstock.server.http import HttpEndpoint
+
+logger = events("server")
+
+STOP_TIMEOUT_S = 60.0
+"""How long a clean stop may take before the node is left as after a crash."""
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+class Server:
+    """One node. See the module's head.
+
+    Args:
+        settings: the node's.
+        durable: False leaves out fsync; for nodes that nobody needs after the process is gone.
+
+    Attributes:
+        addresses: where each listener can be reached, `host:port` by listener name; filled by `start`.
+        broker, shell: the node and what runs it, once started.
+        failed: set when the node cannot go on; `failure` says why.
+    """
+
+    def __init__(self, settings: Settings, *, durable: bool = True) -> None:
+        self.settings = settings
+        self.addresses: dict[str, str] = {}
+        self.http_address: str | None = None
+        self.failed = asyncio.Event()
+        self.failure: Exception | None = None
+        self.broker: Broker
+        self.shell: Shell
+        self._durable = durable
+        self._clock = Clock()
+        self._changed = asyncio.Event()
+        self._listeners: list[Listener] = []
+        self._directories: Directories | None = None
+        self._http: HttpEndpoint | None = None
+        self._started = False
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Starts the node; returns when it serves.
+
+        Raises ConfigError or StorageError, in a sentence, when it cannot; then nothing is left open.
+        """
+        assert not self._started, "a server starts once"
+        try:
+            self._open()
+            while not self.broker.ready:
+                if self.failure is not None:
+                    raise StorageError(f"the node cannot start: {self.failure}") from self.failure
+                self._changed.clear()
+                await self._changed.wait()
+            if self.settings.penstock_metrics_listener:
+                await self._start_http()
+        except BaseException:
+            await self._close()
+            raise
+        for name, address in self.addresses.items():
+            logger.info("listening", listener=name, address=address)
+
+    async def stop(self) -> None:
+        """Stops cleanly: gives up leaderships, sends the last answers, closes and marks the logs. Twice is no error."""
+        if not self._started or self._stopping:
+            return
+        self._stopping = True
+        for listener in self._listeners:
+            listener.stop_accepting()
+        try:
+            self.broker.shutdown(self.shell.clock.now_ms())
+            self.shell.kick()
+            await asyncio.wait_for(self._until_stopped(), STOP_TIMEOUT_S)
+        except TimeoutError:
+            logger.error("the stop took too long and was cut short", timeout_s=STOP_TIMEOUT_S)
+        finally:
+            await self._close()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the node leads its partitions and serves."""
+        return self._started and not self._stopping and self.failure is None and self.broker.ready
+
+    def samples(self) -> Iterator[Sample]:
+        """All metrics of the node and of the shell around it."""
+        yield from self.broker.metrics()
+        yield from shell_samples(self.shell)
+
+    def _open(self) -> None:
+        settings = self.settings
+        limits = ShellLimits.of(settings, descriptor_limit())
+        self._listeners = bind_all(settings.listener_endpoints, limits.receive_buffer_bytes)
+        self._directories = Directories(settings, durable=self._durable)
+        self.broker = Broker(
+            settings,
+            self._directories.of_logs,
+            metadata_directory=self._directories.metadata,
+            random=Random(os.urandom(16)),
+            report=report,
+        )
+        self.shell = Shell(
+            self.broker,
+            asyncio.get_running_loop(),
+            self._directories.all,
+            limits,
+            clock=self._clock,
+            lane_threads=settings.penstock_lane_threads,
+            on_turn_end=self._look,
+        )
+        self._started = True
+        self.broker.start(self._advertised(), self.shell.now_ms)
+        self.shell.kick()
+        for listener in self._listeners:
+            listener.serve(self.shell, limits.backlog)
+            self.addresses[listener.endpoint.listener] = listener.address
+
+    def _advertised(self) -> Sequence[RegisteredEndpoint]:
+        """What clients are told, with the ports that were bound in place of 0."""
+        bound = {listener.endpoint.listener: listener.endpoint for listener in self._listeners}
+        registered = []
+        for wanted in self.settings.advertised_endpoints:
+            host = wanted.host or hostname()
+            port = wanted.port or bound[wanted.listener].port
+            protocol = SECURITY_PROTOCOLS[wanted.security_protocol]
+            registered.append(RegisteredEndpoint(wanted.listener, host, port, protocol))
+        return registered
+
+    def _look(self) -> None:
+        """After each turn of the shell: has the node become ready, stopped, or failed?"""
+        if self.broker.failure is not None and self.failure is None:
+            self.failure = self.broker.failure
+            logger.error("the node cannot go on", reason=self.failure)
+            self.failed.set()
+        if not self._changed.is_set():
+            self._changed.set()
+
+    async def _until_stopped(self) -> None:
+        while not (self.broker.stopped and not self.shell.busy and not self.shell.connections):
+            if self.failure is not None and not self.shell.busy:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _start_http(self) -> None:
+        from penstock.server.http import HttpEndpoint
+
+        self._http = HttpEndpoint(self.samples, lambda: self.ready)
+        self.http_address = await self._http.start(self.settings.penstock_metrics_listener)
+
+    async def _close(self) -> None:
+        if self._http is not None:
+            await self._http.stop()
+            self._http = None
+        for listener in self._listeners:
+            listener.stop_accepting()
+        if self._started:
+            self.shell.stop()
+        if self._directories is not None:
+            self._directories.close()
+            self._directories = None
+
+
+def hostname() -> str:
+    """This machine's name, for a listener on all interfaces that advertises no other."""
+    import socket
+
+    return socket.getfqdn()
+
+
+def report(event: LogEvent) -> None:
+    """Logs what the log directories have to say; losses and failures as warnings."""
+    kind = type(event).__name__
+    log = logger.warning if kind in SERIOUS_EVENTS else logger.info
+    log(str(event))
+
+
+SERIOUS_EVENTS = frozenset({"DirectoryFailed", "LogBroken", "RecordsLost", "TailCut", "CheckpointUnreadable"})
