@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
+import generate_messages
 import pytest
 
 from penstock.errors import ProtocolError
 from penstock.protocol import schema
 from penstock.protocol.api import APIS, Api, ApiKey, api_of, message_class
 from penstock.protocol.schema import Versions
-
-ROOT = Path(__file__).parents[3]
-
-import generate_messages
-import kafka_schema
-
-JARS = ROOT / ".cache" / "kafka-4.3.1"
 
 
 def test_the_committed_classes_are_what_the_generator_writes() -> None:
@@ -28,13 +19,6 @@ def test_a_class_edited_by_hand_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
     files = generate_messages.all_files()
     monkeypatch.setattr(generate_messages, "all_files", lambda: {**files, "vote_request.py": "edited"})
     assert generate_messages.differences() == ["vote_request.py"]
-
-
-@pytest.mark.java
-def test_the_schema_file_is_what_the_jars_say() -> None:
-    if not JARS.is_dir() and "CI" not in os.environ:
-        pytest.skip("Apache Kafka's jars are not in .cache")
-    assert kafka_schema.schema_text(JARS) == kafka_schema.SCHEMA.read_text()
 
 
 def test_all_live_messages_and_records_are_there() -> None:
