@@ -2,6 +2,9 @@
 
 Operations on one replica have its name as their order, as the operations of its log do. Those on checkpoint files and
 the mark of a clean stop share one order, so the last one to be emitted is the last to be written.
+
+`replica` and `replicas` are for the manager, which takes up the result: `run` does not look at them. A name would not
+do: by then it may be that of another replica.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from penstock.log.loading import RecoveryNeeded
 from penstock.log.log import Log, LogOwner, Randomness
 from penstock.log.names import LOG, PARTITION_METADATA
 from penstock.log.recovery import RecoveryReport, recover_log
+from penstock.log.replica import Replica
 
 CHECKPOINTS_ORDER = ".checkpoints"
 CREATE_ORDER = ".create"
@@ -30,15 +34,17 @@ REMOVE_ORDER = ".remove"
 class CreateReplicas(Operation):
     """Makes the directories of new replicas: all of them, then one fsync of the log directory."""
 
-    __slots__ = ("replicas",)
+    __slots__ = ("names", "replicas")
 
-    def __init__(self, directory: int, owner: OperationOwner, replicas: Sequence[tuple[str, UUID]]) -> None:
+    def __init__(self, directory: int, owner: OperationOwner, replicas: Sequence[Replica]) -> None:
         super().__init__(directory, CREATE_ORDER, owner)
         self.replicas = replicas
+        self.names = [(replica.name, replica.topic_id) for replica in replicas]
 
     def run(self, disk: Disk) -> None:
         paths = []
-        for name, topic_id in self.replicas:
+        for name, topic_id in self.names:
+            assert topic_id is not None, "a new replica is of a topic with an id"
             disk.make_directory(name)
             path = f"{name}/{PARTITION_METADATA}"
             disk.write(path, 0, [partition_metadata.encode(topic_id)])
@@ -78,15 +84,21 @@ class OpenArguments:
 class OpenLog(Operation):
     """Opens a log in the lane. The result is the Log, or the RecoveryNeeded or StorageError that keeps it shut."""
 
-    __slots__ = ("arguments", "log_owner", "loop_disk", "random")
+    __slots__ = ("arguments", "log_owner", "loop_disk", "random", "replica")
 
     def __init__(
-        self, owner: OperationOwner, log_owner: LogOwner, arguments: OpenArguments, loop_disk: Disk, random: Randomness
+        self,
+        replica: Replica,
+        owner: OperationOwner,
+        log_owner: LogOwner,
+        arguments: OpenArguments,
+        random: Randomness,
     ) -> None:
-        super().__init__(loop_disk.directory, arguments.name, owner)
+        super().__init__(replica.directory.index, arguments.name, owner)
+        self.replica = replica
         self.arguments = arguments
         self.log_owner = log_owner
-        self.loop_disk = loop_disk
+        self.loop_disk = replica.directory.disk
         self.random = random
 
     def run(self, disk: Disk) -> Log | RecoveryNeeded | StorageError:
@@ -111,10 +123,11 @@ class OpenLog(Operation):
 class RecoverLog(Operation):
     """Recovers a log after an unclean stop. The result is the report, or the StorageError that keeps it shut."""
 
-    __slots__ = ("arguments",)
+    __slots__ = ("arguments", "replica")
 
-    def __init__(self, directory: int, owner: OperationOwner, arguments: OpenArguments) -> None:
-        super().__init__(directory, arguments.name, owner)
+    def __init__(self, replica: Replica, owner: OperationOwner, arguments: OpenArguments) -> None:
+        super().__init__(replica.directory.index, arguments.name, owner)
+        self.replica = replica
         self.arguments = arguments
 
     def run(self, disk: Disk) -> RecoveryReport | StorageError:

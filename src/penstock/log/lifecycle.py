@@ -7,7 +7,7 @@ that nobody has asked for yet; one that is asked for begins at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -47,6 +47,7 @@ class Lifecycle(ManagerPart):
         super().__init__(manager)
         self._random = random
         self._leaving: dict[tuple[str, int], list[Replica]] = {}
+        self._held: dict[Replica, SetAside] = {}
 
     def completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         match operation:
@@ -65,20 +66,22 @@ class Lifecycle(ManagerPart):
 
     def create(self, replicas: Sequence[Replica]) -> None:
         """Makes the directories of new replicas, one operation a log directory; each after one of its name is gone."""
-        batches: dict[int, list[tuple[str, UUID]]] = {}
+        batches: dict[int, list[Replica]] = {}
         for replica in replicas:
             if replica.key in self._leaving:
                 self._leaving[replica.key].append(replica)
-                continue
-            assert replica.topic_id is not None, "a new replica is of a topic with an id"
-            batches.setdefault(replica.directory.index, []).append((replica.name, replica.topic_id))
+            else:
+                batches.setdefault(replica.directory.index, []).append(replica)
         for index, batch in batches.items():
             for start in range(0, len(batch), CREATE_BATCH_MAX):
                 self.manager.emit(CreateReplicas(index, self, batch[start : start + CREATE_BATCH_MAX]))
 
     def _created(self, operation: CreateReplicas, now_ms: int) -> None:
-        for replica in self._named((name for name, _ in operation.replicas), State.CREATING):
-            self.settled(replica, now_ms)
+        for replica in operation.replicas:
+            if replica.state is State.CREATING:
+                self.settled(replica, now_ms)
+            else:
+                self.leave_if_held(replica)
 
     # Opening
 
@@ -88,8 +91,7 @@ class Lifecycle(ManagerPart):
             self._recover(replica, now_ms)
         elif replica.state is State.CLOSED:
             replica.state = State.OPENING
-            disk = replica.directory.disk
-            self.manager.emit(OpenLog(self, self.manager, self._arguments(replica, now_ms), disk, self._random))
+            self.manager.emit(OpenLog(replica, self, self.manager, self._arguments(replica, now_ms), self._random))
 
     def settled(self, replica: Replica, now_ms: int) -> None:
         """A step has ended with the log closed: goes on if somebody waits for it."""
@@ -113,16 +115,18 @@ class Lifecycle(ManagerPart):
         )
 
     def _opened(self, operation: OpenLog, result: Log | StorageError, now_ms: int) -> None:
-        for replica in self._named([operation.arguments.name], State.OPENING):
-            if isinstance(result, RecoveryNeeded):
-                self._recover(replica, now_ms)
-            elif isinstance(result, StorageError):
-                self._broken(replica, result, now_ms)
-            elif None not in (replica.topic_id, result.topic_id) and replica.topic_id != result.topic_id:
-                self._replace_stray(replica, now_ms)
-            else:
-                self._tie_to_topic(replica, result)
-                self.manager.now_open(replica, result, now_ms)
+        replica = operation.replica
+        if replica.state is not State.OPENING:
+            return
+        if isinstance(result, RecoveryNeeded):
+            self._recover(replica, now_ms)
+        elif isinstance(result, StorageError):
+            self._broken(replica, result, now_ms)
+        elif None not in (replica.topic_id, result.topic_id) and replica.topic_id != result.topic_id:
+            self._replace_stray(replica, now_ms)
+        else:
+            self._tie_to_topic(replica, result)
+            self.manager.now_open(replica, result, now_ms)
 
     def _tie_to_topic(self, replica: Replica, log: Log) -> None:
         """A directory without a topic id (an older broker made it) gets the one that it was assigned for."""
@@ -133,7 +137,7 @@ class Lifecycle(ManagerPart):
         replica.topic_id = log.topic_id
 
     def _replace_stray(self, replica: Replica, now_ms: int) -> None:
-        """The files are of a topic of the same name, deleted while this node was away: a new replica takes its place."""
+        """The files are of a topic of the same name, deleted while this node was away: a new one takes its place."""
         opening, replica.opening = replica.opening, None
         successor = Replica(replica.topic, replica.partition, replica.topic_id, replica.directory, State.CREATING)
         successor.opening = opening
@@ -155,7 +159,7 @@ class Lifecycle(ManagerPart):
     def _recover(self, replica: Replica, now_ms: int) -> None:
         replica.state = State.RECOVERING
         replica.directory.recovering += 1
-        self.manager.emit(RecoverLog(replica.directory.index, self, self._arguments(replica, now_ms)))
+        self.manager.emit(RecoverLog(replica, self, self._arguments(replica, now_ms)))
 
     def recover_next(self, directory: LogDirectory, now_ms: int) -> None:
         """Keeps a few recoveries of a directory going that nobody has asked for."""
@@ -174,10 +178,10 @@ class Lifecycle(ManagerPart):
         directory = self.manager.directories[operation.directory]
         directory.recovering -= 1
         directory.recovered_logs += 1
-        for replica in self._named([operation.arguments.name], State.RECOVERING):
-            if isinstance(result, StorageError):
-                self._broken(replica, result, now_ms)
-                continue
+        replica = operation.replica
+        if replica.state is State.RECOVERING and isinstance(result, StorageError):
+            self._broken(replica, result, now_ms)
+        elif replica.state is State.RECOVERING and isinstance(result, RecoveryReport):
             directory.recovered_bytes += result.scanned_bytes
             self._report_losses(result)
             self.manager.upkeep.note(directory, directory.recovery_points, replica.key, result.recovery_point)
@@ -195,14 +199,29 @@ class Lifecycle(ManagerPart):
     # Leaving
 
     def set_aside(self, replica: Replica, suffix: str) -> None:
-        """Renames the directory of a replica that is out of the table already: `delete` or `stray`."""
-        replica.state = State.GONE
+        """Renames the directory of a replica that is out of the table already: `delete` or `stray`.
+
+        Operations on the replica alone come first by their order; for those on many replicas the renaming is held back.
+        """
+        state, replica.state = replica.state, State.GONE
+        if state is State.CREATING and replica in self._leaving.get(replica.key, ()):
+            return  # it never got a directory: one of the same name is still leaving
         self._leaving.setdefault(replica.key, [])
         unique = UUID(int=self._random.getrandbits(128), version=4)
         renamed = aside_name(replica.topic, replica.partition, unique, suffix)
         if suffix == "stray":
             self.manager.report(StrayFound(replica.name, renamed))
-        self.manager.emit(SetAside(replica.directory.index, self, replica.name, renamed))
+        rename = SetAside(replica.directory.index, self, replica.name, renamed)
+        if state in (State.CREATING, State.RETIRING):
+            self._held[replica] = rename
+        else:
+            self.manager.emit(rename)
+
+    def leave_if_held(self, replica: Replica) -> None:
+        """An operation on many replicas has ended: this one of them may be waiting to leave."""
+        rename = self._held.pop(replica, None)
+        if rename is not None:
+            self.manager.emit(rename)
 
     def _left(self, operation: SetAside, now_ms: int) -> None:
         partition = parse_name(operation.name)
@@ -237,8 +256,3 @@ class Lifecycle(ManagerPart):
                 replica.size_bytes = sizes.get(name, 0)
         if operation.last:
             self.manager.directories[operation.directory].measured(now_ms)
-
-    def _named(self, names: Iterable[str], state: State) -> list[Replica]:
-        """The replicas with these names that are still where an operation that has ended left them."""
-        found = [self.manager.find_name(name) for name in names]
-        return [replica for replica in found if replica is not None and replica.state is state]

@@ -86,20 +86,29 @@ class SegmentFile:
 
 
 class RetireSegments(Operation):
-    """Takes old segments of closed logs away. The result is a `Retired` for each replica that still exists."""
+    """Takes old segments of closed logs away. The result is a `Retired` for each request.
 
-    __slots__ = ("now_ms", "requests")
+    `replicas` are those of the requests, for the manager; `run` does not look at them.
+    """
+
+    __slots__ = ("now_ms", "replicas", "requests")
 
     def __init__(
-        self, directory: int, owner: OperationOwner, requests: Sequence[RetentionRequest], now_ms: int
+        self,
+        directory: int,
+        owner: OperationOwner,
+        replicas: Sequence[Replica],
+        requests: Sequence[RetentionRequest],
+        now_ms: int,
     ) -> None:
-        assert len(requests) <= BATCH_REPLICAS_MAX
+        assert len(replicas) == len(requests) <= BATCH_REPLICAS_MAX
         super().__init__(directory, RETENTION_ORDER, owner)
+        self.replicas = replicas
         self.requests = requests
         self.now_ms = now_ms
 
     def run(self, disk: Disk) -> list[Retired]:
-        return [retire(disk, request, self.now_ms) for request in self.requests if disk.exists(request.name)]
+        return [retire(disk, request, self.now_ms) for request in self.requests]
 
 
 def list_segments(disk: Disk, name: str) -> list[SegmentFile]:

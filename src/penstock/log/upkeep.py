@@ -8,6 +8,7 @@ idle node has no deadline but the next segment that grows too old, and no tick w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import NotResident
@@ -194,33 +195,31 @@ class Upkeep(ManagerPart):
         batch, rest = waiting[:BATCH_REPLICAS_MAX], waiting[BATCH_REPLICAS_MAX:]
         if rest:
             self._to_look_at[index] = rest
-        requests = []
+        replicas, requests = [], []
         for replica in batch:
             if replica.state is State.CLOSED:
                 replica.state = State.RETIRING
                 config = self.manager.topic_config(replica.topic)
                 log_start_offset = replica.directory.log_starts.get(replica.key) or 0
                 high_watermark = replica.directory.high_watermarks.get(replica.key) or 0
+                replicas.append(replica)
                 requests.append(RetentionRequest.of(replica.name, config, log_start_offset, high_watermark))
             elif replica.state is not State.GONE:
                 self.schedule.changed(replica)
         if requests:
-            self.manager.emit(RetireSegments(index, self, requests, now_ms))
+            self.manager.emit(RetireSegments(index, self, replicas, requests, now_ms))
         elif rest:
             self._look_at_closed(index, now_ms)
 
     def _retired(self, operation: RetireSegments, results: Sequence[Retired], now_ms: int) -> None:
-        by_name = {result.name: result for result in results}
-        for request in operation.requests:
-            replica = self.manager.find_name(request.name)
-            if replica is None or replica.state is not State.RETIRING:
+        for replica, result in zip(operation.replicas, results, strict=True):
+            if replica.state is not State.RETIRING:
+                self.manager.lifecycle.leave_if_held(replica)
                 continue
-            result = by_name.get(request.name)
-            if result is not None:
-                self._note_retired(replica, result, now_ms)
+            self._note_retired(replica, result, now_ms)
             self.manager.lifecycle.settled(replica, now_ms)
-            if result is not None and result.needs_log and not self.manager.stopping:
-                replica.when_open().append(lambda at_ms, replica=replica: self._look_at_open(replica, at_ms))  # type: ignore[misc]
+            if result.needs_log and not self.manager.stopping:
+                replica.when_open().append(partial(self._look_at_open, replica))
                 self.manager.lifecycle.proceed(replica, now_ms)
         if not self.manager.stopping and operation.directory in self._to_look_at:
             self._look_at_closed(operation.directory, now_ms)
