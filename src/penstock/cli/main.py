@@ -18,6 +18,7 @@ from penstock import __version__
 from penstock.errors import PenstockError
 
 COMMANDS = {
+    "demo": "penstock.cli.demo",
     "load": "penstock.cli.load",
     "verify": "penstock.cli.verify",
 }

@@ -6,7 +6,9 @@ Each default says why it is there; `penstock load --explain` prints them. What t
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -56,7 +58,10 @@ def session(
             builder = builder.config(name, value)
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
+    interrupt = signal.getsignal(signal.SIGINT)
     spark = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)  # Spark takes Ctrl-C for itself; whoever asked for a session keeps it
     spark.sparkContext.setLogLevel(log_level)
     return spark
 

@@ -1,0 +1,122 @@
+"""Operational data of this machine, as events: what a monitoring agent would publish every second.
+
+Each event is a flat JSON object with `kind` (cpu, memory, disk, network, process), the host, the time in epoch
+milliseconds and the figures of that kind. Rates are since the last reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from typing import Any
+
+import psutil
+
+TOP_PROCESSES = 8
+
+Event = dict[str, Any]
+
+
+class Machine:
+    """Reads the machine. Keeps what the last reading saw, because rates need two."""
+
+    def __init__(self) -> None:
+        self.host = socket.gethostname()
+        self._at = time.monotonic()
+        self._disks = psutil.disk_io_counters(perdisk=True) or {}
+        self._networks = psutil.net_io_counters(pernic=True)
+        self._processes: dict[int, psutil.Process] = {}
+        psutil.cpu_percent(percpu=True)
+
+    def read(self) -> list[Event]:
+        """The events of this moment."""
+        now = time.monotonic()
+        seconds, self._at = max(1e-3, now - self._at), now
+        common = {"host": self.host, "time_ms": int(time.time() * 1000)}
+        events = [
+            *self._cpu(),
+            self._memory(),
+            *self._disk_rates(seconds),
+            *self._network_rates(seconds),
+            *self._top_processes(),
+        ]
+        return [common | event for event in events]
+
+    def _cpu(self) -> list[Event]:
+        load = psutil.getloadavg()[0]
+        return [
+            {"kind": "cpu", "core": core, "busy_percent": busy, "load_1m": load}
+            for core, busy in enumerate(psutil.cpu_percent(percpu=True))
+        ]
+
+    def _memory(self) -> Event:
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        return {
+            "kind": "memory",
+            "total_bytes": memory.total,
+            "used_bytes": memory.total - memory.available,
+            "swap_used_bytes": swap.used,
+        }
+
+    def _disk_rates(self, seconds: float) -> list[Event]:
+        before, self._disks = self._disks, psutil.disk_io_counters(perdisk=True) or {}
+        return [
+            {
+                "kind": "disk",
+                "disk": name,
+                "read_bytes_per_s": (now.read_bytes - before[name].read_bytes) / seconds,
+                "write_bytes_per_s": (now.write_bytes - before[name].write_bytes) / seconds,
+            }
+            for name, now in self._disks.items()
+            if name in before and not name.startswith(("loop", "ram"))
+        ]
+
+    def _network_rates(self, seconds: float) -> list[Event]:
+        before, self._networks = self._networks, psutil.net_io_counters(pernic=True)
+        return [
+            {
+                "kind": "network",
+                "interface": name,
+                "in_bytes_per_s": (now.bytes_recv - before[name].bytes_recv) / seconds,
+                "out_bytes_per_s": (now.bytes_sent - before[name].bytes_sent) / seconds,
+            }
+            for name, now in self._networks.items()
+            if name in before
+        ]
+
+    def _top_processes(self) -> list[Event]:
+        """The processes that used most CPU since the last reading."""
+        alive = {}
+        events = []
+        for pid in psutil.pids():
+            with contextlib.suppress(psutil.Error):
+                process = alive[pid] = self._processes.get(pid) or psutil.Process(pid)
+                with process.oneshot():
+                    busy = process.cpu_percent()
+                    if busy > 0:
+                        resident = process.memory_info().rss
+                        name = name_of(process)
+                        events.append(
+                            {
+                                "kind": "process",
+                                "pid": pid,
+                                "name": name,
+                                "cpu_percent": busy,
+                                "resident_bytes": resident,
+                            }
+                        )
+        self._processes = alive
+        return sorted(events, key=lambda event: -event["cpu_percent"])[:TOP_PROCESSES]
+
+
+def name_of(process: psutil.Process) -> str:
+    """A process's name; of an interpreter also what it runs, else every one of them is called python or java."""
+    name = str(process.name())
+    if name.startswith(("python", "java")):
+        words = [word for word in process.cmdline()[1:] if not word.startswith("-")]
+        for word in words:
+            last = word.rsplit("/", 1)[-1]
+            if last and ":" not in last and "=" not in last and not last.endswith(".jar"):
+                return f"{name} {last}"[:60]
+    return name
