@@ -314,9 +314,9 @@ class Log(ChangingLog):
             last_offset += batch.last_offset_delta + 1
             largest_timestamp_ms = max(largest_timestamp_ms, batch.max_timestamp_ms)
         segments = self.segments
-        if not segments or segments[-1].should_roll(
-            self.config, len(records), largest_timestamp_ms, last_offset, now_ms
-        ):
+        if not segments:
+            self._roll(self.reserved_end_offset, now_ms)
+        if segments[-1].should_roll(self.config, len(records), largest_timestamp_ms, last_offset, now_ms):
             self._undo(steps)
             self._roll(base_offset, now_ms)
             steps = self._reserve_producers(run)

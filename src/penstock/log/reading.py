@@ -71,7 +71,7 @@ class ReadableLog:
             )
         if upper_offset is None or upper_offset > end_offset:
             upper_offset = end_offset
-        number = bisect_right(self.bases, offset) - 1
+        number = max(bisect_right(self.bases, offset) - 1, 0)
         while offset < upper_offset and number < len(self.segments):
             segment = self.segments[number]
             start = self._position(segment, offset)
@@ -132,7 +132,8 @@ class ReadableLog:
         for segment in self.segments:
             if segment.size_bytes and segment.retention_time_ms(self.disk) >= timestamp_ms:
                 found = first_at_time(self.disk, segment, timestamp_ms, self.log_start_offset)
-                return found if found is not None and found.offset < self.log_end_offset else None
+                if found is not None:
+                    return found if found.offset < self.log_end_offset else None
         return None
 
     def offset_of_max_timestamp(self) -> FoundOffset | None:

@@ -9,7 +9,7 @@ from penstock.log.disk import Disk
 from penstock.log.index import Index
 from penstock.log.loading import Loaded, listing, load, load_segments
 from penstock.log.lookup import locate
-from penstock.log.names import LOG, SNAPSHOT, file_name, offset_of
+from penstock.log.names import SNAPSHOT, offset_of
 from penstock.log.operations import LogOperation, OperatedLog, rename_deleted
 from penstock.log.segment import IndexWrite, Segment
 
@@ -32,6 +32,7 @@ class Truncate(LogOperation):
     """Cuts the files to `cut` and loads what is left. The result is (state, paths renamed to `.deleted`).
 
     Segments beyond the cut are renamed, their bytes stay for reads under way; the one around it is truncated in place.
+    The cut is durable before anything is appended, so that a power failure does not bring back what was cut.
     """
 
     __slots__ = ("cut", "index_writes", "name")
@@ -46,24 +47,35 @@ class Truncate(LogOperation):
         for path, position, entries in self.index_writes:
             disk.write(path, position, [entries])
         cut = self.cut
-        deleted = self._cut_files(disk, load_segments(self.name, listing(disk, self.name), cut.now_ms))
-        after = load(
-            disk,
-            self.name,
-            log_start_offset=cut.log_start_offset,
-            now_ms=cut.now_ms,
-            producer_expiration_ms=cut.producer_expiration_ms,
-        )
+        deleted = self._cut_files(disk, start_over=cut.start_over)
+        after = self._load(disk)
+        if after.log_end_offset < cut.log_start_offset:
+            # The batch that held the log start straddled the cut and went whole: there is nothing left to read.
+            deleted += self._cut_files(disk, start_over=True)
+            after = self._load(disk)
+        disk.fsync(after.segments[-1].log_path)
+        disk.fsync_directory(self.name)
         after.log_end_offset = cut.offset
         after.producers.end_offset = cut.offset
         return after, deleted
 
-    def _cut_files(self, disk: Disk, segments: Sequence[Segment]) -> list[str]:
+    def _load(self, disk: Disk) -> Loaded:
+        """The state by the files; the log itself knows its start and its epochs."""
+        cut = self.cut
+        expiration_ms = cut.producer_expiration_ms
+        return load(disk, self.name, log_start_offset=0, now_ms=cut.now_ms, producer_expiration_ms=expiration_ms)
+
+    def _cut_files(self, disk: Disk, *, start_over: bool) -> list[str]:
         target = self.cut.offset
-        kept = [segment for segment in segments if segment.base_offset <= target and not self.cut.start_over]
-        doomed = [path for segment in segments[len(kept) :] for path in segment.possible_paths]
-        snapshots = [f"{self.name}/{info.name}" for info in disk.list(self.name) if self._is_doomed_snapshot(info.name)]
-        deleted = rename_deleted(disk, sorted({*doomed, *snapshots}))
+        files = listing(disk, self.name)
+        segments = load_segments(self.name, files, self.cut.now_ms)
+        kept = [segment for segment in segments if segment.base_offset <= target and not start_over]
+        doomed = {path for segment in segments[len(kept) :] for path in segment.possible_paths}
+        for name in files:
+            offset = offset_of(name, SNAPSHOT)
+            if offset is not None and (start_over or offset > target):
+                doomed.add(f"{self.name}/{name}")
+        deleted = rename_deleted(disk, sorted(doomed))
         if kept:
             cut_segment(disk, kept[-1], target)
         else:
@@ -71,10 +83,6 @@ class Truncate(LogOperation):
             for path in segment.paths:
                 disk.write(path, 0, [])
         return deleted
-
-    def _is_doomed_snapshot(self, file: str) -> bool:
-        offset = offset_of(file, SNAPSHOT)
-        return offset is not None and (self.cut.start_over or offset > self.cut.offset)
 
 
 def cut_segment(disk: Disk, segment: Segment, offset: int) -> None:
@@ -87,7 +95,6 @@ def cut_segment(disk: Disk, segment: Segment, offset: int) -> None:
     aborted = [entry for entry in segment.aborted_index.all(disk) if entry[2] < offset]
     if len(aborted) < segment.aborted_index.entries:
         disk.truncate(segment.aborted_index.path, len(aborted) * segment.aborted_index.ENTRY.size)
-    assert segment.log_path == f"{segment.name}/{file_name(segment.base_offset, LOG)}"
     disk.truncate(segment.log_path, place.position)
 
 
