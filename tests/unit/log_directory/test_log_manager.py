@@ -10,7 +10,15 @@ from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
 from penstock.errors import ConfigError, StorageError
 from penstock.log.directory_operations import CreateReplicas, OpenLog, RecoverLog
-from penstock.log.events import CheckpointUnreadable, DirectoryFailed, LogBroken, StrayFound
+from penstock.log.events import (
+    CheckpointUnreadable,
+    DirectoryFailed,
+    LogBroken,
+    RecordsLost,
+    RecoveryFinished,
+    StrayFound,
+    TailCut,
+)
 from penstock.log.log import Log
 from penstock.log.manager import NotOpen, ReplicaRequest
 from penstock.log.meta_properties import MetaProperties, write_meta_properties
@@ -416,14 +424,72 @@ def test_delete_records_is_in_the_log_start_checkpoint() -> None:
     assert world.log("clicks").log_start_offset == 2
 
 
-def test_after_an_unclean_stop_used_logs_are_recovered_first_the_rest_a_few_at_a_time() -> None:
+def test_after_an_unclean_stop_every_log_is_recovered_a_few_at_a_time_those_asked_for_at_once() -> None:
     world = World(num_recovery_threads_per_data_dir=2)
     world.create("clicks", 6)
+    for partition in range(6):
+        world.append("clicks", partition)
     world.node.kill(power_failed=False)
-    world.node.simulation.run(world.simulation.now_ms + 1_000)
-    manager = world.node.manager
-    with pytest.raises(NotOpen):
-        manager.log("clicks", 5, world.simulation.now_ms)
-    queued = [operation.order for operation in manager.take_operations() if isinstance(operation, RecoverLog)]
-    assert queued == ["clicks-5"]
-    world.node._lanes.run([])
+    begun: list[str] = []
+    recovered = RecoverLog.run
+
+    def noting(operation: RecoverLog, disk: object) -> object:
+        begun.append(operation.arguments.name)
+        return recovered(operation, disk)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecoverLog, "run", noting)
+        patch.setattr(world.node, "restarted", lambda: world.node.use("clicks", 5, lambda _: None))
+        world.settle()
+    assert sorted(begun) == [f"clicks-{partition}" for partition in range(6)]
+    assert "clicks-5" in begun[:3], "asked for: not behind the others"
+    assert [world.node.manager.open_log("clicks", partition) is not None for partition in range(6)] == [False] * 5 + [
+        True
+    ]
+    finished = [event for event in world.node.events if isinstance(event, RecoveryFinished)]
+    assert [event.logs for event in finished] == [6]
+    assert world.log("clicks", 0).log_end_offset == 1
+
+
+def test_a_stop_during_recovery_is_not_marked_clean_and_the_next_start_goes_on() -> None:
+    world = World(num_recovery_threads_per_data_dir=1)
+    world.create("clicks", 6)
+    world.node.kill(power_failed=False)
+    world.simulation.run(world.simulation.now_ms + 1_001)
+    world.node.stop()
+    world.settle()
+    assert not world.node.running
+    assert not world.disks[0].exists(".kafka_cleanshutdown")
+    world.node.start()
+    world.settle()
+    world.stop_and_start()
+    assert world.node.manager.previous_broker_epoch == 1
+
+
+def test_a_torn_tail_is_cut_and_reported() -> None:
+    world = World()
+    world.create("clicks")
+    world.append("clicks")
+    world.append("clicks")
+    path = "clicks-0/00000000000000000000.log"
+    world.node.kill(power_failed=False)
+    world.disks[0].truncate(path, world.disks[0].size(path) - 5)
+    world.settle()
+    assert [event.log for event in world.node.events if isinstance(event, TailCut)] == ["clicks-0"]
+    assert world.log("clicks").log_end_offset == 1
+
+
+def test_what_was_lost_behind_a_damage_is_reported_by_offset_range() -> None:
+    world = World()
+    world.create("clicks")
+    for _ in range(4):
+        world.append("clicks")
+    path = "clicks-0/00000000000000000000.log"
+    world.node.kill(power_failed=False)
+    world.disks[0].flip_bit(path, world.disks[0].size(path) // 4 + 65, 1)
+    world.settle()
+    (lost,) = [event for event in world.node.events if isinstance(event, RecordsLost)]
+    assert (lost.log, lost.end_offset) == ("clicks-0", 4)
+    assert lost.first_offset in (1, 2)
+    assert lost.moved_to
+    assert world.log("clicks").log_end_offset == 1
