@@ -1,0 +1,54 @@
+# Penstock. On a fresh machine these need Python 3.11 or newer and make; each sets up .venv by itself.
+#
+#   make demo       a broker, real data of this machine, a lake table, a report (DEMO_SECONDS=60)
+#   make test       the tests, a few minutes
+#   make test-all   also the long ones
+#   make lint       style, types, import contracts
+#   make bench      figures beside Apache Kafka, in one run
+
+PYTHON ?= python3
+DEMO_SECONDS ?= 60
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Spark needs a Java of 17 or newer; without one the extra `java` brings it.
+JAVA_MAJOR := $(shell java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p')
+JAVA_EXTRA := $(shell [ "$(JAVA_MAJOR)0" -ge 170 ] || echo ,java)
+
+.PHONY: demo test test-all lint bench clean
+.DELETE_ON_ERROR:
+
+demo: .venv/ready-demo
+	DEMO_SECONDS=$(DEMO_SECONDS) $(BIN)/penstock demo
+
+test: .venv/ready-test
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: .venv/ready-test
+	$(BIN)/python -m pytest
+
+lint: .venv/ready-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/ready-test
+	$(BIN)/python bench/codec.py
+	$(BIN)/python bench/records.py
+	$(BIN)/python bench/vs_kafka.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist build
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; name it: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/ready-demo: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[spark,uvloop$(JAVA_EXTRA)]'
+	@touch $@
+
+.venv/ready-test: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[all]'
+	@touch $@ .venv/ready-demo
