@@ -36,6 +36,8 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 SINCE_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
+LEADER_EPOCH_SINCE_VERSION = 4
+
 CONSUMER = -1
 READ_COMMITTED = 1
 NO_TIMESTAMP = -1
@@ -86,6 +88,8 @@ def answer(
         offset, found_timestamp, leader_epoch = look_up(partition, timestamp, readable_end(partition, request.body))
     except RequestError as error:
         return failed(wanted, error.code)
+    if request.version < LEADER_EPOCH_SINCE_VERSION:
+        leader_epoch = UNKNOWN
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index, offset=offset, timestamp=found_timestamp, leader_epoch=leader_epoch
     )
