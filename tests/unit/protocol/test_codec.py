@@ -202,6 +202,14 @@ def test_unknown_tagged_fields_are_passed_over() -> None:
     assert codec.decode(HeartbeatRequest, 4, data) == (HeartbeatRequest(group_id="g"), len(data))
 
 
+def test_unknown_tagged_fields_are_limited() -> None:
+    start = codec.encode_bytes(HeartbeatRequest(group_id="g"), 4)[:-1]
+    most = start + bytes.fromhex("8008") + bytes.fromhex("09 00") * limits.TAGGED_FIELDS_MAX
+    assert codec.decode(HeartbeatRequest, 4, most)[1] == len(most)
+    with pytest.raises(ProtocolError, match="1025 tagged fields"):
+        codec.decode(HeartbeatRequest, 4, start + bytes.fromhex("8108") + bytes.fromhex("09 00") * 1025)
+
+
 def test_a_tagged_field_that_lies_about_its_size_is_refused() -> None:
     data = bytes.fromhex("0000 01 00000000  01 01 07 0000000000000005")
     with pytest.raises(ProtocolError, match=r"finalized_features_epoch announces 7 bytes and has 8"):
@@ -237,6 +245,7 @@ HOSTILE = [
     (HeartbeatRequest, 4, "02 67 00000007 02 6d 00 05", "5 tagged fields"),
     (HeartbeatRequest, 4, "02 67 00000007 02 6d 00 01 00 7f", "ends inside"),
     (MetadataRequest, 1, "7fffffff", "2147483647 elements"),
+    (MetadataRequest, 1, "00000003 0001 61 00", "3 elements with 4 bytes left"),
     (MetadataRequest, 1, "fffffffe", "topics has length -2"),
     (MetadataRequest, 13, "ffffffff07", "2147483646 elements"),
     (MetadataRequest, 0, "ffffffff", "topics is null"),
