@@ -48,8 +48,8 @@ of the broker setting named in its row, the first that is set; without one, the 
 """
 KNOWN_HEAD = """## Known and without meaning
 
-Kafka 4.3 has these, and here they mean nothing, or nothing yet: their values are checked, they are listed once at start,
-and that is all.
+Kafka 4.3 has these, and here they mean nothing, or nothing yet: their values are checked, they are listed once at
+start, and that is all.
 """
 
 

@@ -133,7 +133,7 @@ def broker_synonyms(settings: Settings, name: str) -> list[Synonym]:
     layers = (
         (settings.dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
         (settings.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        (settings.given, Source.STATIC_BROKER_CONFIG),
+        (static_layer(settings), Source.STATIC_BROKER_CONFIG),
         (DEFAULT_TEXTS, Source.DEFAULT_CONFIG),
     )
     found = [
@@ -145,6 +145,12 @@ def broker_synonyms(settings: Settings, name: str) -> list[Synonym]:
     while found and found[0].name != name:
         found.pop(0)
     return found
+
+
+def static_layer(settings: Settings) -> Mapping[str, str]:
+    """What the properties file says; node.id and broker.id stand for each other."""
+    node_id = str(settings.node_id)
+    return {"node.id": node_id, "broker.id": node_id, **settings.given}
 
 
 def sensitive(name: str) -> bool:

@@ -1,0 +1,128 @@
+"""DescribeConfigs of one node of Kafka and of ours, with the same properties file, dynamic configs and topic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interop.kafka_peer import KafkaPeer, run_java_source
+
+from penstock.config import properties
+from penstock.config.describe import Described, describe_broker, describe_cluster, describe_topic
+from penstock.config.server import Settings
+
+pytestmark = pytest.mark.java
+
+DESCRIBE = """
+import java.util.*;
+import org.apache.kafka.clients.admin.*;
+import org.apache.kafka.common.config.ConfigResource;
+
+public class DescribeConfigs {
+    static String quoted(Object value) {
+        return value == null ? "null"
+            : "\\"" + value.toString().replace("\\\\", "\\\\\\\\").replace("\\"", "\\\\\\"") + "\\"";
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+            for (String resource : List.of("BROKER:1", "BROKER:", "TOPIC:described")) {
+                String[] parts = resource.split(":", -1);
+                ConfigResource asked = new ConfigResource(ConfigResource.Type.valueOf(parts[0]), parts[1]);
+                Config config = admin.describeConfigs(List.of(asked),
+                    new DescribeConfigsOptions().includeSynonyms(true)).all().get().get(asked);
+                for (ConfigEntry entry : config.entries()) {
+                    StringJoiner synonyms = new StringJoiner(",", "[", "]");
+                    for (ConfigEntry.ConfigSynonym synonym : entry.synonyms()) {
+                        synonyms.add("[" + quoted(synonym.name()) + "," + quoted(synonym.value()) + ","
+                            + quoted(synonym.source()) + "]");
+                    }
+                    System.out.println("{\\"resource\\":" + quoted(resource) + ",\\"name\\":" + quoted(entry.name())
+                        + ",\\"value\\":" + quoted(entry.value()) + ",\\"source\\":" + quoted(entry.source())
+                        + ",\\"sensitive\\":" + entry.isSensitive() + ",\\"read_only\\":" + entry.isReadOnly()
+                        + ",\\"type\\":" + quoted(entry.type()) + ",\\"synonyms\\":" + synonyms + "}");
+                }
+            }
+        }
+    }
+}
+"""
+PROPERTIES = {
+    "log.retention.minutes": 120,
+    "log.roll.hours": 24,
+    "num.partitions": " 3 ",
+    "compression.type": "lz4",
+    "log.segment.bytes": 2097152,
+    "log.cleaner.io.max.bytes.per.second": "1.5e7",
+    "ssl.key.password": "hunter2",
+    "somebody.elses.setting": "x",
+}
+TOPIC = {"retention.ms": "5000", "cleanup.policy": "compact,delete", "internal.segment.bytes": "1000"}
+CLUSTER = {"message.max.bytes": "500000", "log.cleaner.threads": "2"}
+BROKER = {"message.max.bytes": "600000", "max.connections": "77"}
+TYPES = ("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD")
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[KafkaPeer]:
+    with KafkaPeer(properties=PROPERTIES) as kafka:
+        alter_configs(kafka, CLUSTER, "--entity-default")
+        alter_configs(kafka, BROKER, "--entity-name", "1")
+        configs = [part for name, value in TOPIC.items() for part in ("--config", f"{name}={value}")]
+        kafka.run_tool("org.apache.kafka.tools.TopicCommand", "--create", "--topic", "described", *configs)
+        yield kafka
+
+
+def alter_configs(kafka: KafkaPeer, configs: dict[str, str], *whose: str) -> None:
+    added = ",".join(f"{name}={value}" for name, value in configs.items())
+    tool = "kafka.admin.ConfigCommand"
+    kafka.run_tool(tool, "--alter", "--entity-type", "brokers", *whose, "--add-config", added)
+
+
+@pytest.fixture(scope="module")
+def theirs(peer: KafkaPeer) -> dict[str, dict[str, dict[str, Any]]]:
+    """Kafka's answers: resource to config name to what it says."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for line in run_java_source(DESCRIBE, peer.bootstrap).stdout.splitlines():
+        entry = json.loads(line)
+        found.setdefault(entry.pop("resource"), {})[entry["name"]] = entry
+    return found
+
+
+def ours(config_file: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """Our answers to the same."""
+    settings = Settings.from_properties(properties.parse(config_file.read_bytes())).with_dynamic(CLUSTER, BROKER)
+    answers = {
+        "BROKER:1": describe_broker(settings),
+        "BROKER:": describe_cluster(settings),
+        "TOPIC:described": describe_topic(settings, TOPIC),
+    }
+    return {
+        resource: {entry.name: as_java(entry) for entry in described if not entry.name.startswith("penstock.")}
+        for resource, described in answers.items()
+    }
+
+
+def as_java(entry: Described) -> dict[str, Any]:
+    """An answer as the Java client prints it."""
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "source": entry.source.name,
+        "sensitive": entry.sensitive,
+        "read_only": entry.read_only,
+        "type": TYPES[entry.type_id],
+        "synonyms": [[name, value, source.name] for name, value, source in entry.synonyms],
+    }
+
+
+@pytest.mark.parametrize("resource", ["TOPIC:described", "BROKER:1", "BROKER:"])
+def test_configs_are_described_as_kafka_describes_them(
+    peer: KafkaPeer, theirs: dict[str, dict[str, dict[str, Any]]], resource: str
+) -> None:
+    kafka, penstock = theirs[resource], ours(peer.config_file)[resource]
+    assert set(kafka) == set(penstock)
+    assert [(kafka[name], penstock[name]) for name in kafka if kafka[name] != penstock[name]] == []
