@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from penstock.log import dump
 from penstock.log.log import Appended
 from penstock.log.recovery import recover_log
 from penstock.records.batch import headers, read_header
@@ -104,6 +105,7 @@ class Workload:
             self.one.run()
             self.batches = [entry for entry in self.batches if entry[1] < target]
             self.end = target
+            self.settle_end()
         self.forget_producers()
 
     def delete_records(self) -> None:
@@ -203,6 +205,9 @@ class Workload:
             at = self.random.randint(max(first, self.start), last)
             assert self.one.content(at, last + 1) == data
             self.check_time(wanted)
+        for segment in log.segments[:-1]:
+            assert [*dump.verify_offset_index(self.one.disk, segment.offset_index.path)] == []
+            assert [*dump.verify_time_index(self.one.disk, segment.time_index.path)] == []
         epochs = log.leader_epochs.entries()
         assert all(start <= self.end for _, start in epochs)
         producers = {read_header(data).producer_id for _, _, data in wanted} - {-1}

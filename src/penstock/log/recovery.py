@@ -20,6 +20,7 @@ from penstock.log.disk import Disk, FileInfo
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.loading import (
+    RecoveryNeeded,
     is_deleted,
     listing,
     load_active,
@@ -35,10 +36,8 @@ from penstock.log.names import (
     INDEX_SUFFIXES,
     LEADER_EPOCHS,
     LOG,
-    OFFSET_INDEX,
     SNAPSHOT,
     SWAP,
-    TIME_INDEX,
     file_name,
     offset_of,
 )
@@ -214,10 +213,10 @@ class Recovery:
 
     def _lacks_index(self, base: int, files: dict[str, FileInfo]) -> bool:
         """Whether an index of an older segment is missing or cannot be whole."""
-        for suffix, entry_bytes in ((OFFSET_INDEX, 8), (TIME_INDEX, 12)):
-            info = files.get(file_name(base, suffix))
-            if info is None or info.size_bytes % entry_bytes:
-                return True
+        try:
+            load_segment(self.name, files[file_name(base, LOG)], files, self.now_ms)
+        except RecoveryNeeded:
+            return True
         return False
 
     def _recover_segment(self, base: int, producers: ProducerState, epochs: LeaderEpochs) -> bool:

@@ -32,6 +32,7 @@ class Truncate(LogOperation):
     """Cuts the files to `cut` and loads what is left. The result is (state, paths renamed to `.deleted`).
 
     Segments beyond the cut are renamed, their bytes stay for reads under way; the one around it is truncated in place.
+    Where a batch that straddled the cut went whole, an empty segment keeps the offset at which the log goes on.
     The cut is durable before anything is appended, so that a power failure does not bring back what was cut.
     """
 
@@ -47,16 +48,15 @@ class Truncate(LogOperation):
         for path, position, entries in self.index_writes:
             disk.write(path, position, [entries])
         cut = self.cut
-        deleted = self._cut_files(disk, start_over=cut.start_over)
+        deleted = self._cut_files(disk)
         after = self._load(disk)
-        if after.log_end_offset < cut.log_start_offset:
-            # The batch that held the log start straddled the cut and went whole: there is nothing left to read.
-            deleted += self._cut_files(disk, start_over=True)
+        if after.log_end_offset < cut.offset:
+            begin_segment(disk, after.segments[-1], cut.offset)
             after = self._load(disk)
-        disk.fsync(after.segments[-1].log_path)
+        for path in [path for segment in after.segments[-2:] for path in segment.paths]:
+            disk.fsync(path)
         disk.fsync_directory(self.name)
-        after.log_end_offset = cut.offset
-        after.producers.end_offset = cut.offset
+        assert after.log_end_offset == cut.offset
         return after, deleted
 
     def _load(self, disk: Disk) -> Loaded:
@@ -65,8 +65,8 @@ class Truncate(LogOperation):
         expiration_ms = cut.producer_expiration_ms
         return load(disk, self.name, log_start_offset=0, now_ms=cut.now_ms, producer_expiration_ms=expiration_ms)
 
-    def _cut_files(self, disk: Disk, *, start_over: bool) -> list[str]:
-        target = self.cut.offset
+    def _cut_files(self, disk: Disk) -> list[str]:
+        target, start_over = self.cut.offset, self.cut.start_over
         files = listing(disk, self.name)
         segments = load_segments(self.name, files, self.cut.now_ms)
         kept = [segment for segment in segments if segment.base_offset <= target and not start_over]
@@ -85,6 +85,15 @@ class Truncate(LogOperation):
         return deleted
 
 
+def begin_segment(disk: Disk, last: Segment, offset: int) -> None:
+    """Closes the last segment and makes the files of one that begins at `offset`."""
+    last.seal()
+    for path, position, entries in last.take_index_tails():
+        disk.write(path, position, [entries])
+    for path in Segment(last.name, offset, 0).paths:
+        disk.write(path, 0, [])
+
+
 def cut_segment(disk: Disk, segment: Segment, offset: int) -> None:
     """Drops the segment's batches that end at or after `offset`, and their index entries."""
     place = locate(disk, segment, offset)
@@ -95,6 +104,7 @@ def cut_segment(disk: Disk, segment: Segment, offset: int) -> None:
     aborted = [entry for entry in segment.aborted_index.all(disk) if entry[2] < offset]
     if len(aborted) < segment.aborted_index.entries:
         disk.truncate(segment.aborted_index.path, len(aborted) * segment.aborted_index.ENTRY.size)
+        disk.fsync(segment.aborted_index.path)
     disk.truncate(segment.log_path, place.position)
 
 
