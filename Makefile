@@ -18,7 +18,7 @@ JAVA_EXTRA := $(shell [ "$(JAVA_MAJOR)0" -ge 170 ] || echo ,java)
 .DELETE_ON_ERROR:
 
 demo: .venv/ready-demo
-	DEMO_SECONDS=$(DEMO_SECONDS) $(BIN)/penstock demo
+	@DEMO_SECONDS=$(DEMO_SECONDS) exec $(BIN)/penstock demo
 
 test: .venv/ready-test
 	$(BIN)/python -m pytest -m "not slow"
