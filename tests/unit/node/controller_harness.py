@@ -9,6 +9,7 @@ from uuid import UUID
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode
 from penstock.log.disk import Operation
+from penstock.log.meta_properties import read_meta_properties
 from penstock.metadata import topics
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.format import FormatRequest, format_directories
@@ -38,7 +39,6 @@ def formatted_disk(*, standalone: bool = True, **request: Any) -> SimulatedDisk:
 
 
 def directory_id_of(disk: SimulatedDisk) -> UUID:
-    from penstock.log.meta_properties import read_meta_properties  # noqa: PLC0415
 
     found = read_meta_properties(disk, LOG_DIRECTORY).directory_id
     assert found is not None
@@ -60,9 +60,7 @@ class Harness:
         self.published: list[tuple[MetadataImage, MetadataImage, MetadataDelta]] = []
         self.failures: list[Exception] = []
         self.waiting: list[Operation] = []
-        self.node = ControllerNode(
-            self.settings, disk, self, directory_id=directory_id_of(disk), random=self.random
-        )
+        self.node = ControllerNode(self.settings, disk, self, directory_id=directory_id_of(disk), random=self.random)
 
     # What the node's observer hears
 
@@ -113,7 +111,10 @@ class Harness:
         """Registers and unfences the node's broker; returns its epoch."""
         epochs: list[int] = []
         registration = Registration(
-            NODE_ID, UUID(int=1 << 100 | incarnation), [Endpoint("PLAINTEXT", "127.0.0.1", port)], [directory_id_of(self.disk)]
+            NODE_ID,
+            UUID(int=1 << 100 | incarnation),
+            [Endpoint("PLAINTEXT", "127.0.0.1", port)],
+            [directory_id_of(self.disk)],
         )
         self.node.register_broker(registration, lambda epoch, now_ms: epochs.append(epoch), self.now_ms)
         self.settle()
@@ -125,7 +126,10 @@ class Harness:
         """Appends records; the list gets NONE when they are committed, or the code when they are lost."""
         outcome: list[ErrorCode] = []
         self.node.append(
-            records, lambda now_ms: outcome.append(ErrorCode.NONE), lambda code, now_ms: outcome.append(code), self.now_ms
+            records,
+            lambda now_ms: outcome.append(ErrorCode.NONE),
+            lambda code, now_ms: outcome.append(code),
+            self.now_ms,
         )
         return outcome
 

@@ -94,7 +94,7 @@ def test_a_resigned_leader_commits_nothing_more() -> None:
 
 def test_a_quorum_of_others_or_of_several_is_refused() -> None:
     other = Voter(ReplicaKey(2, UUID(int=0xD2)))
-    with pytest.raises(ConfigError, match="node 1 .* is not a voter"):
+    with pytest.raises(ConfigError, match=r"node 1 .* is not a voter"):
         Raft(LOCAL, VoterSet([other]), ElectionState(), 0)
     with pytest.raises(ConfigError, match="has 2 voters: only one, this node, is supported so far"):
         Raft(LOCAL, VoterSet([Voter(LOCAL), other]), ElectionState(), 0)
