@@ -22,7 +22,7 @@ from penstock.errors import StorageError
 from penstock.log import partition_metadata
 from penstock.log.disk import Disk, Operation
 from penstock.log.log import Log, Origin, UnlinkFiles
-from penstock.log.names import PARTITION_METADATA
+from penstock.log.names import CORRUPT, PARTITION_METADATA
 from penstock.log.recovery import recover_log
 from penstock.raft.checkpoint import (
     PARTIAL_SUFFIX,
@@ -154,6 +154,9 @@ class Storage:
         return parse_election(self.disk.read(path, 0, self.disk.size(path)), path)
 
     def _open_log(self, settings: Settings, random: Random, now_ms: int) -> Log:
+        aside = [f"{NAME}/{entry.name}" for entry in self.disk.list(NAME) if entry.name.endswith(CORRUPT)]
+        if aside:
+            raise StorageError(damaged(None, aside))
         config = log_config(settings)
         expiration_ms = settings.producer_id_expiration_ms
         report = recover_log(
@@ -166,11 +169,7 @@ class Storage:
             producer_expiration_ms=expiration_ms,
         )
         if report.lost:
-            kept = ", ".join(report.kept_aside)
-            raise StorageError(
-                f"{NAME} is damaged from offset {report.lost[0].first} on, though it goes on to {report.lost[-1].end}: "
-                f"restore it, or a checkpoint after it; the bytes are kept in {kept}"
-            )
+            raise StorageError(damaged(report.log_end_offset, report.kept_aside))
         return Log.open(
             self.disk,
             NAME,
@@ -321,6 +320,18 @@ class Storage:
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         self._fail(error, now_ms)
+
+
+def damaged(offset: int | None, kept_aside: Sequence[str]) -> str:
+    """The line about a log with a damage before its end: committed records are lost unless somebody helps.
+
+    The bytes after the damage were set aside; while they are there the log is not opened, since it ends too early.
+    """
+    where = "" if offset is None else f" from offset {offset} on"
+    return (
+        f"{NAME} is damaged{where}, and valid records followed, now in {', '.join(kept_aside)}: restore the log from a "
+        "copy, or remove these files to go on without what is in them"
+    )
 
 
 def log_config(settings: Settings) -> TopicConfig:

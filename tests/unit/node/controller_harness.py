@@ -27,7 +27,7 @@ LOG_DIRECTORY = "/data"
 
 def formatted_disk(*, standalone: bool = True, **request: Any) -> SimulatedDisk:
     """A disk as `storage format` leaves it."""
-    disk = SimulatedDisk()
+    disk = SimulatedDisk(clock=lambda: START_MS)
     controller = VoterEndpoint("CONTROLLER", "127.0.0.1", 9093)
     format_directories(
         {LOG_DIRECTORY: disk},
