@@ -69,13 +69,15 @@ class Checkpoint:
     Attributes:
         file: name of the file in the log directory.
         dirty: whether a number changed since the last write began.
+        stale: whether the file has a partition that was removed since: a new one of that name must not find it.
     """
 
-    __slots__ = ("_offsets", "dirty", "file")
+    __slots__ = ("_offsets", "dirty", "file", "stale")
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.dirty = False
+        self.stale = False
         self._offsets: dict[TopicPartition, int] = {}
 
     def load(self, disk: Disk) -> None:
@@ -106,9 +108,10 @@ class Checkpoint:
         if self._offsets.pop(partition, None) is None:
             return False
         was_dirty, self.dirty = self.dirty, True
+        self.stale = True
         return not was_dirty
 
     def take(self) -> dict[TopicPartition, int]:
         """The offsets to write now; clean from here on."""
-        self.dirty = False
+        self.dirty = self.stale = False
         return dict(self._offsets)

@@ -1,7 +1,8 @@
 """What the log manager has done to a log directory, each an `Operation` that carries all it needs.
 
-Operations on one replica have its name as their order, as the operations of its log do. Those on checkpoint files and
-the mark of a clean stop share one order, so the last one to be emitted is the last to be written.
+Operations on one replica have its name as their order, as the operations of its log do. Those on checkpoint files, the
+mark of a clean stop and new replicas share one order: the last one to be emitted is the last to be written, and a new
+replica comes after the checkpoint that has forgotten an older one of its name.
 
 `replica` and `replicas` are for the manager, which takes up the result: `run` does not look at them. A name would not
 do: by then it may be that of another replica.
@@ -26,31 +27,34 @@ from penstock.log.recovery import RecoveryReport, recover_log
 from penstock.log.replica import Replica
 
 CHECKPOINTS_ORDER = ".checkpoints"
-CREATE_ORDER = ".create"
 MEASURE_ORDER = ".measure"
 REMOVE_ORDER = ".remove"
 
 
 class CreateReplicas(Operation):
-    """Makes the directories of new replicas: all of them, then one fsync of the log directory."""
+    """Makes the directories of new replicas: all of them, then one fsync of the log directory.
+
+    The file with the topic id appears by a rename, so that a crash leaves all of it or nothing: a directory with half of
+    it could not be opened, one without it is tied to its topic when it is.
+    """
 
     __slots__ = ("names", "replicas")
 
     def __init__(self, directory: int, owner: OperationOwner, replicas: Sequence[Replica]) -> None:
-        super().__init__(directory, CREATE_ORDER, owner)
+        super().__init__(directory, CHECKPOINTS_ORDER, owner)
         self.replicas = replicas
         self.names = [(replica.name, replica.topic_id) for replica in replicas]
 
     def run(self, disk: Disk) -> None:
-        paths = []
         for name, topic_id in self.names:
             assert topic_id is not None, "a new replica is of a topic with an id"
             disk.make_directory(name)
+            disk.unlink(f"{name}/{PARTITION_METADATA}.tmp")
+            disk.write(f"{name}/{PARTITION_METADATA}.tmp", 0, [partition_metadata.encode(topic_id)])
+        for name, _ in self.names:
             path = f"{name}/{PARTITION_METADATA}"
-            disk.write(path, 0, [partition_metadata.encode(topic_id)])
-            paths.append((name, path))
-        for name, path in paths:
-            disk.fsync(path)
+            disk.fsync(f"{path}.tmp")
+            disk.rename(f"{path}.tmp", path)
             disk.fsync_directory(name)
         disk.fsync_directory("")
 

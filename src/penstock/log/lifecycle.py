@@ -71,8 +71,10 @@ class Lifecycle(ManagerPart):
             if replica.key in self._leaving:
                 self._leaving[replica.key].append(replica)
             else:
+                self.manager.upkeep.forget(replica.directory, replica.key)
                 batches.setdefault(replica.directory.index, []).append(replica)
         for index, batch in batches.items():
+            self.manager.upkeep.write_stale_checkpoints(self.manager.directories[index])
             for start in range(0, len(batch), CREATE_BATCH_MAX):
                 self.manager.emit(CreateReplicas(index, self, batch[start : start + CREATE_BATCH_MAX]))
 

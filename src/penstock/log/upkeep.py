@@ -97,6 +97,16 @@ class Upkeep(ManagerPart):
         if checkpoint.dirty and directory.error is None:
             self.manager.emit(WriteCheckpoint(directory.index, self, checkpoint.file, checkpoint.take()))
 
+    def write_stale_checkpoints(self, directory: LogDirectory) -> None:
+        """Writes those that have forgotten a partition: one of the same name is about to be made.
+
+        Were the old offsets still in the file after a crash, the new log would begin at the old one's start and be
+        trusted up to the old one's recovery point.
+        """
+        for checkpoint in directory.checkpoints:
+            if checkpoint.stale:
+                self.write_checkpoint(directory, checkpoint)
+
     def _set_checkpoint(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
         settings = self.manager.settings
         if checkpoint is directory.high_watermarks:
