@@ -229,7 +229,7 @@ def replay(disk: Disk, segments: list[Segment], producers: ProducerState, end_of
             continue
         position = segment.offset_index.position_for(disk, start)
         for at, header in batch_headers(disk, segment.log_path, position, segment.size_bytes):
-            if start <= header.base_offset < end_offset:
+            if header.last_offset >= start and header.base_offset < end_offset:
                 marker = None
                 if header.is_control and header.has_producer_id:
                     marker = marker_of(disk.read(segment.log_path, at, header.size_bytes), header)

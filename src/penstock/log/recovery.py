@@ -373,7 +373,7 @@ def scan(disk: Disk, path: str, size_bytes: int) -> Iterator[tuple[int, BatchHea
 
 def recover_producer(data: memoryview, header: BatchHeader, producers: ProducerState, segment: Segment) -> None:
     """Accounts for a batch of a scanned segment: producers, and aborted transactions for its index."""
-    if header.base_offset < producers.end_offset:
+    if header.last_offset < producers.end_offset:
         return
     marker = marker_of(data, header) if header.is_control and header.has_producer_id else None
     step = replay_batch(header, producers, marker)
