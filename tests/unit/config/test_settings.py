@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -103,7 +104,7 @@ def test_an_unknown_name_is_a_warning_with_the_nearest_one_and_an_error_when_str
     assert Settings.from_properties(entries).warnings == (
         "unknown setting num.partition; did you mean num.partitions?",
     )
-    with pytest.raises(ConfigError, match="unknown setting num.partition; did you mean num.partitions"):
+    with pytest.raises(ConfigError, match=re.escape("unknown setting num.partition; did you mean num.partitions")):
         Settings.from_properties(entries, strict=True)
 
 
