@@ -57,7 +57,9 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         ranges = asyncio.run(self._plan())
         tasks = max(self.options.min_partitions or 0, os.cpu_count() or 1)
-        return [_Task(packed) for packed in tasks_of(ranges, tasks)]
+        return [_Task(packed) for packed in tasks_of(ranges, tasks)] or [
+            _Task(())
+        ]  # Spark reads no plan as one of None
 
     async def _plan(self) -> list[OffsetRange]:
         options = self.options

@@ -1,0 +1,239 @@
+"""The lake load against a running broker: exactly once, whatever happens in the middle."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from penstock.testing.broker import LocalBroker
+
+pytest.importorskip("deltalake", reason="needs penstock[spark]")
+pytest.importorskip("pyspark", reason="needs penstock[spark]")
+
+from penstock.errors import RequestError
+from penstock.spark.lake import LakeConflictError, LakeTable
+from penstock.spark.load import Load, LoadOptions
+from penstock.spark.plan import DataLossError
+from penstock.spark.verify import PartitionVerdict, verify
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS = 3
+KILL_SEED = 20
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: LocalBroker, request: pytest.FixtureRequest) -> str:
+    name = request.node.name[:80].replace("[", ".").replace("]", "")
+    broker.create_topic(name, PARTITIONS)
+    return name
+
+
+def publish(broker: LocalBroker, topic: str, records: int, *, partitions: int = PARTITIONS) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 20})
+    for i in range(records):
+        producer.produce(topic, value=f"value {i}", partition=i % partitions, headers=[("i", str(i))])
+    assert producer.flush(30) == 0
+
+
+def options(broker: LocalBroker, topic: str, table: Path, **more: object) -> LoadOptions:
+    return LoadOptions(broker.bootstrap, [topic], str(table), "test", **more)  # type: ignore[arg-type]
+
+
+def caught_up(load: Load) -> int:
+    """Loads to the end; how many jobs committed."""
+    jobs: list[object] = []
+    load.run(threading.Event(), 0, jobs.append, once=True)
+    return len(jobs)
+
+
+def total(verdicts: list[PartitionVerdict]) -> int:
+    assert all(verdict.clean for verdict in verdicts), verdicts
+    return sum(verdict.rows for verdict in verdicts)
+
+
+def test_every_record_arrives_once_over_several_jobs(
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+) -> None:
+    with Load(spark, options(broker, topic, tmp_path, offsets_per_job=400)) as load:
+        publish(broker, topic, 1000)
+        assert caught_up(load) == 3
+        publish(broker, topic, 50)
+        assert caught_up(load) == 1
+        assert load.run_job() is None
+        assert total(verify(load.lake)) == 1050
+        rows = load.lake.table.to_pyarrow_table(columns=["value", "headers"]).to_pylist()
+    assert sorted({row["value"] for row in rows}) == sorted(f"value {i}".encode() for i in range(1000))
+    assert all(row["value"] == b"value " + row["headers"][0]["value"] for row in rows)
+
+
+def test_a_row_deleted_from_the_table_is_found_missing(
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+) -> None:
+    publish(broker, topic, 300)
+    with Load(spark, options(broker, topic, tmp_path)) as load:
+        caught_up(load)
+        load.lake.table.delete("partition = 1 AND offset = 42")
+        wrong = [verdict for verdict in verify(load.lake) if not verdict.clean]
+    assert [(verdict.partition, verdict.missing_ranges) for verdict in wrong] == [(1, [(42, 43)])]
+
+
+def test_a_row_that_is_doubled_is_found(spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path) -> None:
+    from deltalake import write_deltalake
+
+    publish(broker, topic, 300)
+    with Load(spark, options(broker, topic, tmp_path)) as load:
+        caught_up(load)
+        table = load.lake.table.to_pyarrow_table()
+        rows = table.filter((table["partition"].to_numpy() == 2) & (table["offset"].to_numpy() == 7))
+        write_deltalake(load.lake.table, rows, mode="append")
+        load.lake.refresh()
+        wrong = [verdict for verdict in verify(load.lake) if not verdict.clean]
+    assert [(verdict.partition, verdict.duplicate_ranges) for verdict in wrong] == [(2, [(7, 8)])]
+
+
+@pytest.mark.parametrize("after_commit", [False, True], ids=["before_commit", "after_commit"])
+def test_a_crash_around_the_commit_repeats_the_plan_and_doubles_nothing(
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path, after_commit: bool
+) -> None:
+    publish(broker, topic, 300)
+
+    class Crash(Exception):
+        pass
+
+    class CrashingLake(LakeTable):
+        def commit(self, *arguments: object, **more: object) -> int:  # type: ignore[override]
+            if after_commit:
+                super().commit(*arguments, **more)  # type: ignore[arg-type]
+            raise Crash
+
+    with Load(spark, options(broker, topic, tmp_path)) as load:
+        load.lake = CrashingLake(load.lake.table, "test")
+        with pytest.raises(Crash):
+            load.run_job()
+    with Load(spark, options(broker, topic, tmp_path)) as load:
+        assert caught_up(load) == (0 if after_commit else 1)
+        assert total(verify(load.lake)) == 300
+
+
+def test_of_two_copies_of_a_pipeline_one_stops_and_nothing_is_doubled(
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+) -> None:
+    publish(broker, topic, 300)
+    with Load(spark, options(broker, topic, tmp_path)) as first, Load(spark, options(broker, topic, tmp_path)) as copy:
+        plan = copy._runner.run(copy.plan())
+        files, gaps = copy._execute(plan)
+        caught_up(first)
+        with pytest.raises(LakeConflictError, match="another copy of the pipeline is running"):
+            copy.lake.commit(files, plan.starts, plan.ends, gaps)
+        assert total(verify(first.lake)) == 300
+
+
+def test_retention_that_overtook_the_load_is_an_error_or_a_recorded_gap(
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+) -> None:
+    publish(broker, topic, 300)
+    with Load(spark, options(broker, topic, tmp_path)) as load:
+        caught_up(load)
+    publish(broker, topic, 300)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.delete_records([TopicPartition(topic, 0, 150)]).values():
+        future.result(30)
+    with (
+        Load(spark, options(broker, topic, tmp_path)) as load,
+        pytest.raises(DataLossError, match="the table ends at 100, the brokers have 150 to 200"),
+    ):
+        load.run_job()
+    with Load(spark, options(broker, topic, tmp_path, fail_on_data_loss=False)) as load:
+        caught_up(load)
+        verdicts = verify(load.lake)
+        assert total(verdicts) == 550
+        assert [verdict.legal_gaps for verdict in verdicts] == [50, 0, 0]
+
+
+def test_a_topic_made_again_is_loaded_from_its_start_beside_the_old_one(
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+) -> None:
+    publish(broker, topic, 300)
+    with Load(spark, options(broker, topic, tmp_path)) as load:
+        caught_up(load)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+    broker.create_topic(topic, 1)
+    publish(broker, topic, 20, partitions=1)
+    with Load(spark, options(broker, topic, tmp_path)) as load:
+        caught_up(load)
+        verdicts = verify(load.lake)
+        assert total(verdicts) == 320
+        assert len({verdict.topic_id for verdict in verdicts}) == 2
+
+
+def test_a_topic_that_does_not_exist_is_named(spark: SparkSession, broker: LocalBroker, tmp_path: Path) -> None:
+    with Load(spark, options(broker, "nowhere", tmp_path)) as load, pytest.raises(RequestError, match="nowhere"):
+        load.run_job()
+
+
+def kill_repeatedly(broker: LocalBroker, topic: str, table: Path, kills: int) -> None:
+    """Runs `penstock load` as a process, -9s it at random points while records flow, then lets it catch up."""
+    chance = random.Random(KILL_SEED)
+    command = [sys.executable, "-m", "penstock", "load", topic, "--table", str(table), "--bootstrap", broker.bootstrap]
+    published = 0
+    for kill in range(kills + 1):
+        publish(broker, topic, 3000)
+        published += 3000
+        last = kill == kills
+        ending = ["--once"] if last else ["--interval-ms", "0"]
+        process = subprocess.Popen(
+            [*command, *ending], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        if last:
+            assert process.wait(120) == 0
+            continue
+        version = LakeTable.open(str(table), "load").table.version()
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            publish(broker, topic, 300)
+            published += 300
+            if LakeTable.open(str(table), "load").table.version() > version:
+                break  # it is loading: from here on a kill can hit anything
+        for _ in range(chance.randrange(1, 4)):
+            publish(broker, topic, 300)
+            published += 300
+            time.sleep(chance.uniform(0.0, 0.15))  # not to wait for something: to kill at a random point
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert total(verify(LakeTable.open(str(table), "load"))) == published
+
+
+def test_three_kills_of_the_load_lose_and_double_nothing(
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+) -> None:
+    kill_repeatedly(broker, topic, tmp_path, 3)
+
+
+@pytest.mark.slow
+def test_ten_kills_of_the_load_lose_and_double_nothing(
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+) -> None:
+    kill_repeatedly(broker, topic, tmp_path, 10)
