@@ -64,6 +64,7 @@ class Broker:
         simulator raises.
 
     Attributes:
+        now_ms: the time of the event being handled.
         ready: the node leads its partitions and serves.
         stopped: a clean stop is complete.
         failure: why the node cannot go on; None while it can. The shell ends the process then.
@@ -119,7 +120,7 @@ class Broker:
         self.failure: Exception | None = None
         self._bug = bug
         self._work: list[Iterator[None]] = []
-        self._now_ms = 0
+        self.now_ms = 0
 
     # Life
 
@@ -144,7 +145,7 @@ class Broker:
 
         Raises ConfigError or StorageError, in one line, for directories that cannot be used.
         """
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self.logs.start(now_ms)
         directory = self.metadata_directory
         if directory.error is not None:
@@ -166,7 +167,7 @@ class Broker:
 
     def shutdown(self, now_ms: int) -> None:
         """Begins a clean stop: no new requests, logs flushed and marked. `stopped` is true when it is done."""
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self.lifecycle.shutdown(now_ms)
 
     # Events
@@ -189,7 +190,7 @@ class Broker:
 
         A frame of a connection that the node has closed is ignored.
         """
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         found = self.connections.get(connection)
         if found is not None:
             self.dispatcher.received(found, frame, now_ms)
@@ -202,21 +203,21 @@ class Broker:
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         """An operation of `Run` has ended well."""
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         operation.owner.operation_completed(operation, result, now_ms)
         if self.lifecycle.stopping:
             self.lifecycle.proceed(now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
         """An operation of `Run` has raised `error`."""
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         operation.owner.operation_failed(operation, error, now_ms)
         if self.lifecycle.stopping:
             self.lifecycle.proceed(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Time has come to `next_deadline_ms`: timers fire, and long work goes on for one step of it."""
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self.timers.advance(now_ms)
         self.logs.tick(now_ms)
         self.controller.tick(now_ms)
@@ -228,7 +229,7 @@ class Broker:
     def next_deadline_ms(self) -> int | None:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
         if self._work:
-            return self._now_ms
+            return self.now_ms
         deadlines = (self.timers.next_deadline_ms(), self.logs.next_deadline_ms(), self.controller.next_deadline_ms())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -237,7 +238,7 @@ class Broker:
         effects = self.effects
         for operation in self.logs.take_operations():
             effects.append(Run(operation))
-        for operation in self.controller.take_operations(self._now_ms):
+        for operation in self.controller.take_operations(self.now_ms):
             effects.append(Run(operation))
         self.effects = []
         return effects

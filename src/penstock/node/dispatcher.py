@@ -12,7 +12,7 @@ does no harm.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
@@ -20,7 +20,7 @@ from penstock.log.disk import Disk, Operation
 from penstock.log.manager import NotOpen
 from penstock.node.connection import Connection
 from penstock.node.effects import Run
-from penstock.node.request import FORWARD, LATER, Append, Handler, Message, Outcome, Parked, Request
+from penstock.node.request import AGAIN, FORWARD, LATER, Append, Handler, Message, Outcome, Parked, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.codec import decode
 from penstock.protocol.frames import decode_request_header, encode_response
@@ -29,8 +29,8 @@ from penstock.security.authorizer import CLUSTER_NAME, ResourceType
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-MAX_COLD_READS = 100_000
-"""How often one request may be run again for a read that was not resident before it is given up."""
+MAX_REPEATS = 100_000
+"""How often one request may be run again, for reads that were not resident above all, before it is given up."""
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +152,9 @@ class Dispatcher:
             self._park(request, outcome, now_ms)
         elif isinstance(outcome, Append):
             self._append(request, outcome, now_ms)
+        elif outcome is AGAIN:
+            self._put_off(request)
+            self.node.do(self._step(request))
         elif outcome is FORWARD:
             self._wait_for_controller(request, now_ms)
         else:
@@ -196,29 +199,37 @@ class Dispatcher:
         return self.node.authorizer.authorize(request.principal, row.operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def _read_first(self, request: Request[Any], missing: NotResident, now_ms: int) -> None:
-        request.cold_reads += 1
-        if request.cold_reads > MAX_COLD_READS:
+        if request.repeats > MAX_REPEATS:
             self.node.bug(f"{request.handler.key.name} never finds its data in memory", missing)
             self._finish(request, request.handler.refuse(request, ErrorCode.KAFKA_STORAGE_ERROR, ""), now_ms)
             return
-        if not request.held:
-            request.held = True
-            self.hold(request.connection)
-        self.node.cold_reads += 1
+        self._put_off(request)
         if isinstance(missing, NotOpen):
             missing.opening.when_done.append(lambda at_ms: self.repeat(request, at_ms))
         else:
+            self.node.cold_reads += 1
             self.node.effects.append(Run(ColdRead(missing, RepeatRequest(self, request), request.connection.id)))
 
+    def _put_off(self, request: Request[Any]) -> None:
+        """The request is run again by `repeat`; nothing later of its connection executes before."""
+        request.repeats += 1
+        if not request.held:
+            request.held = True
+            self.hold(request.connection)
+
+    def _step(self, request: Request[Any]) -> Iterator[None]:
+        self.repeat(request, self.node.now_ms)
+        yield
+
     def repeat(self, request: Request[Any], now_ms: int) -> None:
-        """Runs a request again whose cold read has ended."""
+        """Runs a request again that was put off."""
         connection = request.connection
         if connection.closed:
             return
-        before = request.cold_reads
+        before = request.repeats
         if not request.done:
             self.run(request, now_ms)
-        if request.cold_reads == before:
+        if request.repeats == before:
             request.held = False
             self.release(connection, now_ms)
 

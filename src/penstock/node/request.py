@@ -7,6 +7,7 @@ run again when a read was not resident. It returns one of:
 - `None`: there is no answer (Produce with acks=0);
 - `Parked`: a later event or a deadline answers;
 - `LATER`: the handler has arranged by itself that somebody calls `node.answer(request, message, now_ms)` once;
+- `AGAIN`: a step of long work is done: run again soon, after others had their turn;
 - `Append`: records for the controller's log; the answer leaves when they are committed and this broker's image has
   them;
 - `FORWARD`: only the active controller can do it; run again when there is one, or time out.
@@ -42,7 +43,7 @@ class Request(Generic[Body]):
         principal, listener, client_id: who asks, and where it came in.
         arrived_ms: when the frame was delivered; deadlines count from here.
         frame_bytes: size of the frame, for the connection's bounds.
-        cold_reads, held: how often it was run again for a read that was not resident, and whether it waits for one now.
+        repeats, held: how often it was put off to be run again, and whether it waits for that now.
         state: what the handler keeps between two runs of the same request; None at the first.
         abandoned: called when the connection goes away before the answer; set by who parks the request.
     """
@@ -54,13 +55,13 @@ class Request(Generic[Body]):
         "arrived_ms",
         "body",
         "client_id",
-        "cold_reads",
         "connection",
         "correlation_id",
         "done",
         "frame_bytes",
         "handler",
         "held",
+        "repeats",
         "state",
         "version",
     )
@@ -81,7 +82,7 @@ class Request(Generic[Body]):
         self.done = False
         self.held = False
         self.state: Any = None
-        self.cold_reads = 0
+        self.repeats = 0
         self.abandoned: Callable[[], None] | None = None
 
     @property
@@ -139,6 +140,14 @@ class Later:
 
 LATER = Later()
 
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """One step of long work is done; see `AGAIN`."""
+
+
+AGAIN = Again()
+
 Outcome = Message | Parked | Append | Forward | None
 
 
@@ -160,7 +169,7 @@ class Handler:
         handle: the function that answers.
         authorize: what the caller must be allowed. Rows on the cluster are enforced by the dispatcher.
         refuse: makes the error response; by default it fills a top-level `error_code` (and `error_message`).
-        min_version, max_version: what we serve; the schema's range unless said otherwise.
+        min_version, max_version: what we serve; the schema's stable range unless said otherwise.
         advertised_min_version: Produce advertises versions that it refuses (KAFKA-18659).
     """
 
@@ -194,7 +203,7 @@ class Handler:
         self.refuse: RefuseFunction = refuse or refuse_whole
         self.api = APIS[key]
         self.min_version = self.api.min_version if min_version is None else min_version
-        self.max_version = self.api.max_version if max_version is None else max_version
+        self.max_version = self.api.stable_max_version if max_version is None else max_version
         self.advertised_min_version = self.min_version if advertised_min_version is None else advertised_min_version
 
 

@@ -6,14 +6,17 @@ makes a `Partition`, when its log is open; `NotOpen` goes up to the dispatcher, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from penstock.errors import ErrorCode, StorageError
 from penstock.log.log import Log
-from penstock.log.manager import LogManager, ReplicaRequest
+from penstock.log.manager import LogManager, NotOpen, ReplicaRequest
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionRegistration
 from penstock.replication.partition import Partition
+
+OPENED_AT_ONCE_MAX = 500
+"""Logs that one request has opened side by side."""
 
 
 class Replicas:
@@ -71,6 +74,23 @@ class Replicas:
             return partition
         assert registration is not None
         return self._lead(topic, index, registration, log, now_ms)
+
+    def leaders(self, wanted: Iterable[tuple[str, int]], now_ms: int) -> list[Partition | ErrorCode]:
+        """`leader` of each. Logs that are not open are begun to be opened side by side, before NotOpen is raised."""
+        found: list[Partition | ErrorCode] = []
+        not_open: NotOpen | None = None
+        begun = 0
+        for topic, index in wanted:
+            try:
+                found.append(self.leader(topic, index, now_ms))
+            except NotOpen as error:
+                not_open = error
+                begun += 1
+                if begun == OPENED_AT_ONCE_MAX:
+                    break
+        if not_open is not None:
+            raise not_open  # the last of them: by then the others are open too
+        return found
 
     def _create(self, topic: str, index: int, registration: PartitionRegistration, now_ms: int) -> None:
         """Makes a replica whose turn has not come yet."""

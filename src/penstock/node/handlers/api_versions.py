@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
-from penstock.metadata.features import REGISTERED_FEATURES
+from penstock.metadata.features import KRAFT_VERSION, REGISTERED_FEATURES
 from penstock.node.request import LATER, Handler, Message, Outcome, Request
 from penstock.protocol import frames
 from penstock.protocol.api import APIS, ApiKey
@@ -77,9 +77,10 @@ def response(node: Broker, handlers: Mapping[int, Handler], version: int) -> Api
         ApiVersion(api_key=handler.key, min_version=handler.advertised_min_version, max_version=handler.max_version)
         for handler in handlers.values()
     ]
+    levels = {**node.image.features, KRAFT_VERSION: node.controller.kraft_version}
     finalized = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-        for name, level in sorted(node.image.features.items())
+        for name, level in sorted(levels.items())
         if level > 0
     ]
     return ApiVersionsResponse(

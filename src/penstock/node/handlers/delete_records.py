@@ -31,7 +31,10 @@ NO_WATERMARK = -1
 
 
 def handle(node: Broker, request: Request[DeleteRecordsRequest], now_ms: int) -> Message:
-    # Find all partitions first: what is not open yet has the whole request run again.
+    # Find all partitions before anything changes: what is not open yet has the whole request run again.
+    node.replicas.leaders(
+        ((topic.name, wanted.partition_index) for topic in request.body.topics for wanted in topic.partitions), now_ms
+    )
     found = [
         (topic.name, wanted, find(node, request, topic.name, wanted.partition_index, now_ms))
         for topic in request.body.topics

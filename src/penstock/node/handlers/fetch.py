@@ -11,11 +11,13 @@ Consumers read up to the high watermark, or with read_committed to the last stab
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.errors import ErrorCode, RequestError
+from penstock.log.manager import NotOpen
 from penstock.node.handlers.leaders import current_leader, endpoints_of
-from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.node.request import AGAIN, LATER, Handler, Message, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from penstock.protocol.messages.fetch_response import (
@@ -26,7 +28,14 @@ from penstock.protocol.messages.fetch_response import (
     LeaderIdAndEpoch,
     PartitionData,
 )
-from penstock.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, Session, Subscription
+from penstock.replication.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    INVALID_SESSION_ID,
+    Key,
+    Session,
+    Subscription,
+)
 from penstock.security.authorizer import CLUSTER_NAME, Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -39,10 +48,13 @@ AUTHORIZE = Authorize(Operation.READ, ResourceType.TOPIC)
 
 CONSUMER = -1
 READ_COMMITTED = 1
+SESSIONS_FROM = 7
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 10
 LEADERS_FROM = 16
 NO_RECORDS = b""
+LOOKS_PER_STEP = 200
+"""Partitions that a fetch looks at before others have their turn."""
 SENT_WITH_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -58,7 +70,7 @@ def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome
 
 def refuse(request: Request[FetchRequest], code: ErrorCode, message: str) -> Message:
     """A session-level error from v7; before, every partition of the request."""
-    if request.version >= 7 or request.body is None:
+    if request.version >= SESSIONS_FROM or request.body is None:
         return FetchResponse(error_code=code)
     return FetchResponse(
         responses=[
@@ -129,18 +141,21 @@ class Fetch:
     """One fetch on its session: what it wants, and its wait."""
 
     __slots__ = (
+        "answers",
+        "at_once",
         "body_session_epoch",
         "consumer",
         "deadline_ms",
-        "done",
         "expected_epoch",
         "isolation_level",
+        "looks_left",
         "max_bytes",
         "min_bytes",
         "missing_bytes",
         "node",
         "request",
         "session",
+        "size_bytes",
         "timer",
     )
 
@@ -158,28 +173,58 @@ class Fetch:
         self.deadline_ms = request.arrived_ms + body.max_wait_ms
         self.missing_bytes = 0
         self.timer: Timer | None = None
-        self.done = False
+        self.answers: dict[Key, tuple[Subscription, PartitionData]] = {}
+        self.looks_left = 0
+        self.size_bytes = 0
+        self.at_once = False
+        request.abandoned = self.abandon
 
     def attempt(self, now_ms: int) -> Outcome:
         """Looks at what is ready. Answers, or waits for more."""
         session = self.session
         if session.epoch != self.expected_epoch:
             return self.finished(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
-        looked_at = list(session.ready.values())
-        self.node.fetch_looked_at += len(looked_at)
-        answers: list[tuple[Subscription, PartitionData]] = []
-        size_bytes = 0
-        at_once = now_ms >= self.deadline_ms or not session.partitions
-        for subscription in looked_at:
-            answer = self.look(subscription, self.max_bytes - size_bytes, size_bytes == 0, now_ms)
-            answers.append((subscription, answer))
-            size_bytes += sum_of(answer)
-            if answer.error_code or answer.diverging_epoch.end_offset >= 0:
-                at_once = True
-        if at_once or size_bytes >= self.min_bytes:
-            return self.respond(answers, now_ms)
-        self.park(answers, size_bytes)
+        if not self.answers:
+            self.looks_left = len(session.ready)
+        if self.looks_left > 0:
+            self.look_at_some(now_ms)
+            if self.looks_left > 0:
+                return AGAIN
+        at_once = self.at_once or now_ms >= self.deadline_ms or not session.partitions
+        if at_once or self.size_bytes >= self.min_bytes:
+            return self.respond(now_ms)
+        self.park()
         return LATER
+
+    def look_at_some(self, now_ms: int) -> None:
+        """Looks at the next partitions of the ready set. Their answers are kept when one that is not open or not in
+        memory has the fetch run again; who changes meanwhile is ready again."""
+        ready = self.session.ready
+        incremental = self.session.id != INVALID_SESSION_ID
+        not_open: NotOpen | None = None
+        for subscription in list(islice(ready.values(), min(LOOKS_PER_STEP, self.looks_left))):
+            try:
+                answer = self.look(subscription, self.max_bytes - self.size_bytes, self.size_bytes == 0, now_ms)
+            except NotOpen as error:
+                not_open = error
+                continue
+            ready.pop(subscription.key, None)
+            before = self.answers.pop(subscription.key, None)
+            if before is not None:
+                self.size_bytes -= sum_of(before[1])
+            self.answers[subscription.key] = (subscription, answer)
+            self.size_bytes += sum_of(answer)
+            self.looks_left -= 1
+            self.node.fetch_looked_at += 1
+            if answer.error_code or answer.diverging_epoch.end_offset >= 0:
+                self.at_once = True
+            if incremental and self.size_bytes >= self.max_bytes:
+                self.looks_left = 0  # the others stay ready, before those that were served now
+                break
+        if not ready:
+            self.looks_left = 0
+        if not_open is not None and self.looks_left > 0:
+            raise not_open  # the last of them: by then the others are open too
 
     def look(self, subscription: Subscription, limit_bytes: int, first: bool, now_ms: int) -> PartitionData:
         """What one partition has for the client. Changes nothing but the subscription's own link to the partition."""
@@ -272,17 +317,18 @@ class Fetch:
 
     # Waiting
 
-    def park(self, answers: list[tuple[Subscription, PartitionData]], size_bytes: int) -> None:
-        """Waits on the session's ready set and the deadline. What had nothing leaves the ready set."""
+    def park(self) -> None:
+        """Waits on the session's ready set and the deadline. What had nothing is not ready any more."""
         session = self.session
-        for subscription, answer in answers:
-            if not sum_of(answer) and not to_be_told(subscription, answer) and not self.has_more(subscription):
-                session.ready.pop(subscription.key, None)
-        self.missing_bytes = self.min_bytes - size_bytes
+        self.missing_bytes = self.min_bytes - self.size_bytes
+        for subscription, answer in self.answers.values():
+            if sum_of(answer) or to_be_told(subscription, answer) or self.has_more(subscription):
+                session.ready[subscription.key] = subscription
+        self.answers.clear()
+        self.size_bytes = 0
         session.waiter = self
         if self.timer is None:
             self.timer = self.node.timers.at(self.deadline_ms, self.wake)
-            self.request.abandoned = self.abandon
 
     def changed(self, subscription: Subscription, now_ms: int) -> None:
         """A partition of the session has something new: enough, perhaps."""
@@ -310,6 +356,8 @@ class Fetch:
     def abandon(self) -> None:
         """The connection is gone. A session lives on; subscriptions of a single fetch end."""
         self.stop_waiting()
+        for key, (subscription, _) in self.answers.items():
+            self.session.ready[key] = subscription
         if self.session.id == INVALID_SESSION_ID:
             self.session.close()
 
@@ -322,44 +370,43 @@ class Fetch:
 
     # Answering
 
-    def respond(self, answers: list[tuple[Subscription, PartitionData]], now_ms: int) -> Message:
+    def respond(self, now_ms: int) -> Message:
         """The response, and what the session remembers of it."""
         session = self.session
         incremental = session.id != INVALID_SESSION_ID
-        ready = session.ready
         topics: list[FetchableTopicResponse] = []
-        last: FetchableTopicResponse | None = None
         leaders: dict[int, None] = {}
-        for subscription, answer in answers:
+        served: list[Subscription] = []
+        for subscription, answer in self.answers.values():
             size_bytes = sum_of(answer)
-            told = to_be_told(subscription, answer)
+            told = not incremental or size_bytes > 0 or to_be_told(subscription, answer)
             if size_bytes:
-                session.to_the_end(subscription)
-            elif not answer.error_code and not self.has_more(subscription):
-                ready.pop(subscription.key, None)
-            if incremental and not size_bytes and not told:
-                continue
-            if subscription.topic is not None:
-                counters = self.node.topic_metrics.of(subscription.topic)
-                counters.fetches += 1
-                counters.bytes_out += size_bytes
-                counters.failed_fetches += answer.error_code != 0
-            subscription.high_watermark = -1 if answer.error_code else answer.high_watermark
-            subscription.log_start_offset = answer.log_start_offset
-            if answer.current_leader.leader_id >= 0:
-                leaders[answer.current_leader.leader_id] = None
-            topic = subscription.topic or ""
-            if last is None or last.topic != topic or last.topic_id != subscription.topic_id:
-                last = FetchableTopicResponse(topic=topic, topic_id=subscription.topic_id, partitions=[answer])
-                topics.append(last)
-            else:
-                last.partitions.append(answer)
-        if self.body_session_epoch == INITIAL_EPOCH and self.request.version >= 7 and session.partitions:
+                served.append(subscription)
+            elif answer.error_code or self.has_more(subscription):
+                session.ready[subscription.key] = subscription
+            if told:
+                self.told(subscription, answer, size_bytes)
+                add_answer(topics, subscription, answer)
+                if answer.current_leader.leader_id >= 0:
+                    leaders[answer.current_leader.leader_id] = None
+        for subscription in served:
+            session.to_the_end(subscription)
+        if self.body_session_epoch == INITIAL_EPOCH and self.request.version >= SESSIONS_FROM and session.partitions:
             self.node.fetch_sessions.add(session, now_ms)
         response = FetchResponse(session_id=session.id, responses=topics)
         if leaders:
             response.node_endpoints = endpoints_of(self.node, leaders, self.request.listener)
         return self.finished(response)
+
+    def told(self, subscription: Subscription, answer: PartitionData, size_bytes: int) -> None:
+        """Remembers what the client is told of a partition, and counts it."""
+        subscription.high_watermark = -1 if answer.error_code else answer.high_watermark
+        subscription.log_start_offset = answer.log_start_offset
+        if subscription.topic is not None:
+            counters = self.node.topic_metrics.of(subscription.topic)
+            counters.fetches += 1
+            counters.bytes_out += size_bytes
+            counters.failed_fetches += answer.error_code != 0
 
     def has_more(self, subscription: Subscription) -> bool:
         """Whether a partition that gave nothing was only cut off by the limits."""
@@ -378,6 +425,15 @@ class Fetch:
         if self.session.id == INVALID_SESSION_ID:
             self.session.close()
         return response
+
+
+def add_answer(topics: list[FetchableTopicResponse], subscription: Subscription, answer: PartitionData) -> None:
+    """Puts a partition's answer into the response, under its topic if that was the last one."""
+    topic = subscription.topic or ""
+    if topics and topics[-1].topic == topic and topics[-1].topic_id == subscription.topic_id:
+        topics[-1].partitions.append(answer)
+    else:
+        topics.append(FetchableTopicResponse(topic=topic, topic_id=subscription.topic_id, partitions=[answer]))
 
 
 def sum_of(answer: PartitionData) -> int:

@@ -46,6 +46,9 @@ UNKNOWN = -1
 
 def handle(node: Broker, request: Request[ListOffsetsRequest], now_ms: int) -> Message:
     body = request.body
+    node.replicas.leaders(
+        ((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions), now_ms
+    )
     named = Counter((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions)
     topics = []
     for topic in body.topics:

@@ -29,6 +29,9 @@ AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.TOPIC)
 
 
 def handle(node: Broker, request: Request[OffsetForLeaderEpochRequest], now_ms: int) -> Message:
+    node.replicas.leaders(
+        ((topic.topic, wanted.partition) for topic in request.body.topics for wanted in topic.partitions), now_ms
+    )
     results = []
     for topic in request.body.topics:
         allowed = node.authorizer.authorize(request.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)

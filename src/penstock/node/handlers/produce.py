@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.errors import ErrorCode, PenstockError
+from penstock.log.manager import NotOpen
 from penstock.node.effects import Run
 from penstock.node.handlers.leaders import current_leader, endpoints_of
 from penstock.node.request import LATER, Handler, Message, Outcome, Request
@@ -69,16 +70,22 @@ def handle(node: Broker, request: Request[ProduceRequest], now_ms: int) -> Outco
     body = request.body
     produce = Produce(node, request, body.acks)
     targets: list[Target] = []
+    not_open: NotOpen | None = None
     for topic in body.topic_data:
         answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
         produce.topics.append(answer)
         name = topic.name if request.version < TOPIC_IDS_FROM else node.replicas.topic_name(topic.topic_id)
         for data in topic.partition_data:
-            partition = find(node, request, name, data.index, now_ms)
+            try:
+                partition = find(node, request, name, data.index, now_ms)
+            except NotOpen as error:
+                not_open = error
+                continue
             slot = PartitionProduceResponse(index=data.index)
             answer.partition_responses.append(slot)
             targets.append((data, slot, partition, name or ""))
-    # Everything has been read; from here on state changes.
+    if not_open is not None:
+        raise not_open  # the last of them: by then the others are open too
     if body.acks not in (ACKS_ALL, 0, 1):
         return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {body.acks}: it must be -1, 0 or 1")
     produce.outstanding = len(targets) + 1

@@ -1,0 +1,148 @@
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.broker import START_MS, Client, Node
+from support.requests import batch, fetch, list_offsets, partitions_of, produced, values_of, wanted
+
+from penstock.errors import ErrorCode
+from penstock.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from penstock.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+
+@pytest.fixture
+def node() -> Node:
+    """Offsets 0 to 3 at 1000, 3000, 2000 and 4000 ms after the start; 2 batches."""
+    made = Node()
+    made.create_topic("t", partitions=2)
+    client = made.connect()
+    for times in ((1000, 3000), (2000, 4000)):
+        from penstock.records.builder import BatchBuilder
+
+        builder = BatchBuilder()
+        for time in times:
+            builder.append(START_MS + time, None, b"v%d" % time)
+        assert produced(client, "t", builder.build()).error_code == 0
+    return made
+
+
+def asked(client: Client, timestamp: int, version: int = 11, **fields: Any) -> tuple[int, int, int]:
+    answer = client.ask(list_offsets("t", (0, timestamp), **fields), version).topics[0].partitions[0]
+    return answer.error_code, answer.offset, answer.timestamp
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_the_start_and_the_end_in_every_version(version: int, node: Node) -> None:
+    client = node.connect()
+    assert asked(client, -2, version) == (0, 0, -1)
+    assert asked(client, -1, version) == (0, 4, -1)
+
+
+def test_times_are_found_exactly(node: Node) -> None:
+    client = node.connect()
+    assert asked(client, START_MS) == (0, 0, START_MS + 1000)
+    assert asked(client, START_MS + 1001) == (0, 1, START_MS + 3000)
+    assert asked(client, START_MS + 3001) == (0, 3, START_MS + 4000)
+    assert asked(client, START_MS + 4001) == (0, -1, -1), "no record is as late, which is no error"
+
+
+def test_special_times_and_the_versions_that_know_them(node: Node) -> None:
+    client = node.connect()
+    assert asked(client, -3) == (0, 3, START_MS + 4000)
+    assert asked(client, -4) == (0, 0, -1)
+    assert asked(client, -5) == (0, -1, -1)
+    assert asked(client, -6)[0] == 0
+    for timestamp, version in ((-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11)):
+        assert asked(client, timestamp, version)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_partition_named_twice_is_an_invalid_request(node: Node) -> None:
+    answers = node.connect().ask(list_offsets("t", (0, -1), (0, -2), (1, -1)), 7).topics[0].partitions
+    assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, 0]
+
+
+def test_unknown_partitions_and_epochs(node: Node) -> None:
+    client = node.connect()
+    answer = client.ask(list_offsets("t", (9, -1)), 7).topics[0].partitions[0]
+    assert (answer.error_code, answer.offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert asked(client, -1, epoch=5)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+# OffsetForLeaderEpoch
+
+
+def end_of(client: Client, epoch: int, version: int = 4, partition: int = 0, current: int = -1) -> tuple[int, int, int]:
+    wanted_partition = OffsetForLeaderPartition(partition=partition, leader_epoch=epoch, current_leader_epoch=current)
+    request = OffsetForLeaderEpochRequest(
+        replica_id=-1, topics=[OffsetForLeaderTopic(topic="t", partitions=[wanted_partition])]
+    )
+    found = client.ask(request, version).topics[0].partitions[0]
+    return found.error_code, found.leader_epoch, found.end_offset
+
+
+@pytest.mark.parametrize("version", range(2, 5))
+def test_an_epoch_ends_where_the_next_begins(version: int, node: Node) -> None:
+    assert end_of(node.connect(), 0, version) == (0, 0, 4)
+    node.restart()
+    client = node.connect()
+    epoch = node.broker.image.partition("t", 0).leader_epoch  # type: ignore[union-attr]
+    assert produced(client, "t", batch()).base_offset == 4
+    assert end_of(client, 0, version) == (0, 0, 4)
+    assert end_of(client, epoch, version) == (0, epoch, 5)
+    assert end_of(client, epoch + 1, version) == (0, -1, -1)
+
+
+def test_epochs_of_unknown_partitions_and_of_stale_clients(node: Node) -> None:
+    client = node.connect()
+    assert end_of(client, 0, partition=9)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert end_of(client, 0, current=3)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+# DeleteRecords
+
+
+def deleted(client: Client, offset: int, *, topic: str = "t", partition: int = 0, version: int = 2) -> tuple[int, int]:
+    partitions = [DeleteRecordsPartition(partition_index=partition, offset=offset)]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=partitions)], timeout_ms=1000)
+    found = client.ask(request, version).topics[0].partitions[0]
+    return found.error_code, found.low_watermark
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_deleted_records_are_not_served_any_more_also_after_a_restart(version: int, node: Node) -> None:
+    client = node.connect()
+    assert deleted(client, 3, version=version) == (0, 3)
+    for _ in range(2):
+        client = node.connect()
+        assert asked(client, -2) == (0, 3, -1)
+        assert (
+            partitions_of(client.ask(fetch("t", wanted(offset=2)), 12))[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        )
+        assert values_of(partitions_of(client.ask(fetch("t", wanted(offset=3)), 12))[0]) == [b"v2000", b"v4000"]
+        node.restart()
+
+
+def test_minus_1_deletes_up_to_the_high_watermark(node: Node) -> None:
+    assert deleted(node.connect(), -1) == (0, 4)
+
+
+def test_what_cannot_be_deleted(node: Node) -> None:
+    node.create_topic("compacted", cleanup_policy="compact")
+    node.create_topic("__consumer_offsets")
+    client = node.connect()
+    assert deleted(client, 5) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert deleted(client, -2) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert deleted(client, 0, partition=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert deleted(client, 0, topic="compacted") == (ErrorCode.POLICY_VIOLATION, -1)
+    assert deleted(client, 0, topic="__consumer_offsets") == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
