@@ -216,7 +216,9 @@ class ChangingLog(ReadableLog):
 
     def _take_snapshot(self, offset: int) -> Snapshot:
         """The producers as a file for `offset`, if there is none for it yet."""
-        if offset <= (self.snapshots[-1] if self.snapshots else self.log_start_offset):
+        if self.snapshots and offset <= self.snapshots[-1]:
+            return None
+        if not self.producers.producers and not self.snapshots and offset == self.log_start_offset:
             return None
         self.snapshots.append(offset)
         return f"{self.name}/{file_name(offset, SNAPSHOT)}", producer_snapshot.encode(self.producers.producers)
