@@ -1,8 +1,9 @@
 """The `penstock` command: one file a subcommand, imported only when it is used.
 
-`COMMANDS` names the modules. Each has `SUMMARY` (one line), `register(parser)` which adds its arguments and examples to
-the parser it is given, and `run(arguments) -> int`, the exit code: 0 done, 1 it did not work, 2 asked wrongly. A
-`PenstockError` becomes one line on stderr; whatever else escapes is a bug and shows its traceback.
+`COMMANDS` names the modules. Each has `SUMMARY` (one line), `register(parser)` which adds its arguments to the parser
+it is given, and `run(arguments) -> int`, the exit code: 0 done, 1 it did not work, 2 asked wrongly. The module's
+docstring is the command's help, with examples. A `PenstockError` becomes one line on stderr (with indented lines that
+say what to do); whatever else escapes is a bug and shows its traceback.
 """
 
 from __future__ import annotations
@@ -18,36 +19,57 @@ from penstock import __version__
 from penstock.errors import PenstockError
 
 COMMANDS = {
+    "dev": "penstock.cli.dev",
+    "server": "penstock.cli.server",
+    "storage": "penstock.cli.storage",
     "demo": "penstock.cli.demo",
     "load": "penstock.cli.load",
     "verify": "penstock.cli.verify",
 }
+INTERRUPTED_EXIT_CODE = 130
+PIPE_CLOSED_EXIT_CODE = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = make_parser(words[0] if words and words[0] in COMMANDS else None)
-    parsed = parser.parse_args(words)
-    if parsed.command is None:
-        parser.print_help()
-        return 2
     try:
-        return int(module_of(parsed.command).run(parsed))
+        parsed = parser.parse_args(words)
+        if parsed.command is None:
+            parser.print_help()
+            return 2
+        code = int(module_of(parsed.command).run(parsed))
+        sys.stdout.flush()
     except PenstockError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+        from penstock.cli.common import UsageError
+
+        say_error(str(error))
+        return 2 if isinstance(error, UsageError) else 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit is quiet too
-        return 141
+        return PIPE_CLOSED_EXIT_CODE
+    except OSError as error:
+        say_error(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED_EXIT_CODE
+    return code
+
+
+def say_error(text: str) -> None:
+    """One line on stderr, `error:` in red on a terminal."""
+    from penstock.cli.output import RED, paint
+
+    print(f"{paint('error:', RED, sys.stderr)} {text}", file=sys.stderr)
 
 
 def make_parser(only: str | None = None) -> argparse.ArgumentParser:
     """The parser; with `only`, just that command's arguments are filled in, so that no other module is imported."""
     parser = argparse.ArgumentParser(
-        prog="penstock", description="An event-streaming platform that is Kafka to its clients, tools and disks."
+        prog="penstock",
+        description="An event-streaming platform that is Kafka to its clients, tools and disks.",
+        epilog="`penstock COMMAND --help` shows a command's arguments and examples. Begin with `penstock dev`.",
     )
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")

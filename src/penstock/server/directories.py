@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
@@ -15,7 +16,8 @@ from penstock.server.disk import DESCRIPTORS_MAX, BlockingDisk
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
-    from penstock.metadata.format import Formatted
+    from penstock.metadata.format import FormatRequest, Formatted
+    from penstock.raft.voters import VoterEndpoint
 
 
 class Directories:
@@ -71,25 +73,40 @@ def format_storage(
 
     Raises ConfigError for a directory of another cluster or node.
     """
-    from penstock.metadata.format import FormatRequest, format_directories
-    from penstock.raft.voters import VoterEndpoint
+    from penstock.metadata.format import FormatRequest
 
-    disks: dict[str, BlockingDisk] = {}
-    for path in (*settings.directories, settings.metadata_directory):
-        os.makedirs(path, exist_ok=True)
-        disks.setdefault(path, BlockingDisk(0, path, durable=durable))
-    controller = settings.controller_endpoints[0]
     request = FormatRequest(
         cluster_id=cluster_id,
         node_id=settings.node_id,
         metadata_directory=settings.metadata_directory,
         standalone=standalone,
-        controller=VoterEndpoint(controller.listener, controller.host, controller.port) if standalone else None,
+        controller=controller_endpoint(settings) if standalone else None,
         ignore_formatted=True,
     )
+    return format_for(settings, request, random, now_ms, durable=durable)
+
+
+def format_for(
+    settings: Settings, request: FormatRequest, random: Random, now_ms: int, *, durable: bool = True
+) -> Sequence[Formatted]:
+    """Makes the directories of the settings and formats them as the request says. Raises ConfigError."""
+    from penstock.metadata.format import format_directories
+
+    disks: dict[str, BlockingDisk] = {}
     try:
+        for path in (*settings.directories, settings.metadata_directory):
+            os.makedirs(path, exist_ok=True)
+            disks.setdefault(path, BlockingDisk(0, path, durable=durable))
         return format_directories(disks, request, random, now_ms)
     finally:
         for disk in disks.values():
             with suppress(OSError):
                 disk.close()
+
+
+def controller_endpoint(settings: Settings) -> VoterEndpoint:
+    """Where other controllers reach this one, as it is written into a dynamic quorum's first voters."""
+    from penstock.raft.voters import VoterEndpoint
+
+    endpoint = settings.controller_endpoints[0]
+    return VoterEndpoint(endpoint.listener, endpoint.host or socket.getfqdn(), endpoint.port)
