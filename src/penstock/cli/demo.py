@@ -124,7 +124,7 @@ class Demo:
         from penstock.spark.session import session
 
         self.say("spark       starting")
-        spark = session("penstock demo")
+        spark = session("penstock demo", log=self.directory / "spark.log")
         try:
             loads = [
                 Load(spark, LoadOptions(at.bootstrap, [topic], str(self.directory / "lake" / topic), "demo"))

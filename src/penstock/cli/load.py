@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import tempfile
 import threading
 import time
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from penstock.errors import ConfigError
 if TYPE_CHECKING:
     from penstock.spark.load import LoadOptions, Outcome
 
+SPARK_LOG = Path(tempfile.gettempdir()) / "penstock-spark.log"
 SUMMARY = "load topics into a Delta table, exactly once"
 
 
@@ -46,6 +48,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--allow-data-loss", action="store_true", help="record offsets that retention removed as a gap, and go on"
     )
     parser.add_argument("--master", help="Spark master (local[*])")
+    parser.add_argument("--spark-log", type=Path, metavar="FILE", default=SPARK_LOG, help=f"Spark's log ({SPARK_LOG})")
     parser.add_argument("--explain", action="store_true", help="print the Spark settings and their reasons, and stop")
 
 
@@ -81,7 +84,7 @@ def load(options: LoadOptions, arguments: argparse.Namespace, stop: threading.Ev
 
     say = Progress()
     say.line(f"loading {', '.join(options.topics)} from {options.bootstrap} into {options.table}")
-    spark = session(f"penstock load {options.pipeline}", master=arguments.master)
+    spark = session(f"penstock load {options.pipeline}", master=arguments.master, log=arguments.spark_log)
     try:
         with Load(spark, options) as running:
             running.run(stop, arguments.interval_ms, say.heard, once=arguments.once)

@@ -5,11 +5,13 @@ Each default says why it is there; `penstock load --explain` prints them. What t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.spark.java import find_java
@@ -32,7 +34,11 @@ LOCAL_ONLY = frozenset({"spark.driver.bindAddress", "spark.driver.host"})
 
 
 def session(
-    app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None, log_level: str = "ERROR"
+    app_name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> SparkSession:
     """Starts or joins the process's Spark session.
 
@@ -40,7 +46,7 @@ def session(
         app_name: what Spark's own tools call it.
         master: Spark master URL; None is local[*].
         settings: Spark settings that win over the defaults above.
-        log_level: of Spark's own log; its start-up chatter is not for users.
+        log: file that gets what the JVM and the Python workers write to stderr; None leaves it on ours.
 
     Raises:
         JavaMissingError: no Java 17 or newer on the machine and no `penstock[java]`.
@@ -59,11 +65,30 @@ def session(
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
     interrupt = signal.getsignal(signal.SIGINT)
-    spark = builder.getOrCreate()
+    with stderr_to(log):
+        spark = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)  # Spark takes Ctrl-C for itself; whoever asked for a session keeps it
-    spark.sparkContext.setLogLevel(log_level)
+    spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextlib.contextmanager
+def stderr_to(log: Path | None) -> Iterator[None]:
+    """Lets processes that are started within the block write their stderr to a file, for as long as they live."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    ours = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
 
 
 def explain() -> str:
