@@ -67,14 +67,24 @@ class Directories:
 
 
 def format_storage(
-    settings: Settings, cluster_id: str, random: Random, now_ms: int, *, standalone: bool = True, durable: bool = True
+    settings: Settings,
+    cluster_id: str | None,
+    random: Random,
+    now_ms: int,
+    *,
+    standalone: bool = True,
+    durable: bool = True,
 ) -> Sequence[Formatted]:
     """Makes and formats the directories of one node which is its whole quorum, those that are formatted left alone.
 
-    Raises ConfigError for a directory of another cluster or node.
+    Without a `cluster_id` they join the cluster of those that are formatted, or are a new one. Raises ConfigError for
+    a directory of another cluster or node.
     """
+    from penstock.log.meta_properties import new_directory_id, uuid_text
     from penstock.metadata.format import FormatRequest
 
+    if cluster_id is None:
+        cluster_id = cluster_id_of(settings) or uuid_text(new_directory_id(random))
     request = FormatRequest(
         cluster_id=cluster_id,
         node_id=settings.node_id,
@@ -102,6 +112,16 @@ def format_for(
         for disk in disks.values():
             with suppress(OSError):
                 disk.close()
+
+
+def cluster_id_of(settings: Settings) -> str | None:
+    """The cluster that the first formatted directory belongs to."""
+    from penstock.log.meta_properties import FILE, parse_meta_properties
+
+    for path in (*settings.directories, settings.metadata_directory):
+        with suppress(FileNotFoundError), open(f"{path}/{FILE}", "rb") as file:
+            return parse_meta_properties(file.read(), path).cluster_id
+    return None
 
 
 def controller_endpoint(settings: Settings) -> VoterEndpoint:

@@ -14,7 +14,6 @@ import socket
 import struct
 import tempfile
 import time
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -64,8 +63,7 @@ class LocalBroker:
             self.data_dir = Path(tempfile.mkdtemp(prefix="penstock-", dir=memory_directory()))
         try:
             settings = local_settings(self.data_dir, self._given)
-            random = Random(os.urandom(16))
-            format_storage(settings, new_cluster_id(random), random, time.time_ns() // 1_000_000, durable=False)
+            format_storage(settings, None, Random(os.urandom(16)), time.time_ns() // 1_000_000, durable=False)
             self._embedded = EmbeddedServer(settings)
             self._embedded.start()
         except BaseException:
@@ -142,14 +140,6 @@ def memory_directory() -> str | None:
         if os.access(MEMORY_DIRECTORY, os.W_OK) and status.f_bavail * status.f_frsize >= MEMORY_WANTED_BYTES:
             return MEMORY_DIRECTORY
     return None
-
-
-def new_cluster_id(random: Random) -> str:
-    """A random cluster id as Kafka prints them: 22 characters of URL-safe base 64, not beginning with a dash."""
-    while True:
-        text = urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
