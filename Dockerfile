@@ -17,4 +17,4 @@ ENV PATH=/opt/penstock/bin:$PATH PYTHONUNBUFFERED=1
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
   CMD python -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9644/readyz', timeout=2)"
-CMD ["sh", "-c", "[ -f /data/log/meta.properties ] || penstock storage format --standalone --config /etc/penstock/server.properties; exec penstock server start /etc/penstock/server.properties"]
+CMD ["sh", "-c", "[ -f /data/log/meta.properties ] || penstock storage format --standalone -t \"$(penstock storage random-uuid)\" -c /etc/penstock/server.properties; exec penstock server start /etc/penstock/server.properties"]

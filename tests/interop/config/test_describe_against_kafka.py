@@ -27,8 +27,34 @@ public class DescribeConfigs {
             : "\\"" + value.toString().replace("\\\\", "\\\\\\\\").replace("\\"", "\\\\\\"") + "\\"";
     }
 
+    static boolean missing(Admin admin) throws Exception {
+        ConfigResource broker = new ConfigResource(ConfigResource.Type.BROKER, "1");
+        Config config = admin.describeConfigs(List.of(broker)).all().get().get(broker);
+        return !admin.listTopics().names().get().contains("described")
+            || config.get("max.connections").source() != ConfigEntry.ConfigSource.DYNAMIC_BROKER_CONFIG;
+    }
+
+    static Map<String, String> pairs(String text) {
+        Map<String, String> read = new HashMap<>();
+        for (String pair : text.split(";")) read.put(pair.split("=", 2)[0], pair.split("=", 2)[1]);
+        return read;
+    }
+
+    static void alter(Admin admin, String broker, String configs) throws Exception {
+        List<AlterConfigOp> changes = new ArrayList<>();
+        pairs(configs).forEach((name, value) ->
+            changes.add(new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET)));
+        ConfigResource whose = new ConfigResource(ConfigResource.Type.BROKER, broker);
+        admin.incrementalAlterConfigs(Map.of(whose, changes)).all().get();
+    }
+
     public static void main(String[] arguments) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+            alter(admin, "", arguments[1]);
+            alter(admin, "1", arguments[2]);
+            NewTopic topic = new NewTopic("described", 1, (short) 1).configs(pairs(arguments[3]));
+            admin.createTopics(List.of(topic)).all().get();
+            for (int look = 0; look < 100 && missing(admin); look++) Thread.sleep(50);
             for (String resource : List.of("BROKER:1", "BROKER:", "TOPIC:described")) {
                 String[] parts = resource.split(":", -1);
                 ConfigResource asked = new ConfigResource(ConfigResource.Type.valueOf(parts[0]), parts[1]);
@@ -69,24 +95,15 @@ TYPES = ("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST
 @pytest.fixture(scope="module")
 def peer() -> Iterator[KafkaPeer]:
     with KafkaPeer(properties=PROPERTIES) as kafka:
-        alter_configs(kafka, CLUSTER, "--entity-default")
-        alter_configs(kafka, BROKER, "--entity-name", "1")
-        configs = [part for name, value in TOPIC.items() for part in ("--config", f"{name}={value}")]
-        kafka.run_tool("org.apache.kafka.tools.TopicCommand", "--create", "--topic", "described", *configs)
         yield kafka
-
-
-def alter_configs(kafka: KafkaPeer, configs: dict[str, str], *whose: str) -> None:
-    added = ",".join(f"{name}={value}" for name, value in configs.items())
-    tool = "kafka.admin.ConfigCommand"
-    kafka.run_tool(tool, "--alter", "--entity-type", "brokers", *whose, "--add-config", added)
 
 
 @pytest.fixture(scope="module")
 def theirs(peer: KafkaPeer) -> dict[str, dict[str, dict[str, Any]]]:
     """Kafka's answers: resource to config name to what it says."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for line in run_java_source(DESCRIBE, peer.bootstrap).stdout.splitlines():
+    layers = (";".join(f"{name}={value}" for name, value in layer.items()) for layer in (CLUSTER, BROKER, TOPIC))
+    for line in run_java_source(DESCRIBE, peer.bootstrap, *layers).stdout.splitlines():
         entry = json.loads(line)
         found.setdefault(entry.pop("resource"), {})[entry["name"]] = entry
     return found
