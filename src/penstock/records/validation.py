@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ErrorCode, InvalidRecordError
 from penstock.records.batch import (
+    HEADER_BYTES,
     MAGIC,
     MAGIC_POSITION,
     NO_TIMESTAMP,
@@ -25,6 +26,7 @@ from penstock.records.batch import (
     check_crc,
     headers,
     not_a_header,
+    read_header,
 )
 from penstock.records.compression import Codec
 from penstock.records.reader import Decompress, Record, read_record, record_bytes
@@ -73,13 +75,11 @@ def only_batch(records: Buffer, produce_version: int) -> BatchHeader:
     """
     if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] != MAGIC:
         raise not_a_header(records, 0)
-    batches = headers(records)
-    first = next(batches, None)
-    if first is None:
+    header = read_header(records) if len(records) >= HEADER_BYTES else None
+    if header is None or header.size_bytes > len(records):
         raise BatchRejectedError(ErrorCode.INVALID_RECORD, "no whole record batch for the partition")
-    if next(batches, None) is not None:
+    if header.size_bytes < len(records) and next(headers(records, header.size_bytes), None) is not None:
         raise BatchRejectedError(ErrorCode.INVALID_RECORD, "more than one record batch for the partition")
-    header = first[1]
     if produce_version < 7 and header.compression is Codec.ZSTD:
         message = f"zstd needs Produce version 7, the request has version {produce_version}"
         raise BatchRejectedError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
