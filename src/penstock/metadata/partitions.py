@@ -57,7 +57,7 @@ class Placer:
         elif replication_factor > self._total:
             problem = (
                 f"The target replication factor of {replication_factor} cannot be reached because only {self._total} "
-                "broker(s) are registered."
+                "broker(s) are registered or some brokers have all their log directories cordoned."
             )
         if problem is not None:
             raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)

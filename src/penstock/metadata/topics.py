@@ -216,7 +216,7 @@ def added_partitions(controller: Controller, wanted: CreatePartitionsTopic) -> l
     """The records of the partitions that a topic lacks."""
     topic = controller.image.topics_by_name.get(wanted.name)
     if topic is None:
-        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     have = len(topic.partitions)
     if wanted.count == have:
         raise RequestError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")

@@ -127,7 +127,7 @@ def test_two_topics_of_one_request_collide_too() -> None:
             topic(replicas=3),
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
-            "only 2 broker(s) are registered.",
+            "only 2 broker(s) are registered or some brokers have all their log directories cordoned.",
         ),
         (
             topic(configs=[CreatableTopicConfig(name="retention.ms", value=None)]),

@@ -116,16 +116,15 @@ def check_resource(node: Broker, request: Request[Any], resource: Any, *, increm
     elif not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.CLUSTER):
         raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if kind == ConfigResource.BROKER_LOGGER or (kind == ConfigResource.BROKER and name):
-        check_own_id(node, name)
+        check_own_id(node, name, is_broker=kind == ConfigResource.BROKER)
 
 
-def check_own_id(node: Broker, name: str) -> None:
+def check_own_id(node: Broker, name: str, *, is_broker: bool) -> None:
     if not name.removeprefix("-").isdecimal():
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if int(name) != node.node_id:
-        raise RequestError(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.node_id}, but received {name}"
-        )
+        what = f"broker id, expected {node.node_id}," if is_broker else f"node id. Expected {node.node_id},"
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"Unexpected {what} but received {name}")
 
 
 def changed_levels(changes: list[LevelChange], *, validate_only: bool) -> ApiError:

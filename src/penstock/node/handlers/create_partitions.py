@@ -51,7 +51,7 @@ def handle(node: Broker, request: Request[CreatePartitionsRequest], now_ms: int)
 
 
 def answer(name: str, error: ApiError) -> CreatePartitionsTopicResult:
-    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message or None)
 
 
 def refuse(request: Request[CreatePartitionsRequest], code: ErrorCode, message: str) -> Message:

@@ -42,9 +42,7 @@ def describe(
     node: Broker, request: Request[DescribeConfigsRequest], resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     """One resource: its configs, or why not."""
-    result = DescribeConfigsResult(
-        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
-    )
+    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     is_topic = resource.resource_type == ConfigResource.TOPIC
     name = resource.resource_name
     try:

@@ -35,12 +35,9 @@ def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -
         return FORWARD
     asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
     if asked != [(METADATA_TOPIC, [0])]:
-        return DescribeQuorumResponse(
-            error_message=None, topics=[unknown_topic(name, partitions) for name, partitions in asked]
-        )
+        return DescribeQuorumResponse(topics=[unknown_topic(name, partitions) for name, partitions in asked])
     described = node.controller.describe_quorum()
     return DescribeQuorumResponse(
-        error_message=None,
         topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, now_ms)])],
         nodes=nodes(node, described),
     )
@@ -49,7 +46,6 @@ def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -
 def quorum(described: QuorumDescription, now_ms: int) -> PartitionData:
     """The state of the quorum; the leader has always just caught up with itself."""
     return PartitionData(
-        error_message=None,
         leader_id=described.leader_id,
         leader_epoch=described.epoch,
         high_watermark=described.high_watermark,
