@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from penstock.server.server import Server
+
 if TYPE_CHECKING:
     from penstock.config.server import Settings
-    from penstock.server.server import Server
 
 
 class EmbeddedServer:
@@ -80,8 +81,6 @@ class EmbeddedServer:
             self._settled.set()
 
     async def _serve(self) -> None:
-        from penstock.server.server import Server
-
         self._stop = asyncio.Event()
         server = self.server = Server(self._settings, durable=self._durable)
         await server.start()
