@@ -12,6 +12,7 @@ from penstock.errors import ErrorCode
 from penstock.metadata.names import METADATA_TOPIC
 from penstock.node.request import FORWARD, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from penstock.protocol.messages.describe_quorum_response import (
     DescribeQuorumResponse,
@@ -27,6 +28,8 @@ from penstock.security.authorizer import Authorize, Operation, ResourceType
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
+DIRECTORIES_FROM = 2
+
 AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.CLUSTER)
 
 
@@ -38,12 +41,12 @@ def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -
         return DescribeQuorumResponse(topics=[unknown_topic(name, partitions) for name, partitions in asked])
     described = node.controller.describe_quorum()
     return DescribeQuorumResponse(
-        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, now_ms)])],
-        nodes=nodes(node, described),
+        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version, now_ms)])],
+        nodes=nodes(node, described) if request.version >= DIRECTORIES_FROM else [],
     )
 
 
-def quorum(described: QuorumDescription, now_ms: int) -> PartitionData:
+def quorum(described: QuorumDescription, version: int, now_ms: int) -> PartitionData:
     """The state of the quorum; the leader has always just caught up with itself."""
     return PartitionData(
         leader_id=described.leader_id,
@@ -52,7 +55,7 @@ def quorum(described: QuorumDescription, now_ms: int) -> PartitionData:
         current_voters=[
             ReplicaState(
                 replica_id=voter.key.id,
-                replica_directory_id=voter.key.directory_id,
+                replica_directory_id=voter.key.directory_id if version >= DIRECTORIES_FROM else ZERO_UUID,
                 log_end_offset=voter.log_end_offset,
                 last_fetch_timestamp=now_ms if voter.key.id == described.leader_id else -1,
                 last_caught_up_timestamp=now_ms if voter.key.id == described.leader_id else -1,
