@@ -98,6 +98,8 @@ METADATA_ANSWER_KEPT_TOPICS_MAX = 1000
 """Topics named in a Metadata request whose answer is kept; longer requests are answered anew each time."""
 METADATA_APPENDS_MAX = 10_000
 """Changes that wait for the metadata log to be flushed; a further one is refused until some are committed."""
+PARTITIONS_PER_REQUEST_MAX = 10_000
+"""Partitions that one request may create, as Kafka's MAX_PARTITIONS_PER_BATCH; more are POLICY_VIOLATION."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000
 """Metadata records that one request may append atomically (Kafka's MAX_RECORDS_PER_USER_OP)."""
 
@@ -110,6 +112,8 @@ CLIENT_RETRY_BACKOFF_MS = 100
 """Between two tries of a request that failed retriably."""
 CLIENT_FETCH_BYTES = 4 * MiB
 """What one fetch of one partition asks for."""
+CLIENT_BATCH_BYTES = 512 * KiB
+"""A batch that the client builds is sent when the next record would make it larger."""
 
 # Spark
 SPARK_FETCHES_AHEAD = 4

@@ -6,12 +6,16 @@ goes into one atomic batch; an error of one topic leaves the others alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import CONTROLLER_RECORDS_PER_BATCH_MAX, PARTITIONS_PER_TOPIC_MAX
+from penstock.config.limits import (
+    CONTROLLER_RECORDS_PER_BATCH_MAX,
+    PARTITIONS_PER_REQUEST_MAX,
+    PARTITIONS_PER_TOPIC_MAX,
+)
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.configs import SET, ConfigChange, alter
 from penstock.metadata.image import ConfigResource, TopicImage
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.create_partitions_request import CreatePartitionsTopic
     from penstock.protocol.messages.create_topics_request import CreatableTopic
 
+TOO_MANY_RECORDS = (
+    f"Unable to perform excessively large batch operation: at most {CONTROLLER_RECORDS_PER_BATCH_MAX} records."
+)
 ALL_FENCED = "All brokers are currently fenced or in controlled shutdown."
 
 
@@ -42,7 +49,14 @@ class CreatedTopic:
 
 
 def create_topics(controller: Controller, wanted: Sequence[CreatableTopic]) -> Result[list[CreatedTopic | ApiError]]:
-    """Creates topics, whose names are all different. The response has one entry for each, in their order."""
+    """Creates topics, whose names are all different. The response has one entry for each, in their order.
+
+    Raises RequestError POLICY_VIOLATION for more partitions than one request may create.
+    """
+    default = controller.settings.num_partitions
+    check_request_size(
+        len(topic.assignments) or (default if topic.num_partitions == -1 else topic.num_partitions) for topic in wanted
+    )
     records: list[MetadataMessage] = []
     answers: list[CreatedTopic | ApiError] = []
     names_by_key: dict[str, str] = {}
@@ -51,11 +65,7 @@ def create_topics(controller: Controller, wanted: Sequence[CreatableTopic]) -> R
             check_new_name(controller, topic.name)
             of_topic = records_of(controller, topic)
             if len(records) + len(of_topic.records) > CONTROLLER_RECORDS_PER_BATCH_MAX:
-                raise RequestError(
-                    ErrorCode.POLICY_VIOLATION,
-                    f"Unable to perform excessively large batch operation: at most {CONTROLLER_RECORDS_PER_BATCH_MAX} "
-                    "records in one request",
-                )
+                raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
             key = collision_key(topic.name)
             if key is not None and names_by_key.setdefault(key, topic.name) != topic.name:
                 raise collision(topic.name, names_by_key[key])
@@ -153,7 +163,6 @@ def placed_partitions(controller: Controller, topic: CreatableTopic, topic_id: U
     settings = controller.settings
     count = settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
-    check_partition_count(count)
     try:
         return placed(controller, topic_id, 0, count, factor)
     except RequestError as error:
@@ -162,13 +171,10 @@ def placed_partitions(controller: Controller, topic: CreatableTopic, topic_id: U
         raise RequestError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from None
 
 
-def check_partition_count(count: int) -> None:
-    """Raises RequestError for more partitions than a topic may have."""
-    if count > PARTITIONS_PER_TOPIC_MAX:
-        raise RequestError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"A topic may have at most {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}.",
-        )
+def check_request_size(counts: Iterable[int]) -> None:
+    """Raises RequestError when a request creates more partitions than it may; counts below 0 are other errors."""
+    if sum(count for count in counts if count > 0) > PARTITIONS_PER_REQUEST_MAX:
+        raise RequestError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def placed(controller: Controller, topic_id: UUID, first: int, count: int, factor: int) -> list[PartitionRecord]:
@@ -204,7 +210,9 @@ def create_partitions(controller: Controller, wanted: Sequence[CreatePartitionsT
     records: list[MetadataMessage] = []
     for topic in wanted:
         try:
-            records.extend(added_partitions(controller, topic))
+            added = added_partitions(controller, topic)
+            check_request_size([len(records), len(added)])
+            records.extend(added)
         except RequestError as error:
             answers.append(ApiError.of(error))
         else:
@@ -226,12 +234,17 @@ def added_partitions(controller: Controller, wanted: CreatePartitionsTopic) -> l
             f"The topic {wanted.name} currently has {have} partition(s); {wanted.count} would not be an increase.",
         )
     additional = wanted.count - have
+    check_request_size([additional])
     if wanted.assignments is not None and len(wanted.assignments) != additional:
         raise invalid_assignment(
             f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} assignment(s) "
             "were specified."
         )
-    check_partition_count(wanted.count)
+    if wanted.count > PARTITIONS_PER_TOPIC_MAX:
+        raise RequestError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"A topic may have at most {PARTITIONS_PER_TOPIC_MAX} partitions, not {wanted.count}.",
+        )
     factor = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
         return placed(controller, topic.id, have, additional, factor)

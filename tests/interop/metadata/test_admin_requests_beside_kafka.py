@@ -149,6 +149,11 @@ CORPUS: dict[str, Any] = {
     "create assigned with a factor": create(
         CreatableTopic(name="new", num_partitions=-1, replication_factor=1, assignments=assigned([1]).assignments)
     ),
+    "create too many partitions": create(topic(partitions=10_001)),
+    "create far too many partitions": create(topic(partitions=2_000_000_000)),
+    "create too many partitions in all": create(topic("a", partitions=6_000), topic("b", partitions=6_000)),
+    "add too many partitions": add(10_003),
+    "add far too many partitions": add(2_000_000_000),
     "create good and bad": create(topic("good"), topic("b/d")),
     "add partitions": add(4),
     "add partitions with an assignment": add(3, [1]),
@@ -246,7 +251,10 @@ OWN_SENTENCE = {
 }
 """Where our sentence says more than Kafka's: the bounds, or the nearest known name."""
 
-DIFFERENT_CODE: dict[str, str] = {}
+DIFFERENT_CODE: dict[str, str] = {
+    "add too many partitions": "Kafka fails on its bounded list with UNKNOWN_SERVER_ERROR, we say POLICY_VIOLATION",
+    "add far too many partitions": "the same",
+}
 """Where even the code differs, and why."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from unit.metadata.controller_state import State, directory_of
 
-from penstock.errors import ErrorCode
+from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics
 from penstock.metadata.image import NO_LEADER
 from penstock.metadata.result import ApiError
@@ -114,11 +114,6 @@ def test_two_topics_of_one_request_collide_too() -> None:
         (topic(partitions=0), ErrorCode.INVALID_PARTITIONS, NOT_POSITIVE),
         (topic(partitions=-2), ErrorCode.INVALID_PARTITIONS, NOT_POSITIVE),
         (
-            topic(partitions=100_001),
-            ErrorCode.INVALID_PARTITIONS,
-            "A topic may have at most 100000 partitions, not 100001.",
-        ),
-        (
             topic(replicas=0),
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
@@ -224,12 +219,29 @@ def test_an_error_of_one_topic_leaves_the_others_alone() -> None:
     assert list(state.controller.image.topics_by_name) == ["good"]
 
 
+def test_a_request_of_too_many_partitions_is_refused_before_any_is_placed() -> None:
+    for wanted in ([topic(partitions=2_000_000_000)], [topic("a", partitions=9_000), topic("b", partitions=1_500)]):
+        with pytest.raises(RequestError, match="Excessively large number of partitions per request") as raised:
+            topics.create_topics(State().controller, wanted)
+        assert raised.value.code is ErrorCode.POLICY_VIOLATION
+
+
 def test_a_request_of_too_many_records_is_refused_topic_by_topic() -> None:
-    state = State()
-    first, second = create(state, topic("a", partitions=9_000), topic("b", partitions=1_500))
+    configs = [CreatableTopicConfig(name="retention.ms", value="1"), CreatableTopicConfig(name="segment.ms", value="2")]
+    first, second = create(State(), topic("a", partitions=9_000), topic("b", partitions=1_000, configs=configs))
     assert isinstance(first, CreatedTopic)
     assert isinstance(second, ApiError)
     assert second.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_too_many_partitions_are_not_added() -> None:
+    state = State()
+    create(state, topic())
+    assert add(state, 10_002).code is ErrorCode.POLICY_VIOLATION
+    assert add(state, 2_000_000_000).code is ErrorCode.POLICY_VIOLATION
+    for count in range(9_001, 100_000, 9_000):
+        assert add(state, count).code is ErrorCode.NONE
+    assert add(state, 100_001).code is ErrorCode.INVALID_PARTITIONS
 
 
 def test_topics_are_deleted_by_id() -> None:
