@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from penstock.server.limits import raise_descriptor_limit
 from penstock.server.logs import events
 from penstock.server.server import Server
+from penstock.server.warming import warm
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
@@ -59,13 +60,14 @@ async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
     gc.enable()
     notify_service_manager("READY=1")
     on_ready(server)
+    warming = asyncio.ensure_future(warm())
     failing = asyncio.ensure_future(server.failed.wait())
     await asyncio.wait([stopping, failing], return_when=asyncio.FIRST_COMPLETED)
     notify_service_manager("STOPPING=1")
     logger.info("stopping")
     await server.stop()
     logger.info("stopped")
-    for task in (stopping, failing):
+    for task in (warming, stopping, failing):
         task.cancel()
     return 1 if server.failure is not None else 0
 

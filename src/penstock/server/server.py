@@ -84,6 +84,9 @@ class Server:
                     raise StorageError(f"the node cannot start: {self.failure}") from self.failure
                 self._changed.clear()
                 await self._changed.wait()
+            for listener in self._listeners:
+                listener.serve(self.shell, self.shell.limits.backlog)
+                self.addresses[listener.endpoint.listener] = listener.address
             if self.settings.penstock_metrics_listener:
                 await self._start_http()
         except BaseException:
@@ -142,9 +145,6 @@ class Server:
         self._started = True
         self.broker.start(self._advertised(), self.shell.now_ms)
         self.shell.kick()
-        for listener in self._listeners:
-            listener.serve(self.shell, limits.backlog)
-            self.addresses[listener.endpoint.listener] = listener.address
 
     def _advertised(self) -> Sequence[RegisteredEndpoint]:
         """What clients are told, with the ports that were bound in place of 0."""

@@ -1,0 +1,128 @@
+"""The HTTP endpoint answers what Prometheus and an orchestrator ask, and closes on everything else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock.config.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_MAX_BYTES
+from penstock.errors import ConfigError
+from penstock.node.metrics import COUNTER, Sample
+from penstock.server.histogram import Histogram
+from penstock.server.http import HttpEndpoint
+from penstock.server.metrics import histogram_samples, prometheus_text, shell_samples
+
+SAMPLES = [
+    Sample("kafka_server_brokertopicmetrics_messagesin_total", COUNTER, "Records appended.", 7),
+    Sample("kafka_server_brokertopicmetrics_messagesin_total", COUNTER, "Records appended.", 3, {"topic": 'a"b\\c'}),
+]
+
+
+class Endpoint:
+    """The endpoint on a loop of its own."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.loop = asyncio.new_event_loop()
+        self.endpoint = HttpEndpoint(lambda: SAMPLES, lambda: self.ready)
+        self.address = self.loop.run_until_complete(self.endpoint.start("127.0.0.1:0"))
+        self.port = int(self.address.rpartition(":")[2])
+
+    def ask(self, request: bytes) -> bytes:
+        async def exchange() -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            writer.write(request)
+            answer = await asyncio.wait_for(reader.read(), 5)
+            writer.close()
+            return answer
+
+        return self.loop.run_until_complete(exchange())
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+    yield made
+    made.loop.run_until_complete(made.endpoint.stop())
+    made.loop.close()
+
+
+def test_metrics_are_in_prometheus_form(endpoint: Endpoint) -> None:
+    head, _, body = endpoint.ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert f"Content-Length: {len(body)}".encode() in head
+    assert body.decode() == (
+        "# HELP kafka_server_brokertopicmetrics_messagesin_total Records appended.\n"
+        "# TYPE kafka_server_brokertopicmetrics_messagesin_total counter\n"
+        "kafka_server_brokertopicmetrics_messagesin_total 7\n"
+        'kafka_server_brokertopicmetrics_messagesin_total{topic="a\\"b\\\\c"} 3\n'
+    )
+
+
+def test_health_and_readiness(endpoint: Endpoint) -> None:
+    assert endpoint.ask(b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200")
+    assert endpoint.ask(b"GET /readyz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 503")
+    endpoint.ready = True
+    assert endpoint.ask(b"GET /readyz?verbose HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [(b"GET /other HTTP/1.1\r\n\r\n", b"404"), (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"), (b"x\r\n\r\n", b"400")],
+)
+def test_anything_else_is_refused(endpoint: Endpoint, request_: bytes, status: bytes) -> None:
+    assert endpoint.ask(request_).split(b" ")[1] == status
+
+
+def test_head_has_no_body(endpoint: Endpoint) -> None:
+    assert endpoint.ask(b"HEAD /healthz HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\n")
+
+
+def test_an_endless_head_is_cut(endpoint: Endpoint) -> None:
+    assert endpoint.ask(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * HTTP_HEAD_MAX_BYTES) == b""
+
+
+def test_too_many_connections_are_closed(endpoint: Endpoint) -> None:
+    async def flood() -> bytes:
+        held = [await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(HTTP_CONNECTIONS_MAX)]
+        while len(endpoint.endpoint._tasks) < HTTP_CONNECTIONS_MAX:
+            await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        answer = await asyncio.wait_for(reader.read(), 5)
+        for _, other in [*held, (reader, writer)]:
+            other.close()
+        return answer
+
+    assert endpoint.loop.run_until_complete(flood()) == b""
+
+
+def test_an_address_in_use_or_malformed_is_a_sentence(endpoint: Endpoint) -> None:
+    other = HttpEndpoint(lambda: SAMPLES, lambda: True)
+    with pytest.raises(ConfigError, match=r"penstock\.metrics\.listener: cannot listen on 127"):
+        endpoint.loop.run_until_complete(other.start(endpoint.address))
+    with pytest.raises(ConfigError, match=r"penstock\.metrics\.listener"):
+        endpoint.loop.run_until_complete(other.start("nonsense"))
+
+
+def test_a_histogram_is_cumulative_and_knows_its_quantiles() -> None:
+    histogram = Histogram()
+    for _ in range(999):
+        histogram.add(0.000_003)
+    histogram.add(0.02)
+    assert histogram.quantile_s(0.5) == 0.000_004
+    assert histogram.quantile_s(1.0) == 0.02
+    lines = prometheus_text(histogram_samples("h", "text", histogram)).splitlines()
+    assert lines[:2] == ["# HELP h text", "# TYPE h histogram"]
+    assert 'h_bucket{le="4e-06"} 999' in lines
+    assert 'h_bucket{le="+Inf"} 1000' in lines
+    assert "h_count 1000" in lines
+
+
+def test_the_shells_samples_of_one_name_follow_each_other(world: Any) -> None:
+    text = prometheus_text(shell_samples(world.shell))
+    types = [line for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(types) == len(set(types))
+    assert "penstock_loop_callback_quantile_seconds" in text
