@@ -26,6 +26,7 @@ from penstock.config.topic import TopicConfig
 from penstock.errors import CorruptRecordError, ErrorCode, RequestError
 from penstock.log.changing import ChangingLog
 from penstock.log.disk import Buffer, Disk, Operation
+from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.loading import Loaded, RecoveryNeeded, load, marker_of
 from penstock.log.lookup import FoundOffset
 from penstock.log.operations import DeleteFiles, Flush, Fuse, Roll, UnlinkFiles, Write
@@ -314,11 +315,11 @@ class Log(ChangingLog):
             last_offset += batch.last_offset_delta + 1
             largest_timestamp_ms = max(largest_timestamp_ms, batch.max_timestamp_ms)
         segments = self.segments
-        if not segments:
-            self._roll(self.reserved_end_offset, now_ms)
-        if segments[-1].should_roll(self.config, len(records), largest_timestamp_ms, last_offset, now_ms):
-            self._undo(steps)
-            self._roll(base_offset, now_ms)
+        if not segments or segments[-1].should_roll(
+            self.config, len(records), largest_timestamp_ms, last_offset, now_ms
+        ):
+            self._undo(steps)  # the snapshot of the roll is of the time before these batches
+            self._roll(self._roll_offset(base_offset, last_offset), now_ms)
             steps = self._reserve_producers(run)
         segment = segments[-1]
         write = self.open_write
@@ -340,6 +341,11 @@ class Log(ChangingLog):
                 segment.aborted_index.append(step.producer_id, first, last, last_stable_offset)
         write.steps += steps
         write.end_offset = self.reserved_end_offset = self.producers.end_offset = last_offset + 1
+
+    def _roll_offset(self, base_offset: int, last_offset: int) -> int:
+        """Where a segment for these offsets begins: at the end of the last, unless a gap is too wide for its index."""
+        end_offset = self.reserved_end_offset
+        return end_offset if last_offset - end_offset <= RELATIVE_OFFSET_MAX else base_offset
 
     def _reserve_producers(self, run: Run) -> list[Step]:
         """What the batches do to their producers' state; if one of them is refused, nothing."""
@@ -388,8 +394,9 @@ class Log(ChangingLog):
     # Cutting
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
-        """Drops everything from `offset` on; a batch that straddles it goes whole. False if there was nothing to drop.
+        """Drops everything from `offset` on. False if there was nothing to drop.
 
+        A batch that straddles `offset` goes whole, and `log_end_offset` is then less: what is missing is fetched again.
         Reads are bounded at once; `owner.log_truncated` when the files are. Appends raise until then.
         """
         self._check_usable()
@@ -432,6 +439,7 @@ class Log(ChangingLog):
     def _truncate_completed(self, loaded: Loaded, deleted: Sequence[str], now_ms: int) -> None:
         loaded.leader_epochs = self.leader_epochs
         loaded.deleted_paths = []
+        self.recovery_point = min(self.recovery_point, loaded.log_end_offset)
         self._install(loaded)
         self.directory_dirty = True
         if deleted:

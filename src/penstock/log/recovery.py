@@ -61,8 +61,9 @@ class OffsetRange:
 class RecoveryReport:
     """What a recovery found and did.
 
-    `lost` are offsets that were in the files in valid batches and are no longer served; `kept_aside` the files that
-    hold their bytes (paths within the log directory). `cut_bytes` counts all that was cut, torn tails too.
+    `lost` are offsets that were in the files in valid batches, or must have been before a later segment was begun, and
+    are no longer served; `kept_aside` the files that hold the bytes there are (paths within the log directory).
+    `cut_bytes` counts all that was cut, torn tails too.
     """
 
     name: str
@@ -186,7 +187,10 @@ class Recovery:
     # Segments
 
     def _recover_segments(self, bases: list[int], recovery_point: int) -> None:
-        """Scans what may be bad; the first segment with a bad batch is the last one."""
+        """Scans what may be bad; the first segment with a bad batch is the last one.
+
+        So is one that ends before the next begins: its tail never reached the disk, though the next segment's file did.
+        """
         files = listing(self.disk, self.name)
         epochs = self._leader_epochs(files)
         first = max((number for number, base in enumerate(bases) if base <= recovery_point), default=0)
@@ -198,7 +202,11 @@ class Recovery:
                 producers = self._producers_at(base, bases[:number])
             cut = self._recover_segment(base, producers, epochs)
             self._write_snapshot(producers)
-            if cut:
+            following = bases[number + 1 : number + 2]
+            hole = number >= first and following and producers.end_offset < following[0]
+            if hole:
+                self.report.lost.append(OffsetRange(producers.end_offset, following[0]))
+            if cut or hole:
                 self._set_aside_segments(bases[number + 1 :])
                 break
         end = self._end_offset()
