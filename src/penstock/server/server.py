@@ -6,7 +6,8 @@
     await server.stop()
 
 Listeners are bound first, so that an address in use is told before anything is read and port 0 is known to the node
-when it registers. They accept once the node has read its directories; requests that come before it is ready wait.
+when it registers. They listen once the node is ready: a client that comes earlier is refused and tries again, whereas
+an answer from a node that does not know the cluster yet (no broker, no controller) has some clients wait for minutes.
 """
 
 from __future__ import annotations
