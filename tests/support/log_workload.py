@@ -104,7 +104,8 @@ class Workload:
         if self.one.log.truncate_to(target, self.one.now_ms):
             self.one.run()
             self.batches = [entry for entry in self.batches if entry[1] < target]
-            self.end = target
+            self.end = self.one.log.log_end_offset
+            assert self.end <= target or self.end == self.one.log.log_start_offset
             self.settle_end()
         self.forget_producers()
 

@@ -32,7 +32,8 @@ class Truncate(LogOperation):
     """Cuts the files to `cut` and loads what is left. The result is (state, paths renamed to `.deleted`).
 
     Segments beyond the cut are renamed, their bytes stay for reads under way; the one around it is truncated in place.
-    Where a batch that straddled the cut went whole, an empty segment keeps the offset at which the log goes on.
+    A batch that straddles the cut goes whole, and the log then ends where its batches end: no offsets are left out, so
+    that a recovery can tell a segment that lost its tail. If that is before the log start, the log begins anew there.
     The cut is durable before anything is appended, so that a power failure does not bring back what was cut.
     """
 
@@ -48,15 +49,14 @@ class Truncate(LogOperation):
         for path, position, entries in self.index_writes:
             disk.write(path, position, [entries])
         cut = self.cut
-        deleted = self._cut_files(disk)
+        deleted = self._cut_files(disk, cut.offset, start_over=cut.start_over)
         after = self._load(disk)
-        if after.log_end_offset < cut.offset:
-            begin_segment(disk, after.segments[-1], cut.offset)
+        if after.log_end_offset < cut.log_start_offset:
+            deleted += self._cut_files(disk, cut.log_start_offset, start_over=True)
             after = self._load(disk)
-        for path in [path for segment in after.segments[-2:] for path in segment.paths]:
+        for path in after.segments[-1].paths:
             disk.fsync(path)
         disk.fsync_directory(self.name)
-        assert after.log_end_offset == cut.offset
         return after, deleted
 
     def _load(self, disk: Disk) -> Loaded:
@@ -65,8 +65,7 @@ class Truncate(LogOperation):
         expiration_ms = cut.producer_expiration_ms
         return load(disk, self.name, log_start_offset=0, now_ms=cut.now_ms, producer_expiration_ms=expiration_ms)
 
-    def _cut_files(self, disk: Disk) -> list[str]:
-        target, start_over = self.cut.offset, self.cut.start_over
+    def _cut_files(self, disk: Disk, target: int, *, start_over: bool) -> list[str]:
         files = listing(disk, self.name)
         segments = load_segments(self.name, files, self.cut.now_ms)
         kept = [segment for segment in segments if segment.base_offset <= target and not start_over]
@@ -83,15 +82,6 @@ class Truncate(LogOperation):
             for path in segment.paths:
                 disk.write(path, 0, [])
         return deleted
-
-
-def begin_segment(disk: Disk, last: Segment, offset: int) -> None:
-    """Closes the last segment and makes the files of one that begins at `offset`."""
-    last.seal()
-    for path, position, entries in last.take_index_tails():
-        disk.write(path, position, [entries])
-    for path in Segment(last.name, offset, 0).paths:
-        disk.write(path, 0, [])
 
 
 def cut_segment(disk: Disk, segment: Segment, offset: int) -> None:

@@ -294,7 +294,7 @@ def test_the_largest_timestamp_is_found_wherever_it_is() -> None:
 
 
 @pytest.mark.parametrize("target", [0, 1, 2, 13, 50, 98, 199])
-def test_a_truncated_log_ends_where_it_was_told_and_goes_on_there(target: int) -> None:
+def test_a_truncated_log_ends_with_the_last_whole_batch_before_the_cut(target: int) -> None:
     one = filled()
     whole = target // 2 * 2
     assert one.log.truncate_to(target, NOW_MS)
@@ -302,12 +302,31 @@ def test_a_truncated_log_ends_where_it_was_told_and_goes_on_there(target: int) -
     with pytest.raises(RequestError):
         one.log.append_as_leader(batch(b"x"), 0, NOW_MS)
     one.run()
-    assert one.told[-1] == ("truncated", target)
+    assert one.told[-1] == ("truncated", whole)
     assert [header.base_offset for _, header in headers(one.content())] == list(range(0, whole, 2))
-    assert one.append(batch(b"new")).base_offset == target
+    assert one.append(batch(b"new")).base_offset == whole
     one.reopen()
-    assert one.log.log_end_offset == target + 1
-    assert [header.base_offset for _, header in headers(one.content())] == [*range(0, whole, 2), target]
+    assert one.log.log_end_offset == whole + 1
+    assert [header.base_offset for _, header in headers(one.content())] == list(range(0, whole + 1, 2))
+
+
+def test_a_truncation_into_the_batch_of_the_log_start_leaves_an_empty_log_there() -> None:
+    one = filled()
+    one.log.advance_log_start(51, 200)
+    one.log.truncate_to(51, NOW_MS)
+    one.run()
+    assert (one.log.log_start_offset, one.log.log_end_offset) == (51, 51)
+    one.reopen()
+    assert (one.log.log_start_offset, one.log.log_end_offset) == (51, 51)
+
+
+def test_a_gap_between_batches_is_none_between_segments() -> None:
+    one = OneLog(topic_config(segment_bytes=300))
+    for number in range(5):
+        one.log.append_as_follower(batch(b"a" * 150, base_offset=10 * number, leader_epoch=0), NOW_MS)
+        one.run()
+    assert one.log.bases == [0, 1, 11, 21, 31]
+    assert [header.base_offset for _, header in headers(one.content())] == [0, 10, 20, 30, 40]
 
 
 def test_truncating_above_the_end_does_nothing() -> None:
