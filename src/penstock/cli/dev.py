@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     place = find_place(arguments)
     if arguments.fresh:
         empty(place.data)
+        place.existed = False
     settings = prepare(place, dict(pair(text, "--override") for text in arguments.override))
 
     def ready(server: Server) -> None:

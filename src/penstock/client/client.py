@@ -145,6 +145,11 @@ class Client:
             self._topics[topic.name] = TopicState(topic.topic_id, tuple(leaders))
         return answer
 
+    @property
+    def brokers(self) -> Mapping[int, tuple[str, int]]:
+        """Host and port by node id, as of the last metadata."""
+        return self._brokers
+
     async def topic(self, name: str) -> TopicState:
         """Id and leaders of a topic. Raises RequestError (UNKNOWN_TOPIC_OR_PARTITION, ...)."""
         state = self._topics.get(name)
@@ -192,7 +197,10 @@ class Client:
     async def produce(
         self, topic: str, partition: int, batch: Any, *, acks: int = -1, timeout_ms: int = 30_000
     ) -> tuple[int, int]:
-        """Appends one record batch (bytes of RecordBatch v2). Returns its base offset and the log-append time or -1."""
+        """Appends one record batch (bytes of RecordBatch v2). Returns its base offset and the log-append time or -1.
+
+        With acks=0 nobody answers: both are -1. Raises RequestError when the broker refuses the batch.
+        """
         result = (-1, -1)
 
         async def ask(node_id: int, some: list[Partition]) -> list[Partition]:
@@ -202,9 +210,11 @@ class Client:
                 topic_id=(await self.topic(topic)).topic_id,
                 partition_data=[PartitionProduceData(index=partition, records=batch)],
             )
-            answer = await self.send(
-                ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[data]), node_id=node_id
-            )
+            request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[data])
+            connection = await self.connection(node_id)
+            answer = await connection.send(request, answered=acks != 0)
+            if answer is None:
+                return []
             got = answer.responses[0].partition_responses[0]
             if got.error_code != ErrorCode.NONE:
                 return [self._retriable((topic, partition), got.error_code, got.error_message)]

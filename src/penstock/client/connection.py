@@ -109,12 +109,20 @@ class Connection:
         return version
 
     async def send(
-        self, message: Any, *, version: int | None = None, at_most: int | None = None, timeout_ms: int | None = None
+        self,
+        message: Any,
+        *,
+        version: int | None = None,
+        at_most: int | None = None,
+        timeout_ms: int | None = None,
+        answered: bool = True,
     ) -> Any:
         """Sends a request message and waits for its response message.
 
-        `version` forces one, `at_most` caps the negotiated one. Raises UnreachableError, UnsupportedVersionError,
-        ProtocolError.
+        `version` forces one, `at_most` caps the negotiated one. `answered` is False for the one request that brokers
+        leave without an answer, a produce with acks=0: None comes back when it is on its way.
+
+        Raises UnreachableError, UnsupportedVersionError, ProtocolError.
         """
         key = ApiKey(message.KEY)
         if version is None:
@@ -125,9 +133,11 @@ class Connection:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         correlation_id = self._correlation_id
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[correlation_id] = (key, version, future)
         chunks = encode_request(APIS[key], version, correlation_id, self._client_id, message)
         self._transport.writelines(chunks)  # type: ignore[arg-type]  # a client sends no ranges of files
+        if not answered:
+            return None
+        self._waiting[correlation_id] = (key, version, future)
         try:
             async with asyncio.timeout(self._timeout_s if timeout_ms is None else timeout_ms / 1000):
                 return await future

@@ -1,0 +1,202 @@
+"""Print the records of a topic: all that are there, a range by offset or time, or as they come.
+
+It reads without a group and commits nothing. Without --follow it ends at what was there when it began.
+
+examples:
+  penstock consume clicks
+  penstock consume clicks --follow --offset latest
+  penstock consume clicks --partition 0 --offset 1000 --max 10 --print key,offset,timestamp,headers
+  penstock consume clicks --from 2026-01-31T08:00Z --until 15m --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.common import UsageError, add_bootstrap, with_client
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+    from penstock.records.reader import Record
+
+SUMMARY = "print the records of a topic: by partition, offset or time, or as they come"
+COLUMNS = ("key", "partition", "offset", "timestamp", "headers")
+FLUSH_EVERY_S = 0.05
+Write = Callable[[str, int, "Record"], bytes]
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("--partition", type=int, action="append", metavar="N", help="only this one; repeatable (all)")
+    begin = parser.add_mutually_exclusive_group()
+    begin.add_argument("--offset", default="earliest", metavar="N|earliest|latest", help="where to begin (earliest)")
+    begin.add_argument("--from", dest="since", metavar="TIME", help="begin at the first record that is not older")
+    parser.add_argument("--until", metavar="TIME", help="end before the first record that is not older")
+    parser.add_argument("--max", type=int, metavar="N", help="end after so many records")
+    parser.add_argument("--follow", action="store_true", help="wait for more, until Ctrl-C")
+    parser.add_argument(
+        "--print", dest="columns", default="", metavar="WHAT", help=f"before the value, some of {','.join(COLUMNS)}"
+    )
+    parser.add_argument("--separator", default="\t", metavar="TEXT", help="between what --print adds (a tab)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a record")
+    parser.add_argument("--committed", action="store_true", help="leave out what transactions have not committed")
+    add_bootstrap(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints records; returns the exit code."""
+    write = writer_of(arguments)
+    if arguments.follow and arguments.until:
+        raise UsageError("--follow and --until exclude each other")
+    if arguments.max is not None and arguments.max < 0:
+        raise UsageError(f"--max {arguments.max}: it must be 0 or more")
+
+    async def job(client: Client) -> int:
+        await consume(client, arguments, write)
+        return 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+async def consume(client: Client, arguments: argparse.Namespace, write: Write) -> None:
+    """Reads from where to begin to where to end, and prints."""
+    from contextlib import aclosing
+
+    from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED
+    from penstock.client.consumer import read_records
+
+    isolation = READ_COMMITTED if arguments.committed else READ_UNCOMMITTED
+    starts, ends = await ranges_of(client, arguments, isolation)
+    left = sys.maxsize if arguments.max is None else arguments.max
+    if not left:
+        return
+    out = sys.stdout.buffer
+    flushed = time.monotonic()
+    stop_at = None if arguments.follow else ends
+    async with aclosing(read_records(client, arguments.topic, starts, ends=stop_at, isolation=isolation)) as reading:
+        async for partition, record in reading:
+            out.write(write(arguments.topic, partition, record))
+            left -= 1
+            now = time.monotonic()
+            if arguments.follow or now - flushed > FLUSH_EVERY_S:
+                flushed = now
+                out.flush()
+            if not left:
+                break
+    out.flush()
+
+
+Offsets = dict[int, int]
+
+
+async def ranges_of(client: Client, arguments: argparse.Namespace, isolation: int) -> tuple[Offsets, Offsets]:
+    """First offset and end (exclusive) by partition. Raises UsageError for what does not exist."""
+    from penstock.cli.times import timestamp_ms
+    from penstock.client.admin import wait_for_topic
+    from penstock.client.client import EARLIEST, LATEST
+
+    topic: str = arguments.topic
+    count = await wait_for_topic(client, topic, create=False)
+    keys = [(topic, partition) for partition in chosen(arguments.partition, count, topic)]
+    first = {p: at.offset for (_, p), at in (await client.offsets(keys, EARLIEST)).items()}
+    end = {p: at.offset for (_, p), at in (await client.offsets(keys, LATEST, isolation=isolation)).items()}
+
+    async def at_time(text: str, option: str) -> Offsets:
+        found = await client.offsets(keys, timestamp_ms(text, option))
+        return {p: at.offset if at.offset >= 0 else end[p] for (_, p), at in found.items()}
+
+    if arguments.since is not None:
+        start = await at_time(arguments.since, "--from")
+    elif arguments.offset in ("earliest", "latest"):
+        start = first if arguments.offset == "earliest" else end
+    else:
+        start = dict.fromkeys(first, offset_of(arguments.offset))
+        for partition, offset in start.items():
+            if not first[partition] <= offset <= end[partition]:
+                has = f"{first[partition]} to {end[partition]}"
+                raise UsageError(f"{topic}-{partition} has offsets {has} (the next one), not {offset}")
+    if arguments.until is not None:
+        until = await at_time(arguments.until, "--until")
+        end = {partition: min(end[partition], until[partition]) for partition in end}
+    return dict(start), end
+
+
+def offset_of(text: str) -> int:
+    """An offset. Raises UsageError."""
+    if not text.isdecimal():
+        raise UsageError(f"--offset {text}: it must be a number, earliest or latest")
+    return int(text)
+
+
+def chosen(wanted: list[int] | None, count: int, topic: str) -> list[int]:
+    """The partitions asked for, or all. Raises UsageError for one that does not exist."""
+    for partition in wanted or ():
+        if not 0 <= partition < count:
+            raise UsageError(f"{topic} has partitions 0 to {count - 1}, not {partition}")
+    return sorted(set(wanted)) if wanted else list(range(count))
+
+
+def writer_of(arguments: argparse.Namespace) -> Write:
+    """What makes the bytes to print of a record. Raises UsageError for a column that does not exist."""
+    if arguments.json:
+        return json_line
+    columns = [name for name in arguments.columns.split(",") if name]
+    for name in columns:
+        if name not in COLUMNS:
+            raise UsageError(f"--print {name}: it must be some of {','.join(COLUMNS)}")
+    separator: bytes = arguments.separator.encode()
+
+    def line(topic: str, partition: int, record: Record) -> bytes:
+        cells = [cell(name, partition, record) for name in columns]
+        return separator.join([*cells, text_of(record.value)]) + b"\n"
+
+    return line
+
+
+def cell(name: str, partition: int, record: Record) -> bytes:
+    """One column before the value."""
+    from penstock.cli.times import timestamp_text
+
+    if name == "key":
+        return text_of(record.key)
+    if name == "timestamp":
+        return timestamp_text(record.timestamp_ms).encode()
+    if name == "headers":
+        headers = [key.encode() + b"=" + text_of(value) for key, value in record.headers]
+        return b",".join(headers) or b"-"
+    return str(partition if name == "partition" else record.offset).encode()
+
+
+def text_of(data: bytes | None) -> bytes:
+    return b"null" if data is None else data
+
+
+def json_line(topic: str, partition: int, record: Record) -> bytes:
+    """A record as one JSON object; bytes that are not UTF-8 are `{"base64": "..."}`."""
+    value = {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": json_value(record.key),
+        "value": json_value(record.value),
+        "headers": [[name, json_value(data)] for name, data in record.headers],
+    }
+    return json.dumps(value, ensure_ascii=False).encode() + b"\n"
+
+
+def json_value(data: bytes | None) -> Any:
+    """Bytes as JSON has them."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}

@@ -1,0 +1,180 @@
+"""Append records to a topic: one a line of the standard input, or those of --value.
+
+A missing topic is made if the cluster makes topics by itself.
+
+examples:
+  echo hello | penstock produce clicks
+  penstock produce clicks --value '{"page": "/"}' --key user-7 --header source=web
+  penstock produce clicks --key-separator : < records.txt
+  penstock produce profiles --key user-7 --null            (a delete marker)
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING
+
+from penstock.cli.common import UsageError, add_bootstrap, add_json, pair, with_client
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+    from penstock.client.producer import Message, Producer
+
+SUMMARY = "append records to a topic, from the standard input or the command line"
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
+READ_BYTES = 256 * 1024
+PROGRESS_EVERY_S = 0.5
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("--value", action="append", metavar="TEXT", help="a record, instead of the input; repeatable")
+    parser.add_argument("--null", action="store_true", help="one record whose value is null, instead of the input")
+    parser.add_argument("--key", metavar="TEXT", help="key of every record")
+    parser.add_argument("--key-separator", metavar="TEXT", help="what stands between key and value of a line")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME=VALUE", help="header of every record; repeatable"
+    )
+    parser.add_argument("--partition", type=int, metavar="N", help="of every record (chosen by the key)")
+    parser.add_argument("--compression", choices=CODECS, default="none", help="(none)")
+    parser.add_argument("--acks", choices=tuple(ACKS), default="all", help="who must have a record (all)")
+    parser.add_argument("--timestamp", metavar="TIME", help="of every record (now)")
+    add_json(parser)
+    add_bootstrap(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Produces; returns the exit code."""
+    job = Job(arguments)
+    return with_client(arguments.bootstrap, job.run)
+
+
+class Job:
+    """One run: what every record has, and what was sent so far. Raises UsageError for arguments that do not fit."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        from penstock.cli.times import timestamp_ms
+
+        self._arguments = arguments
+        self._headers = tuple(
+            (name, value.encode()) for name, value in (pair(text, "--header") for text in arguments.header)
+        )
+        self._key = None if arguments.key is None else arguments.key.encode()
+        self._separator = None if arguments.key_separator is None else arguments.key_separator.encode()
+        given = None if arguments.timestamp is None else timestamp_ms(arguments.timestamp, "--timestamp")
+        self._timestamp_ms = given
+        if self._separator is not None and self._key is not None:
+            raise UsageError("--key and --key-separator exclude each other")
+        if self._separator == b"":
+            raise UsageError("--key-separator is empty: it must be what stands between key and value, such as :")
+        if arguments.null and arguments.value:
+            raise UsageError("--null and --value exclude each other")
+        self._sent = 0
+        self._last_said = time.monotonic()
+        self._offsets: dict[int, tuple[int, int]] = {}
+
+    async def run(self, client: Client) -> int:
+        from penstock.client.admin import wait_for_topic
+        from penstock.client.producer import Producer
+        from penstock.records.compression import Codec
+
+        topic: str = self._arguments.topic
+        partitions = await wait_for_topic(client, topic, create=True)
+        producer = Producer(
+            client,
+            topic,
+            partitions,
+            codec=Codec[self._arguments.compression.upper()],
+            acks=ACKS[self._arguments.acks],
+            first_partition=time.time_ns() // 1_000_000,
+            sent=self._on_sent,
+        )
+        await producer.open()
+        if self._arguments.null:
+            await producer.add(self._message(None))
+        elif self._arguments.value:
+            for text in self._arguments.value:
+                await producer.add(self._from_line(text.encode()))
+        else:
+            await self._from_input(producer)
+        await producer.flush()
+        self._conclude()
+        return 0
+
+    async def _from_input(self, producer: Producer) -> None:
+        """Sends the lines of the standard input as they come: what one read brings goes out together."""
+        import asyncio
+
+        if sys.stdin.isatty():
+            print("a record a line; Ctrl-D ends", file=sys.stderr)
+        loop = asyncio.get_running_loop()
+        reading = chunks_of_lines(sys.stdin.buffer)
+        number = 0
+        while (lines := await loop.run_in_executor(None, next, reading, None)) is not None:
+            for line in lines:
+                number += 1
+                await producer.add(self._from_line(line, number))
+            await producer.flush()
+
+    def _from_line(self, line: bytes, number: int = 0) -> Message:
+        """A record from `value`, or from `key SEPARATOR value`."""
+        if self._separator is None:
+            return self._message(line)
+        key, separator, value = line.partition(self._separator)
+        if not separator:
+            where = f"line {number}" if number else "--value"
+            raise UsageError(f"{where} has no {self._arguments.key_separator!r} between key and value")
+        return self._message(value, key)
+
+    def _message(self, value: bytes | None, key: bytes | None = None) -> Message:
+        from penstock.client.producer import Message
+
+        now_ms = time.time_ns() // 1_000_000 if self._timestamp_ms is None else self._timestamp_ms
+        return Message(value, now_ms, self._key if key is None else key, self._headers, self._arguments.partition)
+
+    def _on_sent(self, batch: object) -> None:
+        from penstock.client.producer import Sent
+
+        assert isinstance(batch, Sent)
+        self._sent += batch.records
+        first, _ = self._offsets.get(batch.partition, (batch.base_offset, 0))
+        self._offsets[batch.partition] = (first, batch.base_offset + batch.records - 1)
+        now = time.monotonic()
+        if sys.stderr.isatty() and not sys.stdin.isatty() and now - self._last_said > PROGRESS_EVERY_S:
+            self._last_said = now
+            print(f"\r\x1b[K{self._sent:,} records", end="", file=sys.stderr, flush=True)
+
+    def _conclude(self) -> None:
+        """Says what was appended: as JSON on stdout if asked, else in a line on a terminal's stderr."""
+        ranges = dict(sorted(self._offsets.items()))
+        if self._arguments.json:
+            from penstock.cli.output import print_json
+
+            partitions = [
+                {"partition": p, "first_offset": first, "last_offset": last} for p, (first, last) in ranges.items()
+            ]
+            if ACKS[self._arguments.acks] == 0:
+                partitions = [{"partition": p} for p in ranges]
+            print_json({"topic": self._arguments.topic, "records": self._sent, "partitions": partitions})
+        elif sys.stderr.isatty():
+            print(f"\r\x1b[K{self._sent:,} records to {self._arguments.topic}", file=sys.stderr)
+
+
+def chunks_of_lines(stream: IO[bytes]) -> Iterator[list[bytes]]:
+    """The lines of a stream without their ends, those of one read together, so that a slow writer's do not wait."""
+    rest: list[bytes] = []
+    while chunk := stream.read1(READ_BYTES):  # type: ignore[attr-defined]  # BufferedReader has it
+        head, newline, tail = chunk.rpartition(b"\n")
+        if not newline:
+            rest.append(tail)
+            continue
+        whole = b"".join([*rest, head])
+        rest = [tail] if tail else []
+        yield [line.removesuffix(b"\r") for line in whole.split(b"\n")]
+    if rest:
+        yield [b"".join(rest)]

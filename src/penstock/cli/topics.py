@@ -1,0 +1,308 @@
+"""List, create, describe, extend and delete topics.
+
+examples:
+  penstock topics list
+  penstock topics create clicks --partitions 6 --config retention.ms=86400000
+  penstock topics describe clicks --json
+  penstock topics alter clicks --partitions 12
+  penstock topics delete clicks orders
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.common import (
+    UsageError,
+    add_action,
+    add_actions,
+    add_bootstrap,
+    add_json,
+    pair,
+    run_action,
+    with_client,
+)
+
+if TYPE_CHECKING:
+    from penstock.client.admin import Config
+    from penstock.client.client import Client
+    from penstock.protocol.messages.metadata_response import MetadataResponseTopic
+
+SUMMARY = "list, create, describe, extend and delete topics"
+DYNAMIC_TOPIC_CONFIG = 1
+
+run = run_action
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's actions."""
+    actions = add_actions(parser)
+    list_ = add_action(
+        actions, "list", list_action, "list topics", "  penstock topics list\n  penstock topics list --json --internal"
+    )
+    list_.add_argument("--internal", action="store_true", help="also the cluster's own topics")
+    list_.add_argument("--sizes", action="store_true", help="also bytes on disk, all replicas together")
+    register_create(actions)
+    describe = add_action(
+        actions,
+        "describe",
+        describe_action,
+        "show partitions, leaders, replicas, offsets and configs of topics",
+        "  penstock topics describe clicks",
+    )
+    describe.add_argument("topics", nargs="+", metavar="TOPIC")
+    alter = add_action(
+        actions,
+        "alter",
+        alter_action,
+        "raise the number of partitions",
+        "  penstock topics alter clicks --partitions 12",
+    )
+    alter.add_argument("topic", metavar="TOPIC")
+    alter.add_argument("--partitions", type=int, required=True, metavar="N", help="how many there are to be")
+    add_assignment(alter, "of the new partitions")
+    delete = add_action(
+        actions,
+        "delete",
+        delete_action,
+        "delete topics and all that is in them",
+        "  penstock topics delete clicks orders",
+    )
+    delete.add_argument("topics", nargs="+", metavar="TOPIC")
+    for action in (list_, describe):
+        add_json(action)
+    for action in (list_, describe, alter, delete):
+        add_bootstrap(action)
+
+
+def register_create(actions: Any) -> None:
+    create = add_action(
+        actions,
+        "create",
+        create_action,
+        "create a topic",
+        "  penstock topics create clicks --partitions 6\n"
+        "  penstock topics create profiles --config cleanup.policy=compact --config segment.ms=3600000",
+    )
+    create.add_argument("topic", metavar="TOPIC")
+    create.add_argument("--partitions", type=int, default=-1, metavar="N", help="(as the broker is configured)")
+    create.add_argument("--replication-factor", type=int, default=-1, metavar="N", help="(as the broker is configured)")
+    create.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="repeatable")
+    create.add_argument("--if-not-exists", action="store_true", help="do nothing if there is a topic of that name")
+    create.add_argument("--validate-only", action="store_true", help="only say whether it would work")
+    add_assignment(create, "of each partition, instead of the two numbers")
+    add_json(create)
+    add_bootstrap(create)
+
+
+def add_assignment(parser: argparse.ArgumentParser, of_what: str) -> None:
+    parser.add_argument(
+        "--replica-assignment", metavar="1:2,2:3", help=f"broker ids {of_what}: replicas by colon, partitions by comma"
+    )
+
+
+def list_action(arguments: argparse.Namespace) -> int:
+    """Lists topics."""
+
+    async def job(client: Client) -> int:
+        from penstock.cli.output import print_json, print_table, size_text
+        from penstock.client.admin import describe_topics, partition_sizes
+
+        topics = [each for each in await describe_topics(client) if arguments.internal or not each.is_internal]
+        sizes: dict[str | None, int] = {}
+        if arguments.sizes:
+            for (name, _), size_bytes in (await partition_sizes(client, client.brokers)).items():
+                sizes[name] = sizes.get(name, 0) + size_bytes
+        if arguments.json:
+            print_json([summary(each, sizes.get(each.name, 0) if arguments.sizes else None) for each in topics])
+        elif arguments.sizes:
+            rows = [(each.name, len(each.partitions), size_text(sizes.get(each.name, 0))) for each in topics]
+            print_table(("topic", "partitions", "size"), rows, right=("partitions", "size"))
+        else:
+            for each in topics:
+                print(each.name)
+        return 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+def summary(topic: MetadataResponseTopic, size_bytes: int | None) -> dict[str, Any]:
+    """A topic in one JSON object, without its partitions."""
+    value: dict[str, Any] = {
+        "name": topic.name,
+        "id": str(topic.topic_id),
+        "internal": topic.is_internal,
+        "partitions": len(topic.partitions),
+        "replication_factor": len(topic.partitions[0].replica_nodes) if topic.partitions else 0,
+    }
+    return value if size_bytes is None else {**value, "size_bytes": size_bytes}
+
+
+def create_action(arguments: argparse.Namespace) -> int:
+    """Creates a topic."""
+    configs = dict(pair(text, "--config") for text in arguments.config)
+    assignment = parse_assignment(arguments.replica_assignment)
+
+    async def job(client: Client) -> int:
+        from penstock.cli.output import print_json
+        from penstock.client.admin import create_topic
+        from penstock.errors import ErrorCode, RequestError
+
+        try:
+            made = await create_topic(
+                client,
+                arguments.topic,
+                partitions=arguments.partitions,
+                replication_factor=arguments.replication_factor,
+                assignment=assignment,
+                configs=configs,
+                validate_only=arguments.validate_only,
+            )
+        except RequestError as error:
+            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and arguments.if_not_exists:
+                return 0
+            raise
+        if arguments.json:
+            print_json(
+                {
+                    "name": made.name,
+                    "id": str(made.topic_id),
+                    "partitions": made.partitions,
+                    "replication_factor": made.replication_factor,
+                }
+            )
+        else:
+            verb = "would create" if arguments.validate_only else "created"
+            print(f"{verb} {made.name}: partitions {made.partitions}, replication factor {made.replication_factor}")
+        return 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+def parse_assignment(text: str | None) -> list[list[int]]:
+    """`1:2,2:3` as broker ids a partition. Raises UsageError."""
+    if text is None:
+        return []
+    try:
+        return [[int(broker) for broker in partition.split(":")] for partition in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--replica-assignment {text}: it must be broker ids such as 1:2,2:3") from None
+
+
+def describe_action(arguments: argparse.Namespace) -> int:
+    """Describes topics."""
+
+    async def job(client: Client) -> int:
+        from penstock.cli.output import print_json
+        from penstock.client.admin import Resource, ResourceType, describe_configs, describe_topics
+
+        topics = await describe_topics(client, arguments.topics)
+        described = []
+        for topic in topics:
+            assert topic.name is not None
+            configs = await describe_configs(client, Resource(ResourceType.TOPIC, topic.name))
+            described.append((topic, await offsets(client, topic), configs))
+        if arguments.json:
+            print_json([topic_json(*each) for each in described])
+            return 0
+        for place, each in enumerate(described):
+            if place:
+                print()
+            print_topic(*each)
+        return 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+Ranges = dict[int, tuple[int, int]]
+
+
+async def offsets(client: Client, topic: MetadataResponseTopic) -> Ranges:
+    """First and end offset by partition; partitions without a leader are left out."""
+    from penstock.client.client import EARLIEST, LATEST
+
+    assert topic.name is not None
+    keys = [(topic.name, each.partition_index) for each in topic.partitions if each.leader_id >= 0]
+    first, end = await client.offsets(keys, EARLIEST), await client.offsets(keys, LATEST)
+    return {key[1]: (first[key].offset, end[key].offset) for key in keys}
+
+
+def topic_json(topic: MetadataResponseTopic, ranges: Ranges, configs: Sequence[Config]) -> dict[str, Any]:
+    """All of a topic in one JSON object."""
+    partitions = []
+    for each in topic.partitions:
+        first, end = ranges.get(each.partition_index, (None, None))
+        partitions.append(
+            {
+                "partition": each.partition_index,
+                "leader": each.leader_id,
+                "leader_epoch": each.leader_epoch,
+                "replicas": each.replica_nodes,
+                "in_sync_replicas": each.isr_nodes,
+                "offline_replicas": each.offline_replicas,
+                "log_start_offset": first,
+                "end_offset": end,
+            }
+        )
+    values = {config.name: config.value for config in configs}
+    changed = [config.name for config in configs if config.source == DYNAMIC_TOPIC_CONFIG]
+    return {**summary(topic, None), "partitions": partitions, "configs": values, "changed_configs": changed}
+
+
+def print_topic(topic: MetadataResponseTopic, ranges: Ranges, configs: Sequence[Config]) -> None:
+    from penstock.cli.output import BOLD, paint, print_table
+
+    changed = [f"{config.name}={config.value}" for config in configs if config.source == DYNAMIC_TOPIC_CONFIG]
+    print(f"{paint(topic.name or '', BOLD)}  id {topic.topic_id}  partitions {len(topic.partitions)}")
+    print(f"configs: {', '.join(changed) if changed else 'all as the broker has them'}")
+    rows = []
+    for each in topic.partitions:
+        first, end = ranges.get(each.partition_index, (-1, -1))
+        leader = each.leader_id if each.leader_id >= 0 else "none"
+        replicas, in_sync = numbers(each.replica_nodes), numbers(each.isr_nodes)
+        rows.append(
+            (each.partition_index, leader, replicas, in_sync, first if first >= 0 else "-", end if end >= 0 else "-")
+        )
+    print_table(
+        ("partition", "leader", "replicas", "in sync", "first offset", "end offset"),
+        rows,
+        right=("partition", "leader", "first offset", "end offset"),
+    )
+
+
+def numbers(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids))
+
+
+def alter_action(arguments: argparse.Namespace) -> int:
+    """Adds partitions."""
+    assignment = parse_assignment(arguments.replica_assignment)
+
+    async def job(client: Client) -> int:
+        from penstock.client.admin import create_partitions
+
+        await create_partitions(client, arguments.topic, arguments.partitions, assignment=assignment)
+        print(f"{arguments.topic} has {arguments.partitions} partitions")
+        return 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+def delete_action(arguments: argparse.Namespace) -> int:
+    """Deletes topics; 1 if one could not be."""
+
+    async def job(client: Client) -> int:
+        from penstock.cli.main import say_error
+        from penstock.client.admin import delete_topics
+
+        outcome = await delete_topics(client, arguments.topics)
+        for name, error in outcome.items():
+            if error is None:
+                print(f"deleted {name}")
+            else:
+                say_error(str(error))
+        return 1 if any(outcome.values()) else 0
+
+    return with_client(arguments.bootstrap, job)
