@@ -190,6 +190,7 @@ class Recovery:
         """Scans what may be bad; the first segment with a bad batch is the last one.
 
         So is one that ends before the next begins: its tail never reached the disk, though the next segment's file did.
+        Not where the topic is compacted: there the cleaner leaves such gaps.
         """
         files = listing(self.disk, self.name)
         epochs = self._leader_epochs(files)
@@ -204,9 +205,10 @@ class Recovery:
             self._write_snapshot(producers)
             following = bases[number + 1 : number + 2]
             hole = number >= first and following and producers.end_offset < following[0]
-            if hole:
+            if hole and not self.config.compact:
                 self.report.lost.append(OffsetRange(producers.end_offset, following[0]))
-            if cut or hole:
+                cut = True
+            if cut:
                 self._set_aside_segments(bases[number + 1 :])
                 break
         end = self._end_offset()

@@ -114,6 +114,35 @@ def test_valid_batches_after_a_bad_one_are_kept_aside_and_reported() -> None:
     assert one.append(batch(b"z", producer=(7, 0, bad))).base_offset == bad
 
 
+@pytest.mark.parametrize("policy", [("delete",), ("compact",)])
+def test_a_segment_that_lost_its_tail_ends_the_log_unless_a_cleaner_may_have_done_it(policy: tuple[str, ...]) -> None:
+    one = filled()
+    one.config = topic_config(cleanup_policy=policy)
+    second, third = one.log.segments[1:3]
+    last = [position for position, _ in headers(one.disk.content(second.log_path))][-1]
+    one.disk.truncate(second.log_path, last)
+    report = recover(one)
+    if policy == ("delete",):
+        assert report.lost[0] == OffsetRange(third.base_offset - 1, third.base_offset)
+        assert offsets(one) == list(range(third.base_offset - 1))
+    else:
+        assert report.lost == []
+        assert offsets(one) == [*range(third.base_offset - 1), *range(third.base_offset, 40)]
+
+
+def test_a_killed_log_keeps_what_came_after_a_truncation_or_a_gap() -> None:
+    one = OneLog(topic_config(segment_bytes=300), SimulatedDisk())
+    for _ in range(3):
+        one.append(batch(b"a", b"b", b"c"))
+    one.log.truncate_to(4, NOW_MS)
+    one.run()
+    for number in range(5):
+        one.log.append_as_follower(batch(b"d" * 100, base_offset=10 + 10 * number, leader_epoch=0), NOW_MS)
+        one.run()
+    assert recover(one).lost == []
+    assert offsets(one) == [0, 10, 20, 30, 40, 50]
+
+
 def test_what_is_below_the_recovery_point_is_not_read_again() -> None:
     one = filled()
     one.close()
