@@ -50,7 +50,7 @@ def consume(peer: Peer, topic: str, records: int) -> dict[str, float]:
     consumer.assign([TopicPartition(topic, 0, 0)])
     seen, checksum, cpu, start = 0, 0, peer.cpu_seconds(), time.perf_counter()
     while seen < records:
-        messages = consumer.consume(10_000, 10.0)
+        messages = consumer.consume(min(10_000, records - seen), 10.0)
         if not messages:
             raise RuntimeError(f"{peer.name}: {seen} of {records} records of {topic} arrived, then nothing for 10 s")
         for message in messages:
@@ -83,10 +83,8 @@ def settle(peer: Peer) -> None:
 def measure(peer: Peer, scale: float) -> dict[str, dict[str, float]]:
     """All workloads on one running broker."""
     figures: dict[str, dict[str, float]] = {}
-    first = time.perf_counter()
     peer.create_topic("first")
     figures["start"] = {"start_to_topic_s": time.perf_counter() - peer.started_at}
-    del first
     settle(peer)
     figures["start"]["resident_idle_mb"] = peer.resident_bytes() / 1e6
     producer_performance(peer.bootstrap, "first", records=100_000, record_bytes=100, acks="1")  # warms both sides
