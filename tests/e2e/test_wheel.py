@@ -98,5 +98,5 @@ def test_an_empty_environment_runs_a_cluster_a_produce_and_a_consume(bin_directo
     assert run(bin_directory, "--version").startswith("penstock ")
     with dev_cluster(bin_directory, tmp_path / "data") as bootstrap:
         run(bin_directory, "produce", "clicks", "--bootstrap", bootstrap, stdin="one\ntwo\nthree\n")
-        seen = run(bin_directory, "consume", "clicks", "--bootstrap", bootstrap, "--from", "start", "--exit-at-end")
+        seen = run(bin_directory, "consume", "clicks", "--bootstrap", bootstrap)
     assert [line for line in seen.splitlines() if line] == ["one", "two", "three"]
