@@ -8,8 +8,10 @@ thread as a whole, and the order's next run starts when the loop has heard the e
 back through one deque and wake the loop once for many of them.
 
 An append is inline while the disk answers from memory. Once one took over `LANE_SLOW_MS`, or the kernel nears the
-amount of dirty pages at which it makes writers wait, the threads take the directory's appends over until all of them
-have been fast for `LANE_HEALTHY_AFTER_MS`.
+amount of dirty pages at which it makes writers wait, the threads take the directory's appends over until none of them
+has been slow for `LANE_HEALTHY_AFTER_MS`. An append during which the thread never waited was not slow by itself: the
+machine was busy with others. A lane's thread does wait for others, for the interpreter among them, so an append there
+counts as slow later, at `LANE_STILL_SLOW_MS`.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from typing import Any
 
 from penstock.config.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_MS
 from penstock.log.disk import Disk, Operation
-from penstock.server.dirty import near_dirty_limit
 from penstock.server.logs import events
+from penstock.server.waiting import near_dirty_limit, times_waited
 
 logger = events("server.lane")
 
 DIRTY_CHECK_EVERY_S = 1.0
+LANE_STILL_SLOW_MS = 10 * LANE_SLOW_MS
+"""A lane's thread waits for the interpreter too; an append there is slow only beyond this."""
 
 
 class Outcome:
@@ -117,8 +121,9 @@ class Lane:
         """Runs an operation here and returns how it ended, or gives it to the threads and returns None."""
         if operation.inline and operation.order not in self._running and self._may_run_inline():
             self.inline_operations += 1
+            waits = times_waited()
             outcome = self._execute(operation)
-            if outcome.elapsed_s * 1000 > LANE_SLOW_MS:
+            if outcome.elapsed_s * 1000 > LANE_SLOW_MS and times_waited() != waits:
                 self._slow(outcome)
             return outcome
         self.lane_operations += 1
@@ -131,7 +136,7 @@ class Lane:
     def heard(self, outcome: Outcome) -> None:
         """The loop has taken an outcome of the threads; the order's next run may start."""
         order = outcome.operation.order
-        if outcome.operation.inline and outcome.elapsed_s * 1000 > LANE_SLOW_MS:
+        if outcome.operation.inline and outcome.elapsed_s * 1000 > LANE_STILL_SLOW_MS:
             self._slow(outcome)
         self._running[order] -= 1
         if not self._running[order]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import threading
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from penstock.config.limits import LANE_HEALTHY_AFTER_MS
 from penstock.node.effects import Run
 from penstock.server import lane as lane_module
-from penstock.server.dirty import near_dirty_limit
 from penstock.server.lane import Completions, Lane
+from penstock.server.waiting import near_dirty_limit
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +70,26 @@ def test_a_failing_operation_reports_its_error(world: Any, note: Any) -> None:
     assert sorted(error.errno for _, error in world.node.failed) == [errno.EIO, errno.ENOSPC, errno.ENOSPC]
 
 
-def test_a_slow_append_sends_appends_to_the_lane_until_it_has_been_healthy(note: Any) -> None:
+def test_an_append_during_which_the_machine_was_busy_with_others_is_not_slow(
+    note: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times_s = itertools.count(0.0, 0.02)
+    lane = Lane(0, None, Completions(lambda: None), threads=1, clock_s=lambda: next(times_s))  # type: ignore[arg-type]
+    monkeypatch.setattr(lane_module, "times_waited", lambda: 7)
+    assert lane.run(note("preempted", [], inline=True)) is not None
+    assert lane.healthy
+    waits = itertools.count()
+    monkeypatch.setattr(lane_module, "times_waited", lambda: next(waits))
+    assert lane.run(note("waited", [], inline=True)) is not None
+    assert not lane.healthy
+
+
+def test_a_slow_append_sends_appends_to_the_lane_until_it_has_been_healthy(
+    note: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now_s = 100.0
+    waits = itertools.count()
+    monkeypatch.setattr(lane_module, "times_waited", lambda: next(waits))
 
     class Slow(note):  # type: ignore[misc]
         def run(self, disk: Any) -> None:

@@ -1,15 +1,30 @@
-"""How near the kernel is to making writers wait for the disk: /proc/vmstat, in pages. Elsewhere than on Linux: never
-near.
-"""
+"""Whether writes wait for the disk, or are about to."""
 
 from __future__ import annotations
+
+import sys
+from itertools import count
+from resource import getrusage
+
+if sys.platform == "linux":
+    from resource import RUSAGE_THREAD
 
 NEAR = 0.8
 """Share of the kernel's dirty threshold at which an append is expected to block soon."""
 
+_another_number = count()
+
+
+def times_waited() -> int:
+    """How often this thread has waited for something; always another number where the system does not tell (macOS)."""
+    return getrusage(RUSAGE_THREAD).ru_nvcsw if sys.platform == "linux" else next(_another_number)
+
 
 def near_dirty_limit(path: str = "/proc/vmstat") -> bool:
-    """Whether dirty and written-back pages are close to the threshold at which the kernel throttles writers."""
+    """Whether dirty and written-back pages are close to the threshold at which the kernel throttles writers.
+
+    Elsewhere than on Linux they never are.
+    """
     try:
         with open(path, "rb") as file:
             text = file.read()
