@@ -32,12 +32,12 @@ from penstock.protocol.messages.metadata_response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.security.authorizer import OPEN, Operation, ResourceType
+from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = OPEN
+AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.TOPIC)
 """Open to all: topics that who asks may not describe are refused one by one, or left out of a listing."""
 
 TOPIC_IDS_FROM = 12

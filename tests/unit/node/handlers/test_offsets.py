@@ -19,6 +19,7 @@ from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from penstock.records.builder import BatchBuilder
 
 
 @pytest.fixture
@@ -28,8 +29,6 @@ def node() -> Node:
     made.create_topic("t", partitions=2)
     client = made.connect()
     for times in ((1000, 3000), (2000, 4000)):
-        from penstock.records.builder import BatchBuilder
-
         builder = BatchBuilder()
         for time in times:
             builder.append(START_MS + time, None, b"v%d" % time)

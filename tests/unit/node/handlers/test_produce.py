@@ -10,7 +10,7 @@ from support.requests import batch, fetch, partitions_of, produce, produced, val
 
 from penstock.errors import ErrorCode
 from penstock.log.operations import Write
-from penstock.records.batch import headers
+from penstock.records.batch import CRC, CRC_POSITION, computed_crc, headers
 from penstock.records.compression import Codec
 from penstock.replication.rewrite import RewriteOperation
 
@@ -209,8 +209,6 @@ def test_deep_validation_can_be_asked_for_everywhere() -> None:
     """A record whose length does not fit passes `header` validation, and not `deep`."""
     broken = batch(b"abc")
     broken[61] = 0x7E  # the first record's length
-    from penstock.records.batch import CRC, CRC_POSITION, computed_crc
-
     CRC.pack_into(broken, CRC_POSITION, computed_crc(broken, 0, len(broken)))
     shallow, deep = Node(), Node(penstock_produce_validation="deep")
     for node in (shallow, deep):

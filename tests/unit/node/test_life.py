@@ -1,0 +1,150 @@
+"""A node comes up and goes down, and what it is told of itself meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from support.broker import Node
+from support.requests import batch, fetch, partitions_of, produced, values_of, wanted
+
+from penstock.errors import ConfigError, ErrorCode
+from penstock.log.events import RecordsLost
+from penstock.protocol.messages.metadata.config_record import ConfigRecord
+
+
+def test_a_clean_stop_closes_connections_and_marks_the_directories() -> None:
+    node = Node(directories=2)
+    node.create_topic("t", partitions=4)
+    client = node.connect()
+    for index in range(4):
+        assert produced(client, "t", batch(b"v%d" % index), partition=index).error_code == 0
+    client.send(fetch("t", wanted(offset=1), min_bytes=1, max_wait_ms=30_000), 12)
+    node.stop()
+    assert client.closed is not None
+    assert all(disk.exists(".kafka_cleanshutdown") for disk in node.disks)
+    epoch = node.broker.lifecycle.broker_epoch
+    node.start()
+    assert node.broker.logs.previous_broker_epoch == epoch
+    client = node.connect()
+    found = partitions_of(client.ask(fetch("t", *(wanted(index) for index in range(4))), 12))
+    assert [values_of(found[index]) for index in range(4)] == [[b"v0"], [b"v1"], [b"v2"], [b"v3"]]
+    assert not any(isinstance(event, RecordsLost) for event in node.events)
+
+
+def test_a_crash_keeps_what_was_synced_and_serves_only_what_was_written() -> None:
+    node = Node()
+    node.create_topic("t", flush_messages="1")
+    client = node.connect()
+    for number in range(5):
+        assert produced(client, "t", batch(b"v%d" % number)).error_code == 0
+    node.crash()
+    values = values_of(partitions_of(node.connect().ask(fetch("t", wanted()), 12))[0])
+    assert values == [b"v0", b"v1", b"v2", b"v3", b"v4"]
+    assert node.broker.logs.previous_broker_epoch == -1
+
+
+def test_requests_before_the_logs_are_open_wait_for_them() -> None:
+    node = Node()
+    node.create_topic("t")
+    assert produced(node.connect(), "t", batch(b"a")).error_code == 0
+    node.crash(power_failed=False)
+    node.held = lambda operation: type(operation).__name__ in ("RecoverLog", "OpenLog")
+    client = node.connect()
+    client.send(fetch("t", wanted()), 12)
+    assert not client.answers
+    while node.waiting_operations:
+        node.let_go()
+    assert values_of(partitions_of(client.receive())[0]) == [b"a"]
+
+
+def test_a_deleted_topic_is_gone_and_its_name_begins_anew() -> None:
+    node = Node()
+    first = node.create_topic("t", partitions=2)
+    client = node.connect()
+    assert produced(client, "t", batch(b"old")).error_code == 0
+    node.delete_topic("t")
+    assert produced(client, "t", batch()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    second = node.create_topic("t")
+    assert first != second
+    assert produced(client, "t", batch(b"new")).base_offset == 0
+    assert values_of(partitions_of(client.ask(fetch("t", wanted()), 12))[0]) == [b"new"]
+    assert values_of(partitions_of(client.ask(fetch(second, wanted()), 13))[0]) == [b"new"]
+    node.restart()
+    assert values_of(partitions_of(node.connect().ask(fetch("t", wanted()), 12))[0]) == [b"new"]
+
+
+def test_topics_are_led_after_a_restart_under_a_new_epoch() -> None:
+    node = Node()
+    node.create_topic("t")
+    before = node.broker.image.partition("t", 0)
+    node.restart()
+    after = node.broker.image.partition("t", 0)
+    assert before is not None
+    assert after is not None
+    assert after.leader == 1
+    assert after.leader_epoch > before.leader_epoch
+
+
+def test_a_topic_config_is_in_force_at_once() -> None:
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    large = batch(b"x" * 10_000)
+    assert produced(client, "t", bytearray(large)).error_code == 0
+    alter(node, 2, "t", "max.message.bytes", "5000")
+    assert produced(client, "t", bytearray(large)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_broker_config_is_in_force_at_once_also_as_the_default_of_topics() -> None:
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    assert produced(client, "t", batch()).error_code == 0
+    alter(node, 4, "", "message.max.bytes", "1000")
+    assert node.broker.settings.message_max_bytes == 1000
+    assert produced(client, "t", batch(b"x" * 2000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def alter(node: Node, resource_type: int, resource: str, name: str, value: str) -> None:
+    node.change([ConfigRecord(resource_type=resource_type, resource_name=resource, name=name, value=value)])
+
+
+def test_all_replicas_of_a_large_topic_are_made() -> None:
+    node = Node()
+    node.create_topic("t", partitions=3000)
+    client = node.connect()
+    assert produced(client, "t", batch(), partition=2999).base_offset == 0
+    assert sum(len(replicas) for replicas in node.broker.logs.describe().values()) == 3000
+
+
+def test_an_unformatted_directory_is_refused_in_one_line() -> None:
+    node = Node(start=False)
+    node.disks[0].unlink("meta.properties")
+    with pytest.raises(ConfigError, match=r"meta\.properties"):
+        node.start()
+
+
+def test_metrics_have_kafkas_names() -> None:
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    assert produced(client, "t", batch(b"a", b"b")).error_code == 0
+    client.ask(fetch("t", wanted()), 12)
+    found = {(sample.name, tuple(sample.labels.values())): sample.value for sample in node.broker.metrics()}
+    assert found["kafka_server_brokertopicmetrics_messagesin_total", ("t",)] == 2
+    assert found["kafka_server_brokertopicmetrics_bytesin_total", ()] == len(batch(b"a", b"b"))
+    assert found["kafka_server_brokertopicmetrics_bytesout_total", ("t",)] == len(batch(b"a", b"b"))
+    assert found["kafka_network_requestmetrics_requests_total", ("Produce",)] == 1
+    assert found["kafka_controller_kafkacontroller_activecontrollercount", ()] == 1
+    assert found["kafka_server_replicamanager_partitioncount", ()] == 1
+
+
+def test_the_node_is_a_state_machine_of_its_events() -> None:
+    """The same seed and events give the same effects."""
+
+    def trace(node: Node) -> list[str]:
+        node.create_topic("t", partitions=3)
+        client = node.connect()
+        answers = [produced(client, "t", batch(b"v"), partition=index % 3).base_offset for index in range(9)]
+        return [f"{type(op).__name__} {op.order}" for op in node.ran] + [str(answer) for answer in answers]
+
+    assert trace(Node(seed=3)) == trace(Node(seed=3))
