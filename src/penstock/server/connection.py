@@ -115,6 +115,8 @@ class Connection:
             pass
         except OSError as error:
             shell.lose(self, f"receive failed: {error.strerror}")
+        except Exception as error:  # a bug in the node: it must not be a weapon against other clients
+            shell.lose_by_bug(self, error)
         shell.end(started_s)
 
     def pause(self, reason: Pause) -> None:

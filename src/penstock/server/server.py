@@ -160,8 +160,9 @@ class Server:
 
     def _look(self) -> None:
         """After each turn of the shell: has the node become ready, stopped, or failed?"""
-        if self.broker.failure is not None and self.failure is None:
-            self.failure = self.broker.failure
+        failure = self.shell.broken or self.broker.failure
+        if failure is not None and self.failure is None:
+            self.failure = failure
             logger.error("the node cannot go on", reason=self.failure)
             self.failed.set()
         if not self._changed.is_set():
@@ -169,7 +170,7 @@ class Server:
 
     async def _until_stopped(self) -> None:
         while not (self.broker.stopped and not self.shell.busy and not self.shell.connections):
-            if self.failure is not None and not self.shell.busy:
+            if self.shell.broken is not None or (self.failure is not None and not self.shell.busy):
                 return
             self._changed.clear()
             await self._changed.wait()

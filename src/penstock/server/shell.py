@@ -82,6 +82,7 @@ class Shell:
         now_ms: the time of the event being handled.
         callback_seconds: how long the loop's callbacks took.
         refused_connections: closed at once because of a limit.
+        broken: the bug after which the node goes no further; None while all is well.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Shell:
         self.unsent_pieces_bytes = 0
         self.callback_seconds = Histogram()
         self.refused_connections = 0
+        self.broken: Exception | None = None
         self.now_ms = clock.now_ms()
         self.completions = Completions(self._wake)
         self.lanes = {
@@ -137,18 +139,39 @@ class Shell:
 
     def end(self, started_s: float) -> None:
         """A callback that gave the node events ends: the effects follow at the end of the turn."""
+        self._end_turn_soon()
+        self.callback_seconds.add(perf_counter() - started_s)
+
+    def _end_turn_soon(self) -> None:
         if not self._turn_ends:
             self._turn_ends = True
             self.loop.call_soon(self._end_turn)
-        self.callback_seconds.add(perf_counter() - started_s)
 
     def kick(self) -> None:
         """The node was given an event outside a callback of ours (start, shutdown): carries out its effects soon."""
-        self.end(self.begin())
+        self._end_turn_soon()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Runs a callback of ours. What it raises is a bug: the node's state is not to be trusted, so it goes no
+        further.
+        """
+        if self.broken is not None:
+            return
+        started_s = self.begin()
+        try:
+            work()
+        except Exception as error:
+            self.broken = error
+            logger.error("a bug: the node goes no further", trace=True)
+        self.callback_seconds.add(perf_counter() - started_s)
+        if self._on_turn_end is not None:
+            self._on_turn_end()
 
     def _end_turn(self) -> None:
-        started_s = self.begin()
         self._turn_ends = False
+        self._guarded(self._take_effects)
+
+    def _take_effects(self) -> None:
         for _ in range(EFFECT_ROUNDS_PER_TURN):
             effects = self.node.take_effects()
             if not effects:
@@ -157,15 +180,12 @@ class Shell:
                 self._carry_out(effect)
             effects.clear()
         else:
-            self.end(started_s)
+            self.kick()
         while self._to_flush:
             _, connection = self._to_flush.popitem()
             connection.flush()
         self._release_buffers()
         self._arm()
-        if self._on_turn_end is not None:
-            self._on_turn_end()
-        self.callback_seconds.add(perf_counter() - started_s)
 
     def _carry_out(self, effect: Effect) -> None:
         kind = type(effect)
@@ -217,16 +237,15 @@ class Shell:
     def _wake(self) -> None:
         """Called in a lane's thread when outcomes begin to gather."""
         try:
-            self.loop.call_soon_threadsafe(self._completed)
+            self.loop.call_soon_threadsafe(self._guarded, self._take_outcomes)
         except RuntimeError:  # the loop is closed: a thread that was stuck in a disk has come back after the stop
             return
 
-    def _completed(self) -> None:
-        started_s = self.begin()
+    def _take_outcomes(self) -> None:
         for outcome in self.completions.take():
             self.lanes[outcome.operation.directory].heard(outcome)
             self._ended(outcome.operation, outcome.result, outcome.error)
-        self.end(started_s)
+        self._end_turn_soon()
 
     # Connections
 
@@ -268,6 +287,11 @@ class Shell:
             register.pop(number, None)
         if connection.close_reason is None:
             self.node.disconnected(number, self.now_ms)
+
+    def lose_by_bug(self, connection: Connection, error: Exception) -> None:
+        """Closes a connection whose frame the node could not even refuse. Call while the exception is handled."""
+        logger.error("a bug: a request broke", trace=True, peer=connection.peer, error=error)
+        self.lose(connection, "its request broke the node")
 
     def refuse(self, connection: Connection, reason: str) -> None:
         """Closes a connection that broke the rules of framing."""
@@ -314,8 +338,7 @@ class Shell:
     def give_back(self, buffer: Storage) -> None:
         """Takes a frame's buffer back at the end of the turn, when the node has had its bytes."""
         self._used_buffers.append(buffer)
-        if not self._turn_ends:
-            self.end(self.begin())
+        self._end_turn_soon()
 
     def frame_begins(self, connection: Connection) -> None:
         """A frame has arrived in part: its time is running."""
@@ -376,10 +399,9 @@ class Shell:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = deadline_ms
-        self._timer = self.loop.call_later(max(0, deadline_ms - self.now_ms) / 1000, self._tick)
+        self._timer = self.loop.call_later(max(0, deadline_ms - self.now_ms) / 1000, self._guarded, self._tick)
 
     def _tick(self) -> None:
-        started_s = self.begin()
         self._timer = None
         if self.now_ms - self._resynchronised_ms >= RESYNCHRONISE_EVERY_MS:
             self._resynchronised_ms = self.now_ms
@@ -387,7 +409,7 @@ class Shell:
         deadline_ms = self.node.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= self.now_ms:
             self.node.tick(self.now_ms)
-        self.end(started_s)
+        self._end_turn_soon()
 
     def _sweep_soon(self) -> None:
         """Looks after idle and dribbling connections in a while; arms nothing when there are none."""
@@ -401,10 +423,9 @@ class Shell:
         if self._sweep is not None:
             self._sweep.cancel()
         self._sweep_ms = due_ms
-        self._sweep = self.loop.call_later(delay_ms / 1000, self._sweep_connections)
+        self._sweep = self.loop.call_later(delay_ms / 1000, self._guarded, self._sweep_connections)
 
     def _sweep_connections(self) -> None:
-        started_s = self.begin()
         self._sweep = None
         now_ms = self.now_ms
         haste = RECEIVE_HASTE_WHEN_SHORT if self._starved else 1
@@ -419,7 +440,7 @@ class Shell:
         self._close_idle(now_ms)
         if self._arriving or self._closing or self._idle_checks:
             self._sweep_soon()
-        self.end(started_s)
+        self._end_turn_soon()
 
     def _close_idle(self, now_ms: int) -> None:
         checks, idle_ms = self._idle_checks, self.limits.idle_ms

@@ -169,7 +169,7 @@ def test_an_idle_connection_is_closed_after_its_time(make_world: Callable[..., A
         if sender is not None:
             sender.send(framed(b"alive"))
             world.read(sender, 9)
-        world.shell._sweep_connections()
+        world.shell._guarded(world.shell._sweep_connections)
     assert client.recv(1) == b""
     assert len(world.shell.connections) == 1
 
@@ -218,6 +218,31 @@ def test_memory_for_requests_is_bounded_and_small_requests_go_on(make_world: Cal
     world.node.answer = lambda connection, frame: []
     world.run_until(done)
     assert len(world.node.frames[1][1]) == 3_000_000
+
+
+def test_a_frame_that_breaks_the_node_costs_its_sender_the_connection(
+    world: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(connection: int, frame: bytes) -> list[Any]:
+        if frame == b"evil":
+            raise KeyError("a bug")
+        return [Send(connection, [framed(frame)])]
+
+    world.node.answer = answer
+    evil, good = world.connect(), world.connect()
+    evil.send(framed(b"evil"))
+    world.run_until(lambda: len(world.shell.connections) == 1)
+    good.send(framed(b"good"))
+    assert world.read(good, 8) == framed(b"good")
+    assert "KeyError" in caplog.text
+
+
+def test_a_bug_in_the_node_itself_stops_it(world: Any, caplog: pytest.LogCaptureFixture) -> None:
+    world.node.tick = lambda now_ms: 1 // 0
+    world.node.deadline_ms = 0
+    world.shell.kick()
+    world.run_until(lambda: world.shell.broken is not None)
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_a_lost_client_is_reported_once(world: Any) -> None:
