@@ -1,0 +1,65 @@
+"""Every advertised API answers in every version of its range: the answer decodes to the last byte, without errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from uuid import UUID
+
+import pytest
+from interop.clients.valid_requests import VALID, World, batch, produce
+from interop.clients.wire import Wire, errors_in
+
+from penstock.errors import ErrorCode
+from penstock.node.handlers import registry
+from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from penstock.testing.broker import LocalBroker
+
+RANGES = {key: range(handler.min_version, handler.max_version + 1) for key, handler in registry().items()}
+SERVED = [(key, version) for key, versions in RANGES.items() if "broker" in APIS[key].listeners for version in versions]
+PRODUCE_REFUSED = range(3)
+"""Versions of Produce that are advertised and closed on, for librdkafka (KAFKA-18659)."""
+
+
+def id_of(wire: Wire, name: str) -> UUID:
+    (topic,) = wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics
+    assert topic.error_code == ErrorCode.NONE
+    found: UUID = topic.topic_id
+    return found
+
+
+@pytest.fixture(scope="module")
+def wire(penstock_session: LocalBroker) -> Iterator[Wire]:
+    with Wire(penstock_session.bootstrap) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def world(penstock_session: LocalBroker, wire: Wire) -> World:
+    penstock_session.create_topic("every-version")
+
+    def expendable() -> str:
+        name = made.new_name()
+        penstock_session.create_topic(name)
+        return name
+
+    made = World("every-version", id_of(wire, "every-version"), expendable, partial(id_of, wire))
+    wire.ask(produce(made, 9, batch(b"one", b"two", b"three")), 9)
+    return made
+
+
+@pytest.mark.parametrize(("key", "version"), SERVED, ids=[f"{key.name}-{version}" for key, version in SERVED])
+def test_an_answer_decodes_and_has_no_errors(wire: Wire, world: World, key: ApiKey, version: int) -> None:
+    answer = wire.ask(VALID[key](world, version), version)
+    assert [(path, code.name) for path, code in errors_in(answer) if code] == []
+
+
+def test_what_is_advertised_is_what_is_tested(wire: Wire) -> None:
+    answer = wire.ask(ApiVersionsRequest(client_software_name="wire", client_software_version="1"), 4)
+    advertised = {
+        (row.api_key, version) for row in answer.api_keys for version in range(row.min_version, row.max_version + 1)
+    }
+    assert advertised - set(SERVED) == {(ApiKey.PRODUCE, version) for version in PRODUCE_REFUSED}
+    assert set(SERVED) <= advertised
