@@ -16,6 +16,7 @@ from importlib import import_module
 from types import ModuleType
 
 from penstock import __version__
+from penstock.config.nearest import did_you_mean
 from penstock.errors import PenstockError
 
 COMMANDS = {
@@ -26,9 +27,14 @@ COMMANDS = {
     "configs": "penstock.cli.configs",
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",
-    "demo": "penstock.cli.demo",
     "load": "penstock.cli.load",
     "verify": "penstock.cli.verify",
+    "demo": "penstock.cli.demo",
+    "log": "penstock.cli.log",
+    "config": "penstock.cli.config",
+    "doctor": "penstock.cli.doctor",
+    "simulate": "penstock.testing.simulator.command",
+    "completion": "penstock.cli.completion",
 }
 INTERRUPTED_EXIT_CODE = 130
 PIPE_CLOSED_EXIT_CODE = 141
@@ -37,6 +43,9 @@ PIPE_CLOSED_EXIT_CODE = 141
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        say_error(f"unknown command {words[0]}{did_you_mean(words[0], COMMANDS)}\n  `penstock --help` lists them")
+        return 2
     parser = make_parser(words[0] if words and words[0] in COMMANDS else None)
     try:
         parsed = parser.parse_args(words)

@@ -87,8 +87,12 @@ def register_create(actions: Any) -> None:
         "  penstock topics create profiles --config cleanup.policy=compact --config segment.ms=3600000",
     )
     create.add_argument("topic", metavar="TOPIC")
-    create.add_argument("--partitions", type=int, default=-1, metavar="N", help="(as the broker is configured)")
-    create.add_argument("--replication-factor", type=int, default=-1, metavar="N", help="(as the broker is configured)")
+    create.add_argument(
+        "--partitions", type=int, default=-1, metavar="N", help="how many (as the broker is configured)"
+    )
+    create.add_argument(
+        "--replication-factor", type=int, default=-1, metavar="N", help="replicas of each (as the broker is configured)"
+    )
     create.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="repeatable")
     create.add_argument("--if-not-exists", action="store_true", help="do nothing if there is a topic of that name")
     create.add_argument("--validate-only", action="store_true", help="only say whether it would work")

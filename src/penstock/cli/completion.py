@@ -1,0 +1,198 @@
+"""Print a completion script for a shell, made from the command line itself.
+
+examples:
+  penstock completion bash > ~/.local/share/bash-completion/completions/penstock
+  penstock completion zsh > "${fpath[1]}/_penstock"
+  penstock completion fish > ~/.config/fish/completions/penstock.fish
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+SUMMARY = "print a completion script for a shell"
+FILES = ("FILE", "DIR", "TABLE")
+"""Metavariables that stand for paths."""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("shell", choices=tuple(SCRIPTS))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the script."""
+    from penstock.cli.main import make_parser
+
+    print(SCRIPTS[arguments.shell](list(places(make_parser()))), end="")
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option: its names, what it is for, and the values to choose from."""
+
+    names: tuple[str, ...]
+    help: str
+    takes_value: bool
+    choices: tuple[str, ...]
+    path: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What can follow certain words, such as () or ("topics", "create")."""
+
+    words: tuple[str, ...]
+    commands: dict[str, str] = field(default_factory=dict)
+    options: list[Option] = field(default_factory=list)
+    choices: tuple[str, ...] = ()
+    paths: bool = False
+
+
+def places(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[Place]:
+    """The parser and all parsers below it."""
+    place = Place(words)
+    below: list[tuple[str, argparse.ArgumentParser]] = []
+    choices: list[str] = []
+    paths = False
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                place.commands[choice.dest] = choice.help or ""
+            below += action.choices.items()
+        elif action.option_strings:
+            place.options.append(
+                Option(
+                    tuple(action.option_strings),
+                    (action.help or "").replace("%%", "%"),
+                    action.nargs != 0,
+                    tuple(map(str, action.choices or ())),
+                    action.metavar in FILES,
+                )
+            )
+        else:
+            choices += map(str, action.choices or ())
+            paths = paths or action.metavar in FILES
+    yield Place(words, place.commands, place.options, tuple(choices), paths)
+    for name, each in below:
+        yield from places(each, (*words, name))
+
+
+def bash(all_places: list[Place]) -> str:
+    """A script for bash: the words so far choose the list of what may follow."""
+    cases = []
+    values = []
+    for place in all_places:
+        follow = [*place.commands, *place.choices, *(name for option in place.options for name in option.names)]
+        files = "; files=1" if place.paths else ""
+        cases.append(f'    "{" ".join(place.words)}") follow="{" ".join(follow)}"{files} ;;')
+        for option in place.options:
+            for name in option.names if option.takes_value else ():
+                what = f'follow="{" ".join(option.choices)}"' + ("; files=1" if option.path else "")
+                values.append(f'    "{" ".join((*place.words, name))}") {what} ;;')
+    commands = " ".join('"' + " ".join(place.words) + '"' for place in all_places if place.words)
+    return BASH.format(commands=commands, cases="\n".join(cases), values="\n".join(values))
+
+
+BASH = """\
+# bash completion of penstock; made by `penstock completion bash`
+_penstock() {{
+  local word="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" path="" follow="" files="" i known
+  for (( i = 1; i < COMP_CWORD; i++ )); do
+    for known in {commands}; do
+      [[ "${{path:+$path }}${{COMP_WORDS[i]}}" == "$known" ]] && {{ path="$known"; break; }}
+    done
+  done
+  case "${{path:+$path }}$previous" in
+{values}
+    *) case "$path" in
+{cases}
+    esac ;;
+  esac
+  COMPREPLY=( $(compgen -W "$follow" -- "$word") )
+  [[ -n "$files" || -z "$follow" ]] && COMPREPLY+=( $(compgen -f -- "$word") )
+}}
+complete -o filenames -F _penstock penstock
+"""
+
+
+def zsh(all_places: list[Place]) -> str:
+    """A script for zsh: one function a place, by _arguments."""
+    functions = []
+    for place in all_places:
+        specifications = [zsh_option(option) for option in place.options]
+        if place.commands:
+            listed = " ".join(quoted(f"{name}:{text}") for name, text in place.commands.items())
+            branches = "\n".join(f"    {name}) {zsh_function((*place.words, name))} ;;" for name in place.commands)
+            specifications += ["'1: :->command'", "'*:: :->rest'"]
+            tail = ZSH_COMMANDS.format(listed=listed, branches=branches)
+        else:
+            if place.choices:
+                specifications.append(quoted(f"1: :({' '.join(place.choices)})"))
+            specifications.append("'*: :_files'" if place.paths else "'*: :'")
+            tail = ""
+        arguments = " \\\n    ".join(specifications)
+        functions.append(
+            f"{zsh_function(place.words)}() {{\n  local state\n  _arguments -C \\\n    {arguments}\n{tail}}}\n"
+        )
+    head = "#compdef penstock\n# zsh completion of penstock; made by `penstock completion zsh`\n\n"
+    return head + "\n".join(functions) + f'\n{zsh_function(())} "$@"\n'
+
+
+ZSH_COMMANDS = """\
+  case $state in
+  command) local -a commands; commands=({listed}); _describe command commands ;;
+  rest) case $words[1] in
+{branches}
+    esac ;;
+  esac
+"""
+
+
+def zsh_function(words: tuple[str, ...]) -> str:
+    return "_".join(("_penstock", *words)).replace("-", "_")
+
+
+def zsh_option(option: Option) -> str:
+    """One option as _arguments wants it."""
+    value = ""
+    if option.takes_value:
+        value = f": :({' '.join(option.choices)})" if option.choices else ": :_files" if option.path else ": :"
+    text = option.help.replace("[", "(").replace("]", ")").replace(":", "\\:")
+    names = option.names[0] if len(option.names) == 1 else "{" + ",".join(option.names) + "}"
+    return f"{names}{quoted(f'[{text}]{value}')}"
+
+
+def fish(all_places: list[Place]) -> str:
+    """A script for fish: one line an option or command, with the words under which it holds."""
+    lines = ["# fish completion of penstock; made by `penstock completion fish`", "complete -c penstock -f"]
+    for place in all_places:
+        conditions = [f"__fish_seen_subcommand_from {word}" for word in place.words]
+        if place.commands:
+            conditions_here = [*conditions, f"not __fish_seen_subcommand_from {' '.join(place.commands)}"]
+            for name, text in place.commands.items():
+                lines.append(
+                    f"complete -c penstock -n {quoted('; and '.join(conditions_here))} -a {name} -d {quoted(text)}"
+                )
+        where = f" -n {quoted('; and '.join(conditions))}" if conditions else ""
+        for option in place.options:
+            names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
+            value = " -r" if option.takes_value else ""
+            value += f" -a {quoted(' '.join(option.choices))}" if option.choices else " -F" if option.path else ""
+            lines.append(f"complete -c penstock{where} {names}{value} -d {quoted(option.help)}")
+        if place.choices:
+            lines.append(f"complete -c penstock{where} -a {quoted(' '.join(place.choices))}")
+        if place.paths:
+            lines.append(f"complete -c penstock{where} -F")
+    return "\n".join(lines) + "\n"
+
+
+def quoted(text: str) -> str:
+    """The text in single quotes."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}

@@ -1,0 +1,243 @@
+"""Look into the files of a log: batches, records, index entries, producers, leader epochs.
+
+It reads the files of a running broker too, and changes nothing.
+
+examples:
+  penstock log dump data/clicks-0/00000000000000000000.log --records
+  penstock log dump --verify data/clicks-0/*.log data/clicks-0/*.index data/clicks-0/*.timeindex
+  penstock log dump data/clicks-0/leader-epoch-checkpoint --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.common import UsageError, add_action, add_actions, add_json, run_action
+from penstock.errors import StorageError
+
+if TYPE_CHECKING:
+    from penstock.log.disk import Disk
+    from penstock.log.dump import BatchDescription, Problem
+    from penstock.records.reader import Record
+
+SUMMARY = "look into the files of a log"
+Line = dict[str, Any]
+
+run = run_action
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's actions."""
+    actions = add_actions(parser)
+    dump = add_action(
+        actions,
+        "dump",
+        dump_action,
+        "print what is in files of a log, and what is wrong with them",
+        "  penstock log dump data/clicks-0/00000000000000000000.log --records\n"
+        "  penstock log dump --verify data/clicks-0/*.index",
+    )
+    dump.add_argument(
+        "files", nargs="+", metavar="FILE", help=".log, .index, .timeindex, .txnindex, .snapshot, epochs or metadata"
+    )
+    dump.add_argument("--records", action="store_true", help="also each record of each batch")
+    dump.add_argument("--verify", action="store_true", help="only what is wrong: exit code 1 if something is")
+    add_json(dump)
+
+
+def dump_action(arguments: argparse.Namespace) -> int:
+    """Prints the files one after the other; 1 if something is wrong with one."""
+    from penstock.cli.output import print_json
+
+    everything: list[Line] = []
+    wrong = 0
+    for path in arguments.files:
+        if not arguments.json:
+            print(f"{path}:" if not arguments.verify else path, end="\n" if not arguments.verify else "  ")
+        problems = 0
+        for line in lines_of(path, records=arguments.records, verify=arguments.verify):
+            problem = line.get("problem")
+            problems += bool(problem)
+            if arguments.json:
+                everything.append({"file": path, **line})
+            else:
+                print_line(line)
+        wrong += problems
+        if arguments.verify and not arguments.json and not problems:
+            print("is in order")
+    if arguments.json:
+        print_json(everything)
+    return 1 if wrong else 0
+
+
+def print_line(line: Line) -> None:
+    """One description as `name value` pairs; a problem in red."""
+    from penstock.cli.output import RED, paint
+
+    problem = line.get("problem")
+    text = "  ".join(f"{name} {value}" for name, value in line.items() if name not in ("problem", "records"))
+    print(f"  {text}" + (paint(f"  PROBLEM: {problem}", RED) if problem else ""))
+    for record in line.get("records", ()):
+        print(
+            "    "
+            + "  ".join(f"{name} {value!r}" if name in TEXTS else f"{name} {value}" for name, value in record.items())
+        )
+
+
+TEXTS = ("key", "value")
+
+
+def lines_of(path: str, *, records: bool, verify: bool) -> Iterator[Line]:
+    """What is in a file, or with `verify` only what is wrong with it. Raises UsageError for a file that is no log's."""
+    from penstock.log.dump import kind_of
+    from penstock.server.disk import BlockingDisk
+
+    try:
+        kind = kind_of(path)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    full = os.path.abspath(path)
+    if not os.path.isfile(full):
+        raise UsageError(f"{path}: there is no such file")
+    disk = BlockingDisk(0, os.path.dirname(full), writable=False)
+    name = os.path.basename(full)
+    try:
+        if verify:
+            yield from verified(kind, disk, name)
+        else:
+            yield from DESCRIBERS[kind](disk, name, records)
+    except StorageError as error:
+        yield {"problem": str(error)}
+    finally:
+        disk.close()
+
+
+def verified(kind: str, disk: Disk, name: str) -> Iterator[Line]:
+    """What is wrong with a file; an index is held against the records beside it."""
+    from penstock.log import dump
+    from penstock.log.names import LOG, OFFSET_INDEX, TIME_INDEX
+
+    if kind in (OFFSET_INDEX, TIME_INDEX):
+        beside = name.removesuffix(kind) + LOG
+        if not disk.exists(beside):
+            raise UsageError(f"{name} needs {beside} beside it to be verified against")
+        verify = dump.verify_offset_index if kind == OFFSET_INDEX else dump.verify_time_index
+        yield from (problem_line(problem, "entry") for problem in verify(disk, name))
+        return
+    for line in DESCRIBERS[kind](disk, name, kind == LOG):
+        if line.get("problem"):
+            line.pop("records", None)
+            yield line
+
+
+def describe_log(disk: Disk, name: str, records: bool) -> Iterator[Line]:
+    from penstock.log import dump
+
+    for found in dump.describe_log(disk, name, deep=records):
+        if isinstance(found, dump.BatchDescription):
+            yield batch_line(found, records)
+        else:
+            yield problem_line(found, "position")
+
+
+def batch_line(found: BatchDescription, records: bool) -> Line:
+    from penstock.cli.times import timestamp_text
+
+    header = found.header
+    line: Line = {
+        "position": found.position,
+        "offsets": f"{header.base_offset}-{header.last_offset}",
+        "records_in_batch": header.record_count,
+        "bytes": header.size_bytes,
+        "timestamp": timestamp_text(header.max_timestamp_ms),
+        "compression": header.compression.kafka_name,
+        "leader_epoch": header.leader_epoch,
+    }
+    if header.has_producer_id:
+        line["producer"] = f"{header.producer_id}/{header.producer_epoch}"
+        line["sequence"] = header.base_sequence
+    kinds = (("control", header.is_control), ("transactional", header.is_transactional))
+    if any(flag for _, flag in kinds):
+        line["kind"] = "+".join(name for name, flag in kinds if flag)
+    if found.problem:
+        line["problem"] = found.problem
+    if records:
+        line["records"] = [record_line(record) for record in found.records]
+    return line
+
+
+def record_line(record: Record) -> Line:
+    line: Line = {
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": shown(record.key),
+        "value": shown(record.value),
+    }
+    if record.headers:
+        line["headers"] = {name: shown(value) for name, value in record.headers}
+    return line
+
+
+def shown(data: bytes | None) -> str | None:
+    """Bytes as text, what is not UTF-8 escaped."""
+    return None if data is None else data.decode(errors="backslashreplace")
+
+
+def problem_line(problem: Problem, what: str) -> Line:
+    return {what: problem.at, "problem": problem.message}
+
+
+def describe_offset_index(disk: Disk, name: str, _: bool) -> Iterator[Line]:
+    from penstock.log import dump
+
+    for entry in dump.describe_offset_index(disk, name):
+        yield {"offset": entry.offset, "position": entry.value}
+
+
+def describe_time_index(disk: Disk, name: str, _: bool) -> Iterator[Line]:
+    from penstock.cli.times import timestamp_text
+    from penstock.log import dump
+
+    for entry in dump.describe_time_index(disk, name):
+        yield {"timestamp": timestamp_text(entry.value), "timestamp_ms": entry.value, "offset": entry.offset}
+
+
+def describe_aborted_index(disk: Disk, name: str, _: bool) -> Iterator[Line]:
+    from penstock.log import dump
+
+    for producer_id, first, last, stable in dump.describe_aborted_index(disk, name):
+        yield {"producer_id": producer_id, "first_offset": first, "last_offset": last, "last_stable_offset": stable}
+
+
+def describe_snapshot(disk: Disk, name: str, _: bool) -> Iterator[Line]:
+    from penstock.log import dump
+
+    for entry in dump.describe_snapshot(disk, name):
+        yield entry._asdict()
+
+
+def describe_leader_epochs(disk: Disk, name: str, _: bool) -> Iterator[Line]:
+    from penstock.log import dump
+
+    for epoch, start in dump.describe_leader_epochs(disk, name):
+        yield {"leader_epoch": epoch, "start_offset": start}
+
+
+def describe_partition_metadata(disk: Disk, name: str, _: bool) -> Iterator[Line]:
+    from penstock.log import dump
+
+    yield {"topic_id": dump.describe_partition_metadata(disk, name)}
+
+
+DESCRIBERS: dict[str, Callable[[Disk, str, bool], Iterable[Line]]] = {
+    ".log": describe_log,
+    ".index": describe_offset_index,
+    ".timeindex": describe_time_index,
+    ".txnindex": describe_aborted_index,
+    ".snapshot": describe_snapshot,
+    "leader-epoch-checkpoint": describe_leader_epochs,
+    "partition.metadata": describe_partition_metadata,
+}
