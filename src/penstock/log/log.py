@@ -442,6 +442,8 @@ class Log(ChangingLog):
         self.recovery_point = min(self.recovery_point, loaded.log_end_offset)
         self._install(loaded)
         self.directory_dirty = True
+        if self.leader_epochs.truncate_from_end(self.log_end_offset):
+            self._write_epochs()
         if deleted:
             self.owner.log_files_deleted(self, deleted, now_ms)
         self.owner.log_truncated(self, now_ms)
