@@ -34,8 +34,8 @@ REMOVE_ORDER = ".remove"
 class CreateReplicas(Operation):
     """Makes the directories of new replicas: all of them, then one fsync of the log directory.
 
-    The file with the topic id appears by a rename, so that a crash leaves all of it or nothing: a directory with half of
-    it could not be opened, one without it is tied to its topic when it is.
+    The file with the topic id appears by a rename, so that a crash leaves all of it or nothing: a directory with half
+    of it could not be opened, one without it is tied to its topic when it is. So its own directory needs no fsync.
     """
 
     __slots__ = ("names", "replicas")
@@ -46,16 +46,12 @@ class CreateReplicas(Operation):
         self.names = [(replica.name, replica.topic_id) for replica in replicas]
 
     def run(self, disk: Disk) -> None:
+        files = []
         for name, topic_id in self.names:
             assert topic_id is not None, "a new replica is of a topic with an id"
             disk.make_directory(name)
-            disk.unlink(f"{name}/{PARTITION_METADATA}.tmp")
-            disk.write(f"{name}/{PARTITION_METADATA}.tmp", 0, [partition_metadata.encode(topic_id)])
-        for name, _ in self.names:
-            path = f"{name}/{PARTITION_METADATA}"
-            disk.fsync(f"{path}.tmp")
-            disk.rename(f"{path}.tmp", path)
-            disk.fsync_directory(name)
+            files.append((f"{name}/{PARTITION_METADATA}", partition_metadata.encode(topic_id)))
+        disk.replace_all(files)
         disk.fsync_directory("")
 
 

@@ -85,6 +85,14 @@ class Disk(Protocol):
         """Writes a whole file atomically and durably: temporary file, fsync, rename, fsync of the directory."""
         ...
 
+    def replace_all(self, files: Sequence[tuple[str, Buffer]]) -> None:
+        """Writes many small files, each atomically, its content durable before its name is there.
+
+        One wait for the medium where the file system can do that for all; the names themselves become durable with
+        `fsync_directory`.
+        """
+        ...
+
     def rename(self, old: str, new: str) -> None:
         """Renames a file or directory, replacing a file that is in the way. Open handles follow."""
         ...

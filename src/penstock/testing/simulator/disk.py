@@ -149,6 +149,15 @@ class SimulatedDisk:
         self.rename(temporary, path)
         self.fsync_directory(path.rpartition("/")[0])
 
+    def replace_all(self, files: Sequence[tuple[str, Buffer]]) -> None:
+        for path, data in files:
+            self.unlink(path + ".tmp")
+            self.write(path + ".tmp", 0, [data])
+        for path, _ in files:
+            self.fsync(path + ".tmp")
+        for path, _ in files:
+            self.rename(path + ".tmp", path)
+
     def rename(self, old: str, new: str) -> None:
         self._before_change()
         node = self._node(old)
@@ -345,6 +354,9 @@ class LoopView:
 
     def replace(self, path: str, data: Buffer) -> None:
         self._disk.replace(path, data)
+
+    def replace_all(self, files: Sequence[tuple[str, Buffer]]) -> None:
+        self._disk.replace_all(files)
 
     def rename(self, old: str, new: str) -> None:
         self._disk.rename(old, new)
