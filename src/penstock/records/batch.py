@@ -30,6 +30,7 @@ WritableBuffer = bytearray | memoryview
 
 HEADER_BYTES = 61
 LOG_OVERHEAD_BYTES = 12
+OLD_MESSAGE_MIN_BYTES = 14
 """Base offset and length, which come before what `length` counts."""
 
 MAGIC = 2
@@ -179,7 +180,7 @@ def not_a_header(view: Buffer, position: int) -> CorruptRecordError | InvalidRec
     available = len(view) - position
     if available > MAGIC_POSITION:
         length, _, magic = LENGTH_AND_ON.unpack_from(view, position + LENGTH_POSITION)
-        if magic in (0, 1):
+        if magic in (0, 1) and length >= OLD_MESSAGE_MIN_BYTES:
             return InvalidRecordError(f"message format v{magic} is not supported: only record batches of format v2 are")
         if magic != MAGIC:
             return CorruptRecordError(f"invalid magic {magic} at byte {position}: a record batch has {MAGIC}")

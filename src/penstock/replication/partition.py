@@ -77,6 +77,7 @@ class Partition:
         topic, index, topic_id: which one.
         leader_epoch: of this leadership; requests with another are refused.
         replicas, in_sync_replicas: ids of brokers, this one included.
+        min_in_sync_replicas: as the topic asks, but not more than there are replicas.
         high_watermark: the offset below which every in-sync replica has everything.
         appended_bytes: appended by this leader since it opened the partition; parked fetches estimate by it.
         subscriptions: the fetch sessions and waiting fetches that read this partition, by subscription number.
@@ -162,6 +163,14 @@ class Partition:
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
 
+    def check_replica(self, replica_id: int, leader_epoch: int) -> ErrorCode:
+        """Whether a broker that fetches as a follower has a replica. One that names our epoch just knows more than
+        we.
+        """
+        if replica_id in self.replicas:
+            return ErrorCode.NONE
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_epoch == NO_OFFSET else ErrorCode.UNKNOWN_LEADER_EPOCH
+
     # Appending
 
     def append_as_leader(
@@ -238,7 +247,7 @@ class Partition:
         self.rules = rules_of(config)
         self._codec = target_codec(config)
         self._rewrites = self.rules.compacted or self._codec is not None
-        self.min_in_sync_replicas = config.min_insync_replicas
+        self.min_in_sync_replicas = min(config.min_insync_replicas, len(self.replicas))
 
     # Waiting
 
@@ -322,6 +331,7 @@ class Partition:
             self.log.start_epoch(leader_epoch)
         self.replicas = replicas
         self.in_sync_replicas = in_sync
+        self._config = None  # what it asks depends on the number of replicas
 
     def stop(self, code: ErrorCode, now_ms: int) -> None:
         """We lead it no more: whoever waits is told `code`, readers come again and find out."""

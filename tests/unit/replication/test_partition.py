@@ -110,6 +110,7 @@ def test_an_isr_that_shrank_below_the_minimum_is_told_after_the_append() -> None
     refused = leader.append(batch(b"b"), -1)
     assert isinstance(refused, Rejected)
     assert refused.code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert isinstance(leader.append(batch(b"b"), 1), Prepared), "only acks=all asks for replicas"
 
 
 def test_losing_the_leadership_answers_whoever_waits() -> None:

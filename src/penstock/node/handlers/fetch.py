@@ -1,6 +1,6 @@
 """Fetch (key 1): record batches of partitions, as slices of files; long poll; incremental sessions.
 
-Versions 4-18, flexible from 12. Sessions from v7 (KIP-227), leader epochs from v9, zstd from v10, rack id from v11,
+Versions 4-18, flexible from 12. Sessions from v7 (KIP-227), leader epochs from v9, rack id from v11,
 last fetched epoch from v12 (truncation detection), topic ids instead of names from v13, current leader and node
 endpoints of refused partitions from v16.
 
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 AUTHORIZE = Authorize(Operation.READ, ResourceType.TOPIC)
 
 CONSUMER = -1
+READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 SESSIONS_FROM = 7
 TOPIC_IDS_FROM = 13
-ZSTD_FROM = 10
 LEADERS_FROM = 16
 NO_RECORDS = b""
 LOOKS_PER_STEP = 200
@@ -61,6 +61,9 @@ SENT_WITH_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome:
     fetch = request.state
     if fetch is None:
+        isolation_level = request.body.isolation_level
+        if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {isolation_level}")
         session = open_session(node, request, now_ms)
         if isinstance(session, ErrorCode):
             return FetchResponse(error_code=session)
@@ -153,6 +156,7 @@ class Fetch:
         "min_bytes",
         "missing_bytes",
         "node",
+        "replica_id",
         "request",
         "session",
         "size_bytes",
@@ -166,7 +170,8 @@ class Fetch:
         self.session = session
         self.expected_epoch = session.epoch
         self.body_session_epoch = body.session_epoch
-        self.consumer = replica_id(body) == CONSUMER
+        self.replica_id = replica_id(body)
+        self.consumer = self.replica_id == CONSUMER
         self.isolation_level = body.isolation_level
         self.max_bytes = min(body.max_bytes, node.settings.fetch_max_bytes)
         self.min_bytes = min(body.min_bytes, self.max_bytes)
@@ -247,8 +252,8 @@ class Fetch:
             return failed(subscription.index, ErrorCode.INCONSISTENT_TOPIC_ID)
         if stale := partition.check_epoch(subscription.leader_epoch):
             return self.refused(subscription, topic, stale)
-        if self.request.version < ZSTD_FROM and partition.log.config.compression_type == "zstd":
-            return failed(subscription.index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if self.replica_id >= 0 and (unknown := partition.check_replica(self.replica_id, subscription.leader_epoch)):
+            return self.refused(subscription, topic, unknown)
         subscription.attach(partition)
         try:
             return self.read(subscription, partition, limit_bytes, first)
@@ -283,9 +288,9 @@ class Fetch:
             data.aborted_transactions = []
         if offset < log.log_start_offset or offset > log.log_end_offset:
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if offset >= upper_offset or limit_bytes <= 0:
+        if offset >= upper_offset or (limit_bytes <= 0 and not first):
             return data
-        limit_bytes = min(subscription.max_bytes, limit_bytes)
+        limit_bytes = max(0, min(subscription.max_bytes, limit_bytes))
         found = log.read(offset, limit_bytes, upper_offset, at_least_one=first)
         if found.size_bytes:
             data.records = found.slices

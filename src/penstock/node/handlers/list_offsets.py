@@ -3,7 +3,7 @@
 Versions 1-11, flexible from 6. Special timestamps: -1 end, -2 start, -3 the record with the largest timestamp (v7),
 -4 start of the local log (v8), -5 end of the remote log (v9), -6 start of what is not yet remote (v11). A time beyond
 the last record answers offset -1, not an error. Isolation level from v2: read_committed ends at the last stable
-offset. Leader epochs from v4. A partition that stands twice in the request is INVALID_REQUEST.
+offset. Leader epochs from v4. A partition that stands twice in the request is answered once, INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ SINCE_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST
 LEADER_EPOCH_SINCE_VERSION = 4
 
 CONSUMER = -1
+READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 NO_TIMESTAMP = -1
 UNKNOWN = -1
@@ -46,6 +47,8 @@ UNKNOWN = -1
 
 def handle(node: Broker, request: Request[ListOffsetsRequest], now_ms: int) -> Message:
     body = request.body
+    if body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {body.isolation_level}")
     node.replicas.leaders(
         ((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions), now_ms
     )
@@ -53,15 +56,16 @@ def handle(node: Broker, request: Request[ListOffsetsRequest], now_ms: int) -> M
     topics = []
     for topic in body.topics:
         allowed = node.authorizer.authorize(request.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        answers = []
+        answers = {}
         for wanted in topic.partitions:
+            index = wanted.partition_index
             if not allowed:
-                answers.append(failed(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            elif named[topic.name, wanted.partition_index] > 1:
-                answers.append(failed(wanted, ErrorCode.INVALID_REQUEST))
+                answers[index] = failed(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif named[topic.name, index] > 1:
+                answers[index] = failed(wanted, ErrorCode.INVALID_REQUEST)
             else:
-                answers.append(answer(node, request, topic.name, wanted, now_ms))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+                answers[index] = answer(node, request, topic.name, wanted, now_ms)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=list(answers.values())))
     return ListOffsetsResponse(topics=topics)
 
 
@@ -110,10 +114,10 @@ def look_up(partition: Partition, timestamp: int, end_offset: int) -> tuple[int,
     log = partition.log
     if timestamp == LATEST:
         return end_offset, NO_TIMESTAMP, partition.leader_epoch
-    if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         # Nothing is remote: the local log is all of it.
         return log.log_start_offset, NO_TIMESTAMP, log.leader_epochs.epoch_for(log.log_start_offset)
-    if timestamp == LATEST_TIERED:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return UNKNOWN, NO_TIMESTAMP, UNKNOWN
     found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= end_offset:

@@ -6,8 +6,8 @@ of names from v13.
 
 acks=1 answers when the write has completed, acks=all when the high watermark has passed it, acks=0 never: an error
 then closes the connection, so that the producer asks for new metadata. A batch that was appended before is answered
-with its first offsets, as soon as the first one would have been. Transactional batches are refused with
-INVALID_TXN_STATE: there are no transactions yet.
+with its first offsets, as soon as the first one would have been. Transactional batches are refused: there
+are no transactions yet.
 
 A request appends all its partitions before anything of the connection's next request executes, also when a batch has
 to be walked or recompressed first (Deferred).
@@ -141,12 +141,24 @@ class Produce:
     itself.
     """
 
-    __slots__ = ("acks", "failed", "leaders", "node", "outstanding", "request", "timer", "topics", "waiting")
+    __slots__ = (
+        "acks",
+        "failed",
+        "leaders",
+        "node",
+        "outstanding",
+        "request",
+        "timer",
+        "topics",
+        "transactional_id",
+        "waiting",
+    )
 
     def __init__(self, node: Broker, request: Request[ProduceRequest], acks: int) -> None:
         self.node = node
         self.request = request
         self.acks = acks
+        self.transactional_id = request.body.transactional_id
         self.topics: list[TopicProduceResponse] = []
         self.outstanding = 0
         self.failed = ""
@@ -162,11 +174,13 @@ class Produce:
         try:
             header = only_batch(records, self.request.version)
         except PenstockError as error:
-            self.rejected(partition, slot, Rejected(error.code, str(error)), now_ms)
+            slot.error_message = str(error)
+            self.fail(slot, error.code, partition.topic, now_ms)
             return
         if header.is_transactional:
-            why = "transactions are not supported yet: the partition is in none"
-            self.rejected(partition, slot, Rejected(ErrorCode.INVALID_TXN_STATE, why), now_ms)
+            code = self.transactional_refusal()
+            slot.error_message = "transactions are not supported yet: the partition is in none"
+            self.fail(slot, code, partition.topic, now_ms)
             return
         if header.size_bytes != len(records):
             records = records[: header.size_bytes]
@@ -183,6 +197,16 @@ class Produce:
         else:
             assert isinstance(outcome, Rejected)
             self.rejected(partition, slot, outcome, now_ms)
+
+    def transactional_refusal(self) -> ErrorCode:
+        """Why a transactional batch is refused. Without a transactional id, or the right to use it, as Kafka does."""
+        node = self.node
+        name = self.transactional_id
+        if name is None or not node.authorizer.authorize(
+            self.request.principal, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name
+        ):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ErrorCode.INVALID_TXN_STATE
 
     def prepared(
         self, partition: Partition, slot: PartitionProduceResponse, prepared: Prepared, header: BatchHeader, now_ms: int

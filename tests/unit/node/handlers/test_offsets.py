@@ -61,14 +61,15 @@ def test_special_times_and_the_versions_that_know_them(node: Node) -> None:
     assert asked(client, -3) == (0, 3, START_MS + 4000)
     assert asked(client, -4) == (0, 0, -1)
     assert asked(client, -5) == (0, -1, -1)
-    assert asked(client, -6)[0] == 0
+    assert asked(client, -6) == (0, -1, -1)
     for timestamp, version in ((-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11)):
         assert asked(client, timestamp, version)[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_partition_named_twice_is_an_invalid_request(node: Node) -> None:
     answers = node.connect().ask(list_offsets("t", (0, -1), (0, -2), (1, -1)), 7).topics[0].partitions
-    assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, 0]
+    assert {answer.partition_index: answer.error_code for answer in answers} == {0: ErrorCode.INVALID_REQUEST, 1: 0}
+    assert len(answers) == 2
 
 
 def test_unknown_partitions_and_epochs(node: Node) -> None:
