@@ -147,9 +147,13 @@ def check_resource(
             raise RequestError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(name)
         try:
-            TopicConfig.resolve(controller.topic_settings, overrides)
+            config = TopicConfig.resolve(controller.topic_settings, overrides)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        if config.remote_storage_enable:
+            raise RequestError(
+                ErrorCode.INVALID_CONFIG, "remote.storage.enable = true is not possible: there is no remote storage"
+            )
         if not is_new and name not in controller.image.topics_by_name:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif kind == ConfigResource.BROKER:

@@ -66,6 +66,7 @@ def test_append_and_subtract_work_on_lists_from_their_default_on(state: State) -
     [
         ([("retention.ms", SET, "never")], ErrorCode.INVALID_CONFIG),
         ([("no.such.config", SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([("remote.storage.enable", SET, "true")], ErrorCode.INVALID_CONFIG),
         ([("segment.bytes", SET, "1")], ErrorCode.INVALID_CONFIG),
         ([("cleanup.policy", APPEND, "shred")], ErrorCode.INVALID_CONFIG),
         ([("min.compaction.lag.ms", SET, "10"), ("max.compaction.lag.ms", SET, "5")], ErrorCode.INVALID_CONFIG),
