@@ -60,6 +60,8 @@ def wanted_names(node: Broker, request: Request[MetadataRequest]) -> list[str]:
     """The topics asked for by name, or by id if any id is given, each once."""
     wanted = request.body.topics or []
     for topic in wanted:
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "A topic was asked for without a name and without an id")
         if request.version < TOPIC_IDS_FROM and topic.name is None:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {request.version}")
         if request.version < TOPIC_IDS_FROM and topic.topic_id != ZERO_UUID:
@@ -275,8 +277,11 @@ def is_lost(directory: int, is_registered: bool) -> bool:
 
 def refuse(request: Request[MetadataRequest], code: ErrorCode, message: str) -> Message:
     """Every topic answered with the error."""
+    nameless = None if request.version >= TOPIC_IDS_FROM else ""
     topics: Iterable[MetadataResponseTopic] = (
-        MetadataResponseTopic(error_code=code, name=topic.name, topic_id=topic.topic_id)
+        MetadataResponseTopic(
+            error_code=code, name=nameless if topic.name is None else topic.name, topic_id=topic.topic_id
+        )
         for topic in (request.body.topics if request.body is not None else None) or ()
     )
     return MetadataResponse(topics=list(topics), error_code=code)

@@ -78,6 +78,14 @@ def test_ids_before_version_12_are_refused(node: Node) -> None:
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_REQUEST]
 
 
+@pytest.mark.parametrize(("version", "name"), [(10, ""), (11, ""), (12, None), (13, None)])
+def test_a_refused_topic_without_a_name_is_answered_as_the_version_can_say_it(
+    node: Node, version: int, name: str | None
+) -> None:
+    answer = node.connect().ask(MetadataRequest(topics=[MetadataRequestTopic(name=None)]), version)
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [(name, ErrorCode.INVALID_REQUEST)]
+
+
 def test_unknown_and_impossible_names(node: Node) -> None:
     answer = node.connect().ask(asking("unknown", "a/b", "__consumer_offsets"), 12)
     assert shown(answer) == {
