@@ -11,6 +11,7 @@ do: by then it may be that of another replica.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -176,7 +177,10 @@ class RemoveDirectory(Operation):
 
 
 class ReadRange(Operation):
-    """Reads a range so that it is resident; nobody wants the bytes."""
+    """Reads a range so that it is resident; nobody wants the bytes.
+
+    That the file was deleted meanwhile is no error: who wanted to read it is run again, and finds out.
+    """
 
     __slots__ = ("length", "path", "position")
 
@@ -187,7 +191,8 @@ class ReadRange(Operation):
         self.length = length
 
     def run(self, disk: Disk) -> None:
-        disk.read(self.path, self.position, self.length)
+        with suppress(FileNotFoundError):
+            disk.read(self.path, self.position, self.length)
 
 
 class MeasureReplicas(Operation):

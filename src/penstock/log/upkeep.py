@@ -27,9 +27,6 @@ from penstock.log.retention import BATCH_REPLICAS_MAX, RetentionRequest, Retired
 if TYPE_CHECKING:
     from penstock.log.manager import LogManager
 
-RETENTION_INITIAL_DELAY_MS = 30_000
-"""After a start, before retention looks for the first time (as Kafka's log.initial.task.delay.ms)."""
-
 
 class Upkeep(ManagerPart):
     """The periodic work of a log manager.
@@ -52,7 +49,7 @@ class Upkeep(ManagerPart):
     def start(self, now_ms: int) -> None:
         """Sets the first look of retention."""
         self.now_ms = now_ms
-        self._next_look_ms = now_ms + RETENTION_INITIAL_DELAY_MS
+        self._next_look_ms = now_ms + self.manager.settings.log_initial_task_delay_ms
         self.arm_retention()
 
     def tick(self, now_ms: int) -> None:

@@ -104,6 +104,7 @@ def test_a_rename_replaces_a_file_that_is_in_the_way(disk: EitherDisk) -> None:
 
 def test_removing_what_is_not_there_is_no_error_for_files(disk: EitherDisk) -> None:
     disk.unlink("none")
+    disk.unlink("no directory/none")
     disk.write("a", 0, [b"a"])
     disk.unlink("a")
     assert not disk.exists("a")

@@ -173,10 +173,9 @@ class SimulatedDisk:
         self._after_change()
 
     def unlink(self, path: str) -> None:
-        self._check_power()
-        folder, name = self._parent(path)
-        if name not in folder.entries:
+        if not self.exists(path):
             return
+        folder, name = self._parent(path)
         if isinstance(folder.entries[name], Folder):
             raise os_error(errno.EISDIR, path)
         self._before_change()

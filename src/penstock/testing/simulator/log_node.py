@@ -85,7 +85,7 @@ class LogNode:
                 write_meta_properties(disk, MetaProperties(CLUSTER_ID, NODE_ID, None))
 
     def start(self) -> None:
-        """Boots; if the power fails on the way, once more."""
+        """Boots; if the power or a disk fails on the way, once more."""
         self.incarnation += 1
         directories = [LogDirectory(disk.directory, f"/data/{disk.directory}", disk.loop, disk) for disk in self.disks]
         self.manager = LogManager(
@@ -103,7 +103,12 @@ class LogNode:
             self.format()
             self.manager.start(self.simulation.now_ms)
         except PowerLoss:
-            self._power_lost()
+            self.kill()
+            return
+        except StorageError:
+            if self.manager.online:
+                raise
+            self.kill()
             return
         self.running = True
         self.restarted()

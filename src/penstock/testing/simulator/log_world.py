@@ -7,6 +7,7 @@ disk or a cold one. After every start each partition must be what its timeline a
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from random import Random
 from uuid import UUID
@@ -14,7 +15,7 @@ from uuid import UUID
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode, RequestError, StorageError
-from penstock.log.log import Duplicate, Log
+from penstock.log.log import Appended, Duplicate, Log
 from penstock.log.manager import ReplicaRequest
 from penstock.records.builder import BatchBuilder
 from penstock.testing.simulator.disk import SimulatedDisk
@@ -28,6 +29,7 @@ CRASH_AFTER_CHANGES_MAX = 250
 FINAL_MS = 60_000
 READ_BYTES_MAX = 4_000
 PARTITIONS = 2
+PLANTED_ERRORS = (errno.EIO, errno.ENOSPC)
 PRODUCERS = 3
 
 TOPICS = {
@@ -51,6 +53,7 @@ class LogWorld:
             log_flush_start_offset_checkpoint_interval_ms=300,
             replica_high_watermark_checkpoint_interval_ms=200,
             log_retention_check_interval_ms=200,
+            log_initial_task_delay_ms=100,
         )
         count = self.random.choice((1, 1, 2))
         self.disks = [
@@ -60,6 +63,7 @@ class LogWorld:
         configs = {topic: TopicConfig.resolve(settings, overrides) for topic, overrides in TOPICS.items()}
         self.node = LogNode(self.simulation, self.disks, settings, configs)
         self.node.restarted = self._restarted
+        self.node.crashed = self._repair
         self.topic_ids: dict[str, UUID] = {}
         self.timelines: dict[tuple[str, int], Timeline] = {}
         self.faults = True
@@ -143,7 +147,7 @@ class LogWorld:
         self.simulation.after_ms(ACTION_EVERY_MS, lambda: self._act(left - 1))
         if not self.node.running:
             return
-        if any(directory.error is not None for directory in self.node.manager.directories):
+        if self._disk_failed():
             self.node.kill()
             return
         action = self.random.choices(
@@ -257,7 +261,18 @@ class LogWorld:
 
     def _start_if_stopped(self) -> None:
         if not self.node.running and self.node.manager.stopped:
-            self.node.start()
+            if self._disk_failed():
+                self.node.kill()
+            else:
+                self.node.start()
+
+    def _disk_failed(self) -> bool:
+        """Whether a directory is offline. The machine is then rebooted: what an fsync failed to write must not be
+        read from the page cache as if it were on disk, which no process could tell."""
+        errors = [directory.error for directory in self.node.manager.directories if directory.error is not None]
+        for error in errors:
+            check(error.errno in PLANTED_ERRORS, "a directory fails only by a fault of the disk", str(error))
+        return bool(errors)
 
     def _kill(self) -> None:
         self.node.kill(power_failed=self.random.random() < 0.5)
@@ -279,7 +294,11 @@ class LogWorld:
         """A producer's last batch is known: again, it is a duplicate; with a gap after it, out of order."""
         count = last.last_sequence - last.base_sequence + 1
         again = self._batch(producer_id, last.base_sequence, [b"again"] * count)
-        outcome = log.append_as_leader(again, 1, self.simulation.now_ms)
+        outcome: Appended | Duplicate | RequestError
+        try:
+            outcome = log.append_as_leader(again, 1, self.simulation.now_ms)
+        except RequestError as error:
+            outcome = error
         expected = (last.base_offset, last.last_offset)
         known = isinstance(outcome, Duplicate) and (outcome.base_offset, outcome.last_offset) == expected
         check(known, "producers are remembered", f"{log.name}: {last.base_sequence} of {producer_id} gave {outcome}")

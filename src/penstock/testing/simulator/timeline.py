@@ -1,8 +1,8 @@
 """What one partition was told, and what it may therefore serve after a crash.
 
 The timeline is every batch in the order of its offsets. A log that comes back from a crash must hold a prefix of it, up
-to at least what was durable, byte for byte: then nothing durable is lost, nothing is served that was not written, and no
-offset changes its value. A producer whose last batch is in that prefix must be remembered by it.
+to at least what was durable, byte for byte: then nothing durable is lost, nothing is served that was not written, and
+no offset changes its value. A producer whose last batch is in that prefix must be remembered by it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Timeline:
         self.durable_end = max(self.durable_end, offset)
 
     def check_served(self, offset: int, content: bytes, upper_offset: int) -> int:
-        """Holds served bytes, which begin at the batch with `offset`, against what was written; the offset after them."""
+        """Holds served bytes, from the batch with `offset` on, against what was written; returns the offset after."""
         for position, header in headers(memoryview(content)):
             written = self.batches.get(header.base_offset)
             rule = "nothing is served that was not written"
