@@ -1,0 +1,290 @@
+"""The client and the commands against real brokers: Penstock's, and where Java is there Apache Kafka's, alike."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from interop.kafka_peer import KafkaPeer
+
+from penstock.cli.main import main
+from penstock.client.admin import (
+    Change,
+    ConfigOperation,
+    Resource,
+    ResourceType,
+    alter_configs,
+    create_partitions,
+    create_topic,
+    delete_topics,
+    describe_configs,
+    describe_topics,
+    partition_sizes,
+    wait_for_topic,
+)
+from penstock.client.client import EARLIEST, LATEST, MAX_TIMESTAMP, Client
+from penstock.client.consumer import read_records
+from penstock.client.producer import Message, Producer, Sent
+from penstock.client.reader import read_range
+from penstock.errors import ErrorCode, RequestError, UnreachableError
+from penstock.records.compression import Codec
+from penstock.testing.broker import LocalBroker
+
+_numbers = count()
+
+
+@pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=[pytest.mark.java, pytest.mark.slow])])
+def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A running broker."""
+    with LocalBroker() if request.param == "penstock" else KafkaPeer() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic name of the test's own."""
+    return f"topic-{next(_numbers)}"
+
+
+def run(bootstrap: str, job: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def work() -> Any:
+        async with Client(bootstrap, timeout_ms=10_000) as client:
+            return await job(client)
+
+    return asyncio.run(work())
+
+
+def test_topics_are_created_described_extended_and_deleted(bootstrap: str, topic: str) -> None:
+    async def job(client: Client) -> None:
+        made = await create_topic(client, topic, partitions=2, configs={"retention.ms": "60000"})
+        assert (made.partitions, made.replication_factor) == (2, 1)
+        with pytest.raises(RequestError) as again:
+            await create_topic(client, topic)
+        assert again.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        await create_partitions(client, topic, 5)
+        with pytest.raises(RequestError) as fewer:
+            await create_partitions(client, topic, 3)
+        assert fewer.value.code is ErrorCode.INVALID_PARTITIONS
+        assert await wait_for_topic(client, topic, create=False) == 5
+        (described,) = await describe_topics(client, [topic])
+        assert described.topic_id == made.topic_id
+        assert [each.partition_index for each in described.partitions] == [0, 1, 2, 3, 4]
+        outcome = await delete_topics(client, [topic, "no-such-topic"])
+        assert outcome[topic] is None
+        missing = outcome["no-such-topic"]
+        assert missing is not None
+        assert missing.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    run(bootstrap, job)
+
+
+def test_validate_only_creates_nothing(bootstrap: str, topic: str) -> None:
+    async def job(client: Client) -> None:
+        await create_topic(client, topic, partitions=1, validate_only=True)
+        with pytest.raises(RequestError, match="there is no such topic"):
+            await describe_topics(client, [topic])
+
+    run(bootstrap, job)
+
+
+def test_configs_are_set_and_taken_back(bootstrap: str, topic: str) -> None:
+    async def job(client: Client) -> None:
+        await create_topic(client, topic, partitions=1)
+        resource = Resource(ResourceType.TOPIC, topic)
+        await alter_configs(client, resource, [Change("retention.ms", ConfigOperation.SET, "1234")])
+        (config,) = await describe_configs(client, resource, ["retention.ms"], documentation=True)
+        assert (config.value, config.source) == ("1234", 1)
+        assert config.documentation
+        await alter_configs(client, resource, [Change("retention.ms", ConfigOperation.DELETE, None)])
+        (config,) = await describe_configs(client, resource, ["retention.ms"])
+        assert (config.value, config.source) == ("604800000", 5)
+        with pytest.raises(RequestError) as wrong:
+            await alter_configs(client, resource, [Change("retention.ms", ConfigOperation.SET, "soon")])
+        assert wrong.value.code is ErrorCode.INVALID_CONFIG
+        await client.refresh([])
+        (node,) = client.brokers
+        found = await describe_configs(client, Resource(ResourceType.BROKER, str(node)), ["node.id"])
+        assert found[0].value == str(node)
+
+    run(bootstrap, job)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_what_is_produced_is_read_back(bootstrap: str, topic: str, codec: Codec) -> None:
+    messages = [
+        Message(b"one", 1000, b"key", (("h", b"x"), ("null", None))),
+        Message(None, 2000, b"key"),
+        Message(b"", 3000),
+        Message(b"v" * 100_000, 4000),
+    ]
+    sent: list[Sent] = []
+
+    async def job(client: Client) -> None:
+        await create_topic(client, topic, partitions=1)
+        producer = Producer(client, topic, 1, codec=codec, sent=sent.append, batch_bytes=1000)
+        await producer.open()
+        for message in messages:
+            await producer.add(message)
+        await producer.flush()
+        key = (topic, 0)
+        end = (await client.offsets([key], LATEST))[key].offset
+        assert end == sum(batch.records for batch in sent) == 4
+        found = [record async for _, record in read_records(client, topic, {0: 0}, ends={0: end})]
+        assert [(r.value, r.timestamp_ms, r.key, r.headers) for r in found] == [
+            (m.value, m.timestamp_ms, m.key, m.headers) for m in messages
+        ]
+        assert (await client.offsets([key], 2500))[key].offset == 2
+        assert (await client.offsets([key], MAX_TIMESTAMP))[key].offset == 3
+        assert (await client.offsets([key], EARLIEST))[key].offset == 0
+        assert (await client.offsets([key], 9999))[key].offset == -1
+        await client.refresh([])
+        assert (await partition_sizes(client, client.brokers))[key] > 0
+        ranges = [at async for at, _ in read_range(client, topic, 0, 0, end, fetch_bytes=1)]
+        assert ranges[0] == 0
+        assert len(ranges) == len(sent)
+
+    run(bootstrap, job)
+
+
+def test_acks_of_none_and_one(bootstrap: str, topic: str) -> None:
+    async def job(client: Client) -> None:
+        await create_topic(client, topic, partitions=1)
+        for acks in (0, 1):
+            producer = Producer(client, topic, 1, acks=acks)
+            await producer.open()
+            await producer.add(Message(b"x", 1))
+            await producer.flush()
+        assert (await client.offsets([(topic, 0)], LATEST))[topic, 0].offset == 2
+
+    run(bootstrap, job)
+
+
+def test_a_record_that_is_too_large_is_refused_by_name(bootstrap: str, topic: str) -> None:
+    async def job(client: Client) -> None:
+        await create_topic(client, topic, partitions=1, configs={"max.message.bytes": "1000"})
+        producer = Producer(client, topic, 1)
+        await producer.open()
+        await producer.add(Message(b"x" * 2000, 1))
+        with pytest.raises(RequestError) as refused:
+            await producer.flush()
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    run(bootstrap, job)
+
+
+def test_offsets_that_are_gone_and_topics_that_are_not_there(bootstrap: str, topic: str) -> None:
+    async def job(client: Client) -> None:
+        await create_topic(client, topic, partitions=1)
+        with pytest.raises(RequestError) as gone:
+            await client.fetch({(topic, 0): 99})
+        assert gone.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        with pytest.raises(RequestError) as no_partition:
+            await client.offsets([(topic, 7)], LATEST)
+        assert no_partition.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        with pytest.raises(RequestError, match="there is no such topic"):
+            await wait_for_topic(client, "no-such-topic", create=False)
+
+    run(bootstrap, job)
+
+
+def test_nobody_there_is_said_in_a_sentence() -> None:
+    with pytest.raises(UnreachableError, match=r"cannot reach 127\.0\.0\.1:1: connection refused"):
+        run("127.0.0.1:1", lambda client: client.refresh(None))
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def penstock_command(bootstrap: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs a command against the broker; gives its exit code, output and errors."""
+
+    def command(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = main([*words, "--bootstrap", bootstrap])
+        said = capfd.readouterr()
+        return code, said.out, said.err
+
+    return command
+
+
+def test_commands_of_topics(penstock_command: Command, topic: str) -> None:
+    assert penstock_command("topics", "create", topic, "--partitions", "2", "--config", "segment.ms=99")[:2] == (
+        0,
+        f"created {topic}: partitions 2, replication factor 1\n",
+    )
+    assert penstock_command("topics", "create", topic)[0] == 1
+    assert penstock_command("topics", "create", topic, "--if-not-exists")[0] == 0
+    assert topic in penstock_command("topics", "list")[1].splitlines()
+    (listed,) = (each for each in json.loads(penstock_command("topics", "list", "--json")[1]) if each["name"] == topic)
+    assert (listed["partitions"], listed["replication_factor"]) == (2, 1)
+    assert penstock_command("topics", "alter", topic, "--partitions", "3")[:2] == (0, f"{topic} has 3 partitions\n")
+    (described,) = json.loads(penstock_command("topics", "describe", topic, "--json")[1])
+    assert [each["end_offset"] for each in described["partitions"]] == [0, 0, 0]
+    assert described["changed_configs"] == ["segment.ms"]
+    assert "configs: segment.ms=99\n" in penstock_command("topics", "describe", topic)[1]
+    code, out, error = penstock_command("topics", "delete", topic, "no-such-topic")
+    assert (code, out) == (1, f"deleted {topic}\n")
+    assert error.startswith("error: ")
+    assert "no-such-topic" in error
+
+
+def test_commands_of_configs(penstock_command: Command, topic: str) -> None:
+    penstock_command("topics", "create", topic)
+    assert penstock_command("configs", "describe", "--name", topic)[1].startswith("nothing was changed")
+    assert penstock_command("configs", "alter", "--name", topic, "--add", "retention.ms=5")[0] == 0
+    (config,) = json.loads(penstock_command("configs", "describe", "--name", topic, "--json")[1])
+    assert (config["name"], config["value"], config["source"]) == ("retention.ms", "5", "DYNAMIC_TOPIC_CONFIG")
+    assert penstock_command("configs", "describe", "--name", topic, "retention.m")[0] == 2
+    assert penstock_command("configs", "describe", "--entity", "brokers", "--name", "77")[0] == 2
+    assert penstock_command("configs", "alter", "--name", topic, "--delete", "retention.ms", "--validate-only")[0] == 0
+    assert "retention.ms" in penstock_command("configs", "describe", "--name", topic)[1]
+
+
+def test_commands_produce_and_consume(penstock_command: Command, topic: str) -> None:
+    penstock_command("topics", "create", topic, "--partitions", "2")
+    lines = b"a:1\nb:2\nc:3\n"
+    produced = penstock_command(
+        "produce", topic, "--key-separator", ":", "--header", "h=x", "--json", "--timestamp", "5000", stdin=lines
+    )
+    assert produced[0] == 0
+    assert json.loads(produced[1])["records"] == 3
+    found = [json.loads(line) for line in penstock_command("consume", topic, "--json")[1].splitlines()]
+    assert sorted((each["key"], each["value"], each["headers"][0][1]) for each in found) == [
+        ("a", "1", "x"),
+        ("b", "2", "x"),
+        ("c", "3", "x"),
+    ]
+    assert penstock_command("produce", topic, "--value", "v", "--partition", "1", "--timestamp", "9000")[0] == 0
+    newer = penstock_command("consume", topic, "--from", "6000", "--print", "partition,timestamp", "--separator", " ")
+    assert newer[1] == "1 1970-01-01T00:00:09.000Z v\n"
+    assert len(penstock_command("consume", topic, "--until", "6000")[1].splitlines()) == 3
+    assert len(penstock_command("consume", topic, "--max", "2")[1].splitlines()) == 2
+    assert penstock_command("consume", topic, "--offset", "latest")[:2] == (0, "")
+    assert penstock_command("consume", topic, "--offset", "99")[0] == 2
+    code, _, error = penstock_command("produce", topic, "--key-separator", ":", stdin=b"a:1\nnone\n")
+    assert (code, error) == (2, "error: line 2 has no ':' between key and value\n")
+
+
+def test_a_delete_marker_is_a_null_value(penstock_command: Command, topic: str) -> None:
+    penstock_command("topics", "create", topic, "--partitions", "1")
+    assert penstock_command("produce", topic, "--null", "--key", "k")[0] == 0
+    assert json.loads(penstock_command("consume", topic, "--json")[1])["value"] is None
+
+
+def test_consume_follows_until_it_has_enough(penstock_command: Command, topic: str) -> None:
+    penstock_command("produce", topic, "--value", "a", "--value", "b")
+    assert penstock_command("consume", topic, "--follow", "--max", "2")[:2] == (0, "a\nb\n")
+
+
+def test_produce_makes_a_missing_topic_and_consume_does_not(penstock_command: Command, topic: str) -> None:
+    code, _, error = penstock_command("consume", topic)
+    assert (code, error) == (1, f"error: topic {topic}: there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)\n")
+    assert penstock_command("produce", topic, "--value", "a")[0] == 0
+    assert penstock_command("consume", topic)[1] == "a\n"

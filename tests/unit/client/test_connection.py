@@ -1,0 +1,160 @@
+"""A connection: frames cut out of the byte stream in any pieces, answers matched to requests, failures told to all."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from penstock.client.client import parse_address
+from penstock.client.connection import Connection, _Frames
+from penstock.config.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
+from penstock.errors import ProtocolError, UnreachableError, UnsupportedVersionError
+from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.frames import encode_response
+from penstock.protocol.messages.metadata_request import MetadataRequest
+from penstock.protocol.messages.metadata_response import MetadataResponse
+
+VERSION = 12
+
+
+class Transport:
+    """Takes what is written; remembers that it was aborted."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.aborted = False
+
+    def writelines(self, chunks: list[bytes]) -> None:
+        self.written += b"".join(chunks)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def connected() -> tuple[Connection, Transport]:
+    connection = Connection("127.0.0.1", 9092, "test", 30_000)
+    transport = Transport()
+    connection._transport = transport  # type: ignore[assignment]
+    connection.versions = {int(ApiKey.METADATA): (0, VERSION)}
+    return connection, transport
+
+
+def receive(frames: _Frames, data: bytes, piece: int) -> None:
+    """Feeds bytes as a transport does: into the buffer that the protocol gives, at most `piece` at a time."""
+    while data:
+        buffer = frames.get_buffer(-1)
+        count = min(piece, len(buffer), len(data))
+        buffer[:count] = data[:count]
+        frames.buffer_updated(count)
+        data = data[count:]
+
+
+def answer(correlation_id: int, cluster_id: str) -> bytes:
+    message = MetadataResponse(cluster_id=cluster_id)
+    return b"".join(bytes(chunk) for chunk in encode_response(APIS[ApiKey.METADATA], VERSION, correlation_id, message))
+
+
+def run(body: Callable[[Connection, Transport], Coroutine[Any, Any, None]]) -> None:
+    async def work() -> None:
+        await body(*connected())
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("piece", [1, 7, 4096, CLIENT_SCRATCH_BYTES])
+def test_answers_find_their_requests_however_the_stream_is_cut(piece: int) -> None:
+    async def body(connection: Connection, transport: Transport) -> None:
+        asked = [asyncio.ensure_future(connection.send(MetadataRequest())) for _ in range(3)]
+        await asyncio.sleep(0)
+        large = "x" * (CLIENT_SCRATCH_BYTES // 4)
+        stream = answer(3, "third") + answer(1, large) + answer(2, "second")
+        receive(_Frames(connection), stream, piece)
+        assert [got.cluster_id for got in await asyncio.gather(*asked)] == [large, "second", "third"]
+        assert struct.unpack_from(">i", transport.written)[0] > 0
+
+    run(body)
+
+
+def test_a_frame_larger_than_the_scratch_buffer_is_received_in_its_own() -> None:
+    frames: list[bytes] = []
+    connection, _ = connected()
+    connection.frame_received = lambda frame: frames.append(bytes(frame))  # type: ignore[method-assign]
+    body = b"y" * (3 * CLIENT_SCRATCH_BYTES)
+    small = struct.pack(">i", 5) + b"small"
+    receive(_Frames(connection), small + struct.pack(">i", len(body)) + body + small, 10_000)
+    assert frames == [b"small", body, b"small"]
+
+
+@pytest.mark.parametrize("size", [-1, 3, CLIENT_RESPONSE_BYTES + 1])
+def test_a_frame_of_impossible_size_ends_the_connection(size: int) -> None:
+    async def body(connection: Connection, transport: Transport) -> None:
+        asked = asyncio.ensure_future(connection.send(MetadataRequest()))
+        await asyncio.sleep(0)
+        receive(_Frames(connection), struct.pack(">i", size), 4)
+        with pytest.raises(ProtocolError, match=f"a response of {size} bytes"):
+            await asked
+        assert transport.aborted
+        assert connection.closed
+
+    run(body)
+
+
+def test_all_who_wait_are_told_that_the_broker_closed_the_connection() -> None:
+    async def body(connection: Connection, _: Transport) -> None:
+        asked = [asyncio.ensure_future(connection.send(MetadataRequest())) for _ in range(2)]
+        await asyncio.sleep(0)
+        _Frames(connection).connection_lost(None)
+        for one in asked:
+            with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9092 closed the connection"):
+                await one
+        with pytest.raises(UnreachableError):
+            await connection.send(MetadataRequest())
+
+    run(body)
+
+
+def test_a_late_answer_is_dropped_and_broken_bytes_are_not() -> None:
+    async def body(connection: Connection, transport: Transport) -> None:
+        with pytest.raises(UnreachableError, match="did not answer Metadata in time"):
+            await connection.send(MetadataRequest(), timeout_ms=0)
+        frames = _Frames(connection)
+        receive(frames, answer(1, "late"), 100)
+        assert not transport.aborted
+        asked = asyncio.ensure_future(connection.send(MetadataRequest()))
+        await asyncio.sleep(0)
+        receive(frames, answer(2, "short")[:4] + b"\x00\x00\x00\x02" + b"\xff" * 100, 1000)
+        with pytest.raises(ProtocolError):
+            await asked
+
+    run(body)
+
+
+def test_a_request_without_an_answer_does_not_wait() -> None:
+    async def body(connection: Connection, transport: Transport) -> None:
+        assert await connection.send(MetadataRequest(), answered=False) is None
+        assert transport.written
+
+    run(body)
+
+
+def test_versions_that_do_not_meet_are_named() -> None:
+    connection, _ = connected()
+    assert connection.version_for(ApiKey.METADATA) == VERSION
+    assert connection.version_for(ApiKey.METADATA, at_most=5) == 5
+    with pytest.raises(UnsupportedVersionError, match="serves nothing of CreateTopics"):
+        connection.version_for(ApiKey.CREATE_TOPICS)
+    connection.versions[int(ApiKey.METADATA)] = (90, 99)
+    with pytest.raises(UnsupportedVersionError, match="serves 90-99 of Metadata; this client knows 0-"):
+        connection.version_for(ApiKey.METADATA)
+
+
+def test_addresses() -> None:
+    assert parse_address("localhost:9092") == ("localhost", 9092)
+    assert parse_address(" [::1]:1 ") == ("::1", 1)
+    for wrong in ("localhost", "localhost:", ":9092", "a:0", "a:65536", "a:b"):
+        with pytest.raises(ValueError, match="is not an address: host:port"):
+            parse_address(wrong)
