@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.config.server import Settings
@@ -45,10 +45,13 @@ from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
 from penstock.node.request import Message, Request
 from penstock.node.samples import samples_of
-from penstock.node.timers import TimerWheel
+from penstock.node.timers import Timer, TimerWheel
 from penstock.replication.fetch_session import SessionCache
 from penstock.replication.replicas import Replicas
 from penstock.security.authorizer import AllowAll, Authorizer
+
+if TYPE_CHECKING:
+    from penstock.node.handlers.fetch import Fetch
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +119,7 @@ class Broker:
         }
         self.cold_reads = 0
         self.fetch_looked_at = 0
+        self.parked_fetches: dict[Timer, Fetch] = {}
         self.bugs = 0
         self.failure: Exception | None = None
         self._bug = bug

@@ -25,7 +25,7 @@ def samples_of(node: Broker) -> Iterator[Sample]:
     yield Sample(f"{name}_incrementalfetchsessionevictions_total", COUNTER, text, sessions.evictions)
     yield Sample("kafka_server_socketservermetrics_connection_count", GAUGE, "Connections.", len(node.connections))
     text = "Requests that wait for an event."
-    yield Sample("penstock_node_parked_requests", GAUGE, text, len(node.purgatory))
+    yield Sample("penstock_node_parked_requests", GAUGE, text, len(node.purgatory) + len(node.parked_fetches))
     text = "Reads that were not in memory and went to a lane."
     yield Sample("penstock_node_cold_reads_total", COUNTER, text, node.cold_reads)
     yield Sample("penstock_node_bugs_total", COUNTER, "Errors that should never happen; see the log.", node.bugs)

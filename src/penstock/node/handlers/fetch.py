@@ -14,6 +14,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.config import limits
 from penstock.errors import ErrorCode, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node.handlers.leaders import current_leader, endpoints_of
@@ -198,7 +199,7 @@ class Fetch:
         at_once = self.at_once or now_ms >= self.deadline_ms or not session.partitions
         if at_once or self.size_bytes >= self.min_bytes:
             return self.respond(now_ms)
-        self.park()
+        self.park(now_ms)
         return LATER
 
     def look_at_some(self, now_ms: int) -> None:
@@ -322,7 +323,7 @@ class Fetch:
 
     # Waiting
 
-    def park(self) -> None:
+    def park(self, now_ms: int) -> None:
         """Waits on the session's ready set and the deadline. What had nothing is not ready any more."""
         session = self.session
         self.missing_bytes = self.min_bytes - self.size_bytes
@@ -334,6 +335,11 @@ class Fetch:
         session.waiter = self
         if self.timer is None:
             self.timer = self.node.timers.at(self.deadline_ms, self.wake)
+            self.node.parked_fetches[self.timer] = self
+            if len(self.node.parked_fetches) > limits.PARKED_REQUESTS_MAX:
+                oldest = next(iter(self.node.parked_fetches.values()))
+                oldest.deadline_ms = now_ms
+                oldest.wake(now_ms)
 
     def changed(self, subscription: Subscription, now_ms: int) -> None:
         """A partition of the session has something new: enough, perhaps."""
@@ -371,6 +377,7 @@ class Fetch:
             self.session.waiter = None
         if self.timer is not None:
             self.node.timers.cancel(self.timer)
+            del self.node.parked_fetches[self.timer]
             self.timer = None
 
     # Answering

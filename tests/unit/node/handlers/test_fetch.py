@@ -8,6 +8,7 @@ import pytest
 from support.broker import Node
 from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 
+from penstock.config import limits
 from penstock.errors import ErrorCode
 from penstock.node.dispatcher import ColdRead
 
@@ -137,6 +138,17 @@ def test_a_lost_connection_leaves_nothing_behind(node: Node) -> None:
     assert not client.answers
     assert len(node.broker.timers) == 0
     assert not node.broker.replicas.leader("t", 0, 0).subscriptions  # type: ignore[union-attr]
+
+
+def test_parked_fetches_are_bounded_and_the_oldest_is_answered_early(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PARKED_REQUESTS_MAX", 2)
+    clients = [node.connect() for _ in range(3)]
+    for client in clients:
+        client.send(fetch("t", wanted(), min_bytes=1, max_wait_ms=30_000), 12)
+    assert [len(client.answers) for client in clients] == [1, 0, 0]
+    assert partitions_of(clients[0].receive())[0].error_code == 0
 
 
 # Errors
