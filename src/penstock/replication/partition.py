@@ -165,9 +165,9 @@ class Partition:
 
     def check_replica(self, replica_id: int, leader_epoch: int) -> ErrorCode:
         """Whether a broker that fetches as a follower has a replica. One that names our epoch just knows more than
-        we.
+        we; and nobody follows itself.
         """
-        if replica_id in self.replicas:
+        if replica_id in self.replicas and replica_id != self.node_id:
             return ErrorCode.NONE
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_epoch == NO_OFFSET else ErrorCode.UNKNOWN_LEADER_EPOCH
 
