@@ -140,6 +140,9 @@ FORWARDED = frozenset(
 )
 """Requests that a broker passes on to the active controller."""
 
+NEVER = 1 << 15
+"""A version that no message reaches."""
+
 
 class Api:
     """One API.
@@ -150,6 +153,8 @@ class Api:
         stable_max_version: the highest version that is not a draft; what is advertised unless drafts are enabled.
         advertised_min_version: what ApiVersions says, which is 0 for Produce.
         flexible_from: first flexible version, or None.
+        flexible_response_from: first version whose response has a flexible header; NEVER for ApiVersions, whose
+            versions are not agreed yet.
         listeners: "broker", "controller" or both.
         forwarded: whether a broker passes it on to the active controller.
     """
@@ -162,6 +167,9 @@ class Api:
         self.stable_max_version = self.max_version - 1 if request.unstable else self.max_version
         self.advertised_min_version = ADVERTISED_MIN_VERSIONS.get(self.key, self.min_version)
         self.flexible_from = request.flexible.lowest if request.flexible else None
+        self.flexible_response_from = (
+            NEVER if self.flexible_from is None or self.key is ApiKey.API_VERSIONS else self.flexible_from
+        )
         self.listeners = frozenset(request.listeners)
         self.unstable = request.unstable
         self.forwarded = self.key in FORWARDED
@@ -188,8 +196,8 @@ class Api:
         return 2 if self.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """1 where the version is flexible, else 0; always 0 for ApiVersions, whose versions are not agreed yet."""
-        return 1 if self.is_flexible(version) and self.key is not ApiKey.API_VERSIONS else 0
+        """1 where the response's header is flexible, else 0."""
+        return 1 if version >= self.flexible_response_from else 0
 
 
 def message_class(name: str) -> type[Message]:

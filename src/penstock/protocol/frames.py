@@ -10,7 +10,7 @@ Frames come here without their length prefix (the socket's reader needed it to c
 from __future__ import annotations
 
 from struct import Struct, error
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from penstock.errors import ProtocolError, UnsupportedVersionError
 from penstock.protocol import codec
@@ -74,8 +74,8 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
 def encode_response(api: Api, version: int, correlation_id: int, message: Message) -> list[Chunk]:
     """Writes a response as a frame: chunks that follow each other, the length first."""
     chunks = codec.encode(message, version)
-    length = sum(map(chunk_length, chunks))
-    if api.response_header_version(version) == 1:
+    length = len(chunks[0]) if is_one_piece(chunks) else sum(map(chunk_length, chunks))
+    if version >= api.flexible_response_from:
         head = RESPONSE_START_FLEXIBLE.pack(length + 5, correlation_id, 0)
     else:
         head = RESPONSE_START.pack(length + 4, correlation_id)
@@ -93,6 +93,11 @@ def encode_request(api: Api, version: int, correlation_id: int, client_id: str |
         header += b"\0"
     length = len(header) + sum(map(chunk_length, chunks))
     return join_head(RESPONSE_HEADER.pack(length) + header, chunks)
+
+
+def is_one_piece(chunks: list[Chunk]) -> TypeGuard[list[bytes]]:
+    """Whether a message is one byte string: most responses are."""
+    return len(chunks) == 1 and chunks[0].__class__ is bytes
 
 
 def join_head(head: bytes, chunks: list[Chunk]) -> list[Chunk]:
