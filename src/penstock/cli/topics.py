@@ -151,7 +151,7 @@ def create_action(arguments: argparse.Namespace) -> int:
 
     async def job(client: Client) -> int:
         from penstock.cli.output import print_json
-        from penstock.client.admin import create_topic
+        from penstock.client.admin import create_topic, wait_for_topic
         from penstock.errors import ErrorCode, RequestError
 
         try:
@@ -168,6 +168,8 @@ def create_action(arguments: argparse.Namespace) -> int:
             if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and arguments.if_not_exists:
                 return 0
             raise
+        if not arguments.validate_only:
+            await wait_for_topic(client, made.name, expected=max(1, made.partitions))
         if arguments.json:
             print_json(
                 {
@@ -285,9 +287,10 @@ def alter_action(arguments: argparse.Namespace) -> int:
     assignment = parse_assignment(arguments.replica_assignment)
 
     async def job(client: Client) -> int:
-        from penstock.client.admin import create_partitions
+        from penstock.client.admin import create_partitions, wait_for_topic
 
         await create_partitions(client, arguments.topic, arguments.partitions, assignment=assignment)
+        await wait_for_topic(client, arguments.topic, expected=arguments.partitions)
         print(f"{arguments.topic} has {arguments.partitions} partitions")
         return 0
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata_response import MetadataResponseTopic
 
 TIMEOUT_MS = 30_000
+AUTO_CREATION_TIMEOUT_MS = 5_000
+"""How long a cluster may take to make a topic that was asked for by name."""
 BROKER_DEFAULT = -1
 """In place of a number of partitions or replicas: what the broker is configured with."""
 TOPIC_IDS_FROM_VERSION = 6
@@ -227,27 +229,31 @@ async def partition_sizes(client: Client, node_ids: Iterable[int]) -> dict[Parti
     return sizes
 
 
-async def wait_for_topic(client: Client, name: str, *, create: bool, timeout_ms: int = TIMEOUT_MS) -> int:
+async def wait_for_topic(
+    client: Client, name: str, *, create: bool = False, expected: int = 0, timeout_ms: int = TIMEOUT_MS
+) -> int:
     """Waits until every partition of a topic has a leader; returns how many it has.
 
-    With `create`, a missing topic is made if the cluster makes topics by itself. Raises RequestError.
+    With `create`, a missing topic is made if the cluster makes topics by itself. With `expected`, of a topic that was
+    just created or extended, it waits until the broker has heard of so many partitions. Raises RequestError.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_ms / 1000
-    asked_to_create = False
+    began = loop.time()
     while True:
         topic = (await client.refresh([name], create=create)).topics[0]
         error = ErrorCode(topic.error_code)
         leaderless = any(partition.leader_id < 0 for partition in topic.partitions)
-        if error is ErrorCode.NONE and not leaderless:
+        if error is ErrorCode.NONE and not leaderless and len(topic.partitions) >= expected:
             return len(topic.partitions)
         missing = error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if not (error is ErrorCode.NONE or error.retriable) or (missing and not create):
+        if not (error is ErrorCode.NONE or error.retriable) or (missing and not create and not expected):
             refused(error, None, f"topic {name}")
-        if loop.time() > deadline:
-            why = "the cluster does not make topics by itself" if missing and asked_to_create else "it has no leader"
-            raise RequestError(error or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}: {why}")
-        asked_to_create = create
+        waited_ms = (loop.time() - began) * 1000
+        if missing and waited_ms > AUTO_CREATION_TIMEOUT_MS:
+            why = "there is no such topic, and the cluster makes none by itself: `penstock topics create` does"
+            raise RequestError(error, f"topic {name}: {why}")
+        if waited_ms > timeout_ms:
+            raise RequestError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}: not every partition has a leader")
         await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
 
 

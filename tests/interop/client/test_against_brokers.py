@@ -60,6 +60,12 @@ def run(bootstrap: str, job: Callable[[Client], Awaitable[Any]]) -> Any:
     return asyncio.run(work())
 
 
+async def create(client: Client, topic: str, **options: Any) -> None:
+    """Makes a topic of one partition; the broker knows it when this returns."""
+    await create_topic(client, topic, partitions=1, **options)
+    await wait_for_topic(client, topic, expected=1)
+
+
 def test_topics_are_created_described_extended_and_deleted(bootstrap: str, topic: str) -> None:
     async def job(client: Client) -> None:
         made = await create_topic(client, topic, partitions=2, configs={"retention.ms": "60000"})
@@ -71,7 +77,7 @@ def test_topics_are_created_described_extended_and_deleted(bootstrap: str, topic
         with pytest.raises(RequestError) as fewer:
             await create_partitions(client, topic, 3)
         assert fewer.value.code is ErrorCode.INVALID_PARTITIONS
-        assert await wait_for_topic(client, topic, create=False) == 5
+        assert await wait_for_topic(client, topic, expected=5) == 5
         (described,) = await describe_topics(client, [topic])
         assert described.topic_id == made.topic_id
         assert [each.partition_index for each in described.partitions] == [0, 1, 2, 3, 4]
@@ -95,7 +101,7 @@ def test_validate_only_creates_nothing(bootstrap: str, topic: str) -> None:
 
 def test_configs_are_set_and_taken_back(bootstrap: str, topic: str) -> None:
     async def job(client: Client) -> None:
-        await create_topic(client, topic, partitions=1)
+        await create(client, topic)
         resource = Resource(ResourceType.TOPIC, topic)
         await alter_configs(client, resource, [Change("retention.ms", ConfigOperation.SET, "1234")])
         (config,) = await describe_configs(client, resource, ["retention.ms"], documentation=True)
@@ -126,7 +132,7 @@ def test_what_is_produced_is_read_back(bootstrap: str, topic: str, codec: Codec)
     sent: list[Sent] = []
 
     async def job(client: Client) -> None:
-        await create_topic(client, topic, partitions=1)
+        await create(client, topic)
         producer = Producer(client, topic, 1, codec=codec, sent=sent.append, batch_bytes=1000)
         await producer.open()
         for message in messages:
@@ -154,7 +160,7 @@ def test_what_is_produced_is_read_back(bootstrap: str, topic: str, codec: Codec)
 
 def test_acks_of_none_and_one(bootstrap: str, topic: str) -> None:
     async def job(client: Client) -> None:
-        await create_topic(client, topic, partitions=1)
+        await create(client, topic)
         for acks in (0, 1):
             producer = Producer(client, topic, 1, acks=acks)
             await producer.open()
@@ -167,7 +173,7 @@ def test_acks_of_none_and_one(bootstrap: str, topic: str) -> None:
 
 def test_a_record_that_is_too_large_is_refused_by_name(bootstrap: str, topic: str) -> None:
     async def job(client: Client) -> None:
-        await create_topic(client, topic, partitions=1, configs={"max.message.bytes": "1000"})
+        await create(client, topic, configs={"max.message.bytes": "1000"})
         producer = Producer(client, topic, 1)
         await producer.open()
         await producer.add(Message(b"x" * 2000, 1))
@@ -180,7 +186,7 @@ def test_a_record_that_is_too_large_is_refused_by_name(bootstrap: str, topic: st
 
 def test_offsets_that_are_gone_and_topics_that_are_not_there(bootstrap: str, topic: str) -> None:
     async def job(client: Client) -> None:
-        await create_topic(client, topic, partitions=1)
+        await create(client, topic)
         with pytest.raises(RequestError) as gone:
             await client.fetch({(topic, 0): 99})
         assert gone.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -188,7 +194,7 @@ def test_offsets_that_are_gone_and_topics_that_are_not_there(bootstrap: str, top
             await client.offsets([(topic, 7)], LATEST)
         assert no_partition.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         with pytest.raises(RequestError, match="there is no such topic"):
-            await wait_for_topic(client, "no-such-topic", create=False)
+            await wait_for_topic(client, "no-such-topic")
 
     run(bootstrap, job)
 
