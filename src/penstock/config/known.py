@@ -18,13 +18,26 @@ add.partitions.to.txn.retry.backoff.ms INT 1.. read-only =20
 alter.config.policy.class.name CLASS - read-only null
 alter.log.dirs.replication.quota.window.num INT 1.. read-only =11
 alter.log.dirs.replication.quota.window.size.seconds INT 1.. read-only =1
+auto.leader.rebalance.enable BOOLEAN - read-only =true
 background.threads INT 1.. cluster-wide =10
+broker.heartbeat.interval.ms INT - read-only =2000
+broker.session.timeout.ms INT - read-only =9000
 client.quota.callback.class CLASS - read-only null
 config.providers LIST distinct cluster-wide =
 connection.failed.authentication.delay.ms INT 0.. read-only =100
 connections.max.reauth.ms LONG - read-only =0
+controlled.shutdown.enable BOOLEAN - read-only =true
 controller.performance.always.log.threshold.ms LONG 0.. read-only,internal =2000
 controller.performance.sample.period.ms LONG 100.. read-only,internal =60000
+controller.quorum.append.linger.ms INT 0.. read-only =25
+controller.quorum.auto.join.enable BOOLEAN - read-only =false
+controller.quorum.election.backoff.max.ms INT 0.. read-only =1000
+controller.quorum.election.timeout.ms INT 0.. read-only =1000
+controller.quorum.fetch.max.bytes INT 1.. read-only =1048576
+controller.quorum.fetch.snapshot.max.bytes INT 1.. read-only =1048576
+controller.quorum.fetch.timeout.ms INT 0.. read-only =2000
+controller.quorum.request.timeout.ms INT 0.. read-only =2000
+controller.quorum.retry.backoff.ms INT 0.. read-only =20
 controller.quota.window.num INT 1.. read-only =11
 controller.quota.window.size.seconds INT 1.. read-only =1
 controller.socket.timeout.ms INT - read-only =30000
@@ -95,20 +108,27 @@ group.streams.min.heartbeat.interval.ms INT 1.. read-only =5000
 group.streams.min.session.timeout.ms INT 1.. read-only =45000
 group.streams.num.standby.replicas INT 0.. read-only =0
 group.streams.session.timeout.ms INT 1.. read-only =45000
+initial.broker.registration.timeout.ms INT - read-only =60000
 kafka.metrics.polling.interval.secs INT 1.. read-only =10
 kafka.metrics.reporters LIST distinct read-only =
+leader.imbalance.check.interval.seconds LONG 1.. read-only =300
 log.cleaner.backoff.ms LONG 0.. cluster-wide =15000
 log.cleaner.dedupe.buffer.size LONG - cluster-wide =134217728
+log.cleaner.enable BOOLEAN - read-only =true
 log.cleaner.io.buffer.load.factor DOUBLE - cluster-wide =0.9
 log.cleaner.io.buffer.size INT 0.. cluster-wide =524288
 log.cleaner.io.max.bytes.per.second DOUBLE - cluster-wide =1.7976931348623157E308
 log.cleaner.threads INT 0.. cluster-wide =1
+log.dir.failure.timeout.ms LONG 1.. read-only =30000
+max.connection.creation.rate INT 0.. cluster-wide =2147483647
+metadata.max.idle.interval.ms INT 0.. read-only =500
 metrics.num.samples INT 1.. read-only =2
 metrics.recording.level STRING - read-only =INFO
 metrics.sample.window.ms LONG 1.. read-only =30000
 num.io.threads INT 1.. cluster-wide =8
 num.network.threads INT 1.. cluster-wide =3
 num.replica.alter.log.dirs.threads INT - read-only null
+num.replica.fetchers INT 1.. cluster-wide =1
 offset.metadata.max.bytes INT - read-only =4096
 offsets.commit.timeout.ms INT 1.. read-only =5000
 offsets.load.buffer.size INT 1.. read-only =5242880
@@ -118,8 +138,10 @@ offsets.topic.compression.codec INT - read-only =0
 offsets.topic.num.partitions INT 1.. read-only =50
 offsets.topic.replication.factor SHORT 1.. read-only =3
 offsets.topic.segment.bytes INT 1.. read-only =104857600
+producer.id.expiration.check.interval.ms INT 1.. read-only,internal =600000
 producer.purgatory.purge.interval.requests INT - read-only =1000
 queued.max.requests INT 1.. read-only =500
+quota.window.num INT 1.. read-only =11
 quota.window.size.seconds INT 1.. read-only =1
 remote.fetch.max.wait.ms INT 1.. cluster-wide =500
 remote.list.offsets.request.timeout.ms LONG 1.. cluster-wide =30000
@@ -150,6 +172,11 @@ remote.log.storage.manager.class.name STRING not-empty read-only null
 remote.log.storage.manager.class.path STRING - read-only null
 remote.log.storage.manager.impl.prefix STRING not-empty read-only =rsm.config.
 remote.log.storage.system.enable BOOLEAN - read-only =false
+replica.fetch.backoff.ms INT 0.. read-only =1000
+replica.fetch.max.bytes INT 0.. read-only =1048576
+replica.fetch.min.bytes INT - read-only =1
+replica.fetch.response.max.bytes INT 0.. read-only =10485760
+replica.socket.receive.buffer.bytes INT - read-only =65536
 replication.quota.window.num INT 1.. read-only =11
 replication.quota.window.size.seconds INT 1.. read-only =1
 sasl.client.callback.handler.class CLASS - read-only null
@@ -202,6 +229,7 @@ sasl.oauthbearer.token.endpoint.url STRING - read-only null
 sasl.server.callback.handler.class CLASS - read-only null
 sasl.server.max.receive.size INT - read-only =524288
 security.providers STRING - read-only null
+server.max.startup.time.ms LONG 0.. read-only,internal =9223372036854775807
 share.coordinator.append.linger.ms INT -1.. read-only =-1
 share.coordinator.cached.buffer.max.bytes INT 524288.. cluster-wide =1048588
 share.coordinator.cold.partition.snapshot.interval.ms INT 1.. read-only,internal =300000
@@ -254,6 +282,8 @@ transaction.state.log.segment.bytes INT 1.. read-only =104857600
 transaction.two.phase.commit.enable BOOLEAN - read-only =false
 transactional.id.expiration.ms INT 1.. read-only =604800000
 unclean.leader.election.interval.ms LONG 1.. read-only,internal =300000
+unstable.api.versions.enable BOOLEAN - read-only,internal =false
+unstable.feature.versions.enable BOOLEAN - read-only,internal =false
 """
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 from penstock.config.checks import distinct, some_distinct
-from penstock.config.setting import CLUSTER, PER_BROKER, READ_ONLY, Dynamic, Group, Setting
+from penstock.config.setting import CLUSTER, PER_BROKER, Dynamic, Group, Setting
 from penstock.config.topic import TopicConfig
-from penstock.config.values import BOOLEAN, INT, LIST, LONG, LONG_MAX, MINUTE_MS, SECOND_MS
+from penstock.config.values import INT, LIST, LONG, LONG_MAX, MINUTE_MS, SECOND_MS
 
 T = TypeVar("T")
 
@@ -161,13 +161,6 @@ class LogSettings(Group):
         dynamic=CLUSTER,
         doc="Logs of one directory that are recovered at the same time after an unclean stop.",
     )
-    log_dir_failure_timeout_ms = Setting(
-        "log.dir.failure.timeout.ms",
-        LONG,
-        default=30 * SECOND_MS,
-        at_least=1,
-        doc="How long a broker that cannot tell the controller of a failed log directory goes on before it stops.",
-    )
     log_initial_task_delay_ms = Setting(
         "log.initial.task.delay.ms",
         LONG,
@@ -192,13 +185,6 @@ class LogSettings(Group):
     log_message_timestamp_after_max_ms = default_of(
         TopicConfig.message_timestamp_after_max_ms, "log.message.timestamp.after.max.ms"
     )
-    log_cleaner_enable = Setting(
-        "log.cleaner.enable",
-        BOOLEAN,
-        default=True,
-        dynamic=READ_ONLY,
-        doc="Whether compacted topics are cleaned. Until the cleaner exists nothing is removed from them either way.",
-    )
     log_cleaner_delete_retention_ms = default_of(TopicConfig.delete_retention_ms, "log.cleaner.delete.retention.ms")
     log_cleaner_min_compaction_lag_ms = default_of(
         TopicConfig.min_compaction_lag_ms, "log.cleaner.min.compaction.lag.ms"
@@ -218,12 +204,4 @@ class LogSettings(Group):
         at_least=1,
         dynamic=CLUSTER,
         doc="How long a partition remembers an idempotent producer that has gone silent.",
-    )
-    producer_id_expiration_check_interval_ms = Setting(
-        "producer.id.expiration.check.interval.ms",
-        INT,
-        default=600_000,
-        at_least=1,
-        internal=True,
-        doc="Time between two looks for producers to forget.",
     )

@@ -98,14 +98,6 @@ class NetworkSettings(Group):
         dynamic=CLUSTER,
         doc="Connections in all; beyond it the one idle longest makes room, or the new one waits.",
     )
-    max_connection_creation_rate = Setting(
-        "max.connection.creation.rate",
-        INT,
-        default=INT_MAX,
-        at_least=0,
-        dynamic=CLUSTER,
-        doc="New connections a second; further ones are delayed.",
-    )
     connections_max_idle_ms = Setting(
         "connections.max.idle.ms",
         LONG,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.config.checks import distinct, quorum_voters, servers, some_distinct
 from penstock.config.setting import CLUSTER, PER_BROKER, Group, Setting
-from penstock.config.values import BOOLEAN, CLASS, INT, LIST, LONG, LONG_MAX, MINUTE_MS, SECOND_MS, STRING, MiB
+from penstock.config.values import BOOLEAN, CLASS, INT, LIST, LONG, MINUTE_MS, STRING, MiB
 
 ROLES = ("broker", "controller")
 
@@ -58,114 +58,6 @@ class NodeSettings(Group):
         check=servers,
         doc="Controllers to ask first in a dynamic quorum, host:port with commas between.",
     )
-    controller_quorum_election_timeout_ms = Setting(
-        "controller.quorum.election.timeout.ms",
-        INT,
-        default=1 * SECOND_MS,
-        at_least=0,
-        doc="How long a controller waits for the votes of an election before it starts another one.",
-    )
-    controller_quorum_fetch_timeout_ms = Setting(
-        "controller.quorum.fetch.timeout.ms",
-        INT,
-        default=2 * SECOND_MS,
-        at_least=0,
-        doc="How long a voter goes without reaching the leader, or the leader without a majority, before it acts.",
-    )
-    controller_quorum_election_backoff_max_ms = Setting(
-        "controller.quorum.election.backoff.max.ms",
-        INT,
-        default=1 * SECOND_MS,
-        at_least=0,
-        doc="Longest random pause between two elections.",
-    )
-    controller_quorum_append_linger_ms = Setting(
-        "controller.quorum.append.linger.ms",
-        INT,
-        default=25,
-        at_least=0,
-        doc="How long the leader gathers metadata records before it writes them together.",
-    )
-    controller_quorum_request_timeout_ms = Setting(
-        "controller.quorum.request.timeout.ms",
-        INT,
-        default=2 * SECOND_MS,
-        at_least=0,
-        doc="How long a controller waits for the answer of another one.",
-    )
-    controller_quorum_retry_backoff_ms = Setting(
-        "controller.quorum.retry.backoff.ms",
-        INT,
-        default=20,
-        at_least=0,
-        doc="Pause before a failed request to a controller is repeated.",
-    )
-    controller_quorum_auto_join_enable = Setting(
-        "controller.quorum.auto.join.enable",
-        BOOLEAN,
-        default=False,
-        doc="Whether a new controller of a dynamic quorum asks to become a voter by itself.",
-    )
-    controller_quorum_fetch_snapshot_max_bytes = Setting(
-        "controller.quorum.fetch.snapshot.max.bytes",
-        INT,
-        default=1 * MiB,
-        at_least=1,
-        doc="Most bytes of a metadata snapshot in one answer.",
-    )
-    controller_quorum_fetch_max_bytes = Setting(
-        "controller.quorum.fetch.max.bytes",
-        INT,
-        default=1 * MiB,
-        at_least=1,
-        doc="Most bytes of metadata records in one answer; the first batch comes whole even when it is larger.",
-    )
-    initial_broker_registration_timeout_ms = Setting(
-        "initial.broker.registration.timeout.ms",
-        INT,
-        default=60 * SECOND_MS,
-        doc="How long a starting broker tries to register with the controllers before it gives up.",
-    )
-    broker_heartbeat_interval_ms = Setting(
-        "broker.heartbeat.interval.ms",
-        INT,
-        default=2 * SECOND_MS,
-        doc="Time between two heartbeats of a broker to the active controller.",
-    )
-    broker_session_timeout_ms = Setting(
-        "broker.session.timeout.ms",
-        INT,
-        default=9 * SECOND_MS,
-        doc="How long a broker may be silent before the controllers fence it.",
-    )
-    server_max_startup_time_ms = Setting(
-        "server.max.startup.time.ms",
-        LONG,
-        default=LONG_MAX,
-        at_least=0,
-        internal=True,
-        doc="How long a start may take before the process gives up.",
-    )
-    controlled_shutdown_enable = Setting(
-        "controlled.shutdown.enable",
-        BOOLEAN,
-        default=True,
-        doc="Whether a stopping broker hands its leaderships over first.",
-    )
-    unstable_api_versions_enable = Setting(
-        "unstable.api.versions.enable",
-        BOOLEAN,
-        default=False,
-        internal=True,
-        doc="Whether API versions still in development are served.",
-    )
-    unstable_feature_versions_enable = Setting(
-        "unstable.feature.versions.enable",
-        BOOLEAN,
-        default=False,
-        internal=True,
-        doc="Whether feature levels still in development may be finalized.",
-    )
     auto_create_topics_enable = Setting(
         "auto.create.topics.enable",
         BOOLEAN,
@@ -212,22 +104,6 @@ class NodeSettings(Group):
         dynamic=CLUSTER,
         check=distinct,
         doc="Where metrics go besides /metrics. Kafka's JMX reporter is accepted: /metrics carries the same names.",
-    )
-    quota_window_num = Setting(
-        "quota.window.num", INT, default=11, at_least=1, doc="Windows kept in memory to measure client quotas."
-    )
-    leader_imbalance_check_interval_seconds = Setting(
-        "leader.imbalance.check.interval.seconds",
-        LONG,
-        default=300,
-        at_least=1,
-        doc="Time in seconds between two looks for partitions that are not led by their preferred replica.",
-    )
-    auto_leader_rebalance_enable = Setting(
-        "auto.leader.rebalance.enable",
-        BOOLEAN,
-        default=True,
-        doc="Whether leadership goes back to the preferred replica by itself.",
     )
 
 
@@ -282,14 +158,6 @@ class MetadataSettings(Group):
         LONG,
         default=7 * 24 * 60 * MINUTE_MS,
         doc="Age beyond which metadata segments and snapshots are deleted.",
-    )
-    metadata_max_idle_interval_ms = Setting(
-        "metadata.max.idle.interval.ms",
-        INT,
-        default=500,
-        at_least=0,
-        doc="How long the active controller may be idle before it writes a record that does nothing; 0 for never. A "
-        "node that is the only one writes none.",
     )
     internal_metadata_max_batch_size_in_bytes = Setting(
         "internal.metadata.max.batch.size.in.bytes",

@@ -50,30 +50,9 @@ class OwnSettings(Group):
         at_most=64,
         doc="Threads of one log directory, for reads that miss the page cache, forcing to disk, and file changes.",
     )
-    penstock_lane_queue_size = Setting(
-        "penstock.lane.queue.size",
-        INT,
-        default=10_000,
-        at_least=16,
-        doc="Operations that may wait for one log directory; beyond it requests that need the disk are refused.",
-    )
-    penstock_log_open_max = Setting(
-        "penstock.log.open.max",
-        INT,
-        default=10_000,
-        at_least=16,
-        doc="Logs with open files; the least recently used are closed beyond it.",
-    )
     penstock_metrics_listener = Setting(
         "penstock.metrics.listener",
         STRING,
         default="",
         doc="Address of the HTTP endpoint with /metrics, /healthz and /readyz, host:port; empty for none.",
-    )
-    penstock_sendfile = Setting(
-        "penstock.sendfile",
-        STRING,
-        default="off",
-        one_of=("on", "off"),
-        doc="Whether ranges of files that are in memory go to plain sockets by sendfile.",
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.config.setting import CLUSTER, Group, Setting
-from penstock.config.values import INT, LONG, SECOND_MS, KiB, MiB
+from penstock.config.setting import Group, Setting
+from penstock.config.values import INT, LONG, SECOND_MS
 
 
 class ReplicationSettings(Group):
@@ -21,46 +21,11 @@ class ReplicationSettings(Group):
         default=30 * SECOND_MS,
         doc="How long a follower waits for an answer of the leader; at least replica.fetch.wait.max.ms.",
     )
-    replica_socket_receive_buffer_bytes = Setting(
-        "replica.socket.receive.buffer.bytes", INT, default=64 * KiB, doc="Receive buffer of a follower's sockets."
-    )
-    replica_fetch_max_bytes = Setting(
-        "replica.fetch.max.bytes",
-        INT,
-        default=1 * MiB,
-        at_least=0,
-        doc="Bytes that a follower asks for in one partition; a first batch that is larger comes whole.",
-    )
     replica_fetch_wait_max_ms = Setting(
         "replica.fetch.wait.max.ms",
         INT,
         default=500,
         doc="How long the leader may hold a follower's fetch that finds too little.",
-    )
-    replica_fetch_backoff_ms = Setting(
-        "replica.fetch.backoff.ms",
-        INT,
-        default=1 * SECOND_MS,
-        at_least=0,
-        doc="Pause of a follower after a failed fetch of a partition.",
-    )
-    replica_fetch_min_bytes = Setting(
-        "replica.fetch.min.bytes", INT, default=1, doc="Bytes below which the leader holds a follower's fetch."
-    )
-    replica_fetch_response_max_bytes = Setting(
-        "replica.fetch.response.max.bytes",
-        INT,
-        default=10 * MiB,
-        at_least=0,
-        doc="Bytes that a follower asks for in one fetch.",
-    )
-    num_replica_fetchers = Setting(
-        "num.replica.fetchers",
-        INT,
-        default=1,
-        at_least=1,
-        dynamic=CLUSTER,
-        doc="Connections on which a follower fetches from one leader.",
     )
     replica_high_watermark_checkpoint_interval_ms = Setting(
         "replica.high.watermark.checkpoint.interval.ms",
