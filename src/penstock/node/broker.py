@@ -18,6 +18,7 @@ closed last.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -123,7 +124,7 @@ class Broker:
         self.bugs = 0
         self.failure: Exception | None = None
         self._bug = bug
-        self._work: list[Iterator[None]] = []
+        self._work: deque[Iterator[None]] = deque()
         self.now_ms = 0
 
     # Life
@@ -225,8 +226,10 @@ class Broker:
         self.timers.advance(now_ms)
         self.logs.tick(now_ms)
         self.controller.tick(now_ms)
-        if self._work and next(self._work[0], self) is self:
-            self._work.pop(0)
+        if self._work:
+            work = self._work.popleft()
+            if next(work, self) is not self:
+                self._work.append(work)
         if self.lifecycle.stopping:
             self.lifecycle.proceed(now_ms)
 
@@ -260,7 +263,7 @@ class Broker:
             self.effects.append(Close(connection.id, reason))
 
     def do(self, work: Iterator[None]) -> None:
-        """Has long work done, one `next` a tick."""
+        """Has long work done, one `next` a tick, in turn with other long work."""
         self._work.append(work)
 
     def topic_config(self, name: str) -> TopicConfig:
