@@ -18,6 +18,8 @@ from penstock.errors import ConfigError, StorageError
 from penstock.log.meta_properties import parse_uuid
 from penstock.records.builder import BatchBuilder
 from penstock.server.directory_lock import DirectoryLock
+from penstock.testing.simulator import command
+from penstock.testing.simulator.timeline import Violation
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 Capture = pytest.CaptureFixture[str]
@@ -254,3 +256,21 @@ def test_fresh_removes_only_what_is_a_log_directory(tmp_path: Path) -> None:
     (tmp_path / "clicks-0").mkdir()
     dev.empty(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_simulate_runs_seeds_and_tells_which_broke_a_rule(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    class World:
+        trace_hash = "f00"
+
+    def world(seed: int) -> World:
+        if seed == 3:
+            raise Violation("a write was lost")
+        return World()
+
+    monkeypatch.setitem(command.WORLDS, "log", world)
+    assert main(["simulate", "--seeds", "1..2"]) == 0
+    assert capsys.readouterr().out == "2 seeds, 0 broke a rule\n"
+    assert main(["simulate", "--seeds", "2..3", "--json"]) == 1
+    assert [json.loads(line)["broken"] for line in capsys.readouterr().out.splitlines()] == [None, "a write was lost"]
+    with pytest.raises(SystemExit):
+        main(["simulate", "--seeds", "9..1"])
