@@ -422,10 +422,16 @@ class LogManager:
             self._close_oldest(now_ms)
 
     def _close_oldest(self, now_ms: int) -> None:
+        """Closes what is too much: the logs longest unused. One that is busy stays, and goes after a later opening."""
+        excess = len(self._open) - self.open_logs_max
         for replica in list(self._open.values()):
-            if replica.state is State.OPEN and replica.log is not None and replica.log.idle:
-                self._close(replica, now_ms)
+            if excess <= 0:
                 return
+            if replica.state is State.CLOSING:
+                excess -= 1
+            elif replica.state is State.OPEN and replica.log is not None and replica.log.idle:
+                self._close(replica, now_ms)
+                excess -= 1
 
     def _close(self, replica: Replica, now_ms: int) -> None:
         if replica.state is State.OPEN:

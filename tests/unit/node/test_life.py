@@ -148,3 +148,19 @@ def test_the_node_is_a_state_machine_of_its_events() -> None:
         return [f"{type(op).__name__} {op.order}" for op in node.ran] + [str(answer) for answer in answers]
 
     assert trace(Node(seed=3)) == trace(Node(seed=3))
+
+
+def test_logs_close_when_many_are_used_and_nothing_is_lost_by_it() -> None:
+    node = Node()
+    node.broker.logs.open_logs_max = 16
+    node.create_topic("t", partitions=40)
+    client = node.connect()
+    session = client.ask(fetch("t", *(wanted(index) for index in range(40)), session_epoch=0), 12)
+    for turn in range(2):
+        for index in range(40):
+            answer = produced(client, "t", batch(b"%d-%d" % (index, turn)), partition=index)
+            assert (answer.error_code, answer.base_offset) == (0, turn)
+    assert sum(node.broker.logs.open_log("t", index) is not None for index in range(40)) <= 16
+    ready = client.ask(fetch("t", session_id=session.session_id, session_epoch=1), 12)
+    found = {index: values_of(data) for index, data in partitions_of(ready).items()}
+    assert found == {index: [b"%d-0" % index, b"%d-1" % index] for index in range(40)}
