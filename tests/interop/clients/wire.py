@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Self
 
 from penstock.errors import ErrorCode
@@ -38,10 +39,8 @@ class Wire:
 
     def send(self, data: bytes) -> None:
         """Sends bytes as they are. A connection that the broker has closed already takes them silently."""
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
 
     def receive(self) -> bytes | None:
         """One frame without its length, or None when the broker has closed the connection."""

@@ -1,0 +1,40 @@
+"""Where Penstock answers a bad request otherwise than Apache Kafka 4.3.1 does, and why: case of the corpus to reason.
+
+The bad requests that are answered alike, all others of `corpus.CASES`, are not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+INTERNAL = "Kafka fails inside and answers UNKNOWN_SERVER_ERROR; we name the fault: "
+HEADER_ONLY = "we check a batch's header and CRC, not its records, unless penstock.produce.validation=deep: "
+SETTINGS = (
+    "Kafka takes any name of a broker config, for plug-ins that may read it; we have no such plug-ins, and a name that "
+    "nobody reads is most often a typing error: INVALID_REQUEST"
+)
+
+DIFFERENCES: Mapping[str, str] = {
+    "Produce: length huge": INTERNAL + "INVALID_RECORD",
+    "Produce: unknown codec": INTERNAL + "INVALID_RECORD",
+    "Produce: not what the codec says": HEADER_ONLY
+    + "the batch is kept, and its readers get an error from their decompressor; Kafka answers UNKNOWN_SERVER_ERROR",
+    "Produce: timestamp type log append time": "only a broker may set this type: INVALID_TIMESTAMP, which Kafka "
+    "answers for topics with log append time only; elsewhere it rewrites the batch",
+    "Produce: producer epoch negative": "no producer has a negative epoch: INVALID_RECORD; Kafka keeps it as the state "
+    "of the producer id",
+    "Produce: null records": "Kafka never answers, and the client waits for its timeout; we answer INVALID_RECORD",
+    "Produce: same partition twice": "Kafka drops all but the last entry of a partition and answers that one; we "
+    "append and answer each",
+    "Fetch: negative partition size": "Kafka fails inside and answers UNKNOWN_SERVER_ERROR; to us it is a size of 0",
+    "Fetch: negative sizes": "Kafka fails inside and answers UNKNOWN_SERVER_ERROR; to us they are sizes of 0",
+    "Fetch: isolation level 7": INTERNAL + "INVALID_REQUEST",
+    "Metadata: neither name nor id": INTERNAL + "INVALID_REQUEST",
+    "Metadata: a client id that is not UTF-8": "Kafka puts a replacement character where a string is not UTF-8; to us "
+    "the frame is broken, and the connection is closed",
+    "DescribeTopicPartitions: name is empty": INTERNAL + "INVALID_TOPIC_EXCEPTION",
+    "CreatePartitions: to 20000 partitions": INTERNAL + "POLICY_VIOLATION, as Kafka itself answers CreateTopics",
+    "IncrementalAlterConfigs: unknown operation": INTERNAL + "INVALID_REQUEST",
+    "IncrementalAlterConfigs: unknown broker config": SETTINGS,
+    "IncrementalAlterConfigs: unknown broker config, of all brokers": SETTINGS,
+}
