@@ -56,6 +56,8 @@ def test_the_first_batch_is_returned_whole_and_once_only(node: Node) -> None:
     )
     found = {index: values_of(data) for index, data in partitions_of(response).items()}
     assert found == {2: [], 0: [b"a"], 1: []}
+    nothing = node.connect().ask(fetch("t", wanted(0, max_bytes=0), max_bytes=0), 12)
+    assert values_of(partitions_of(nothing)[0]) == [b"a"], "a limit of nothing still lets the reader go on"
 
 
 def test_a_partitions_limit_and_the_requests_limit_cut_at_batches(node: Node) -> None:

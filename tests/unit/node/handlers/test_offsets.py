@@ -20,6 +20,7 @@ from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from penstock.records.builder import BatchBuilder
+from penstock.replication.partition import Partition
 
 
 @pytest.fixture
@@ -77,6 +78,20 @@ def test_unknown_partitions_and_epochs(node: Node) -> None:
     answer = client.ask(list_offsets("t", (9, -1)), 7).topics[0].partitions[0]
     assert (answer.error_code, answer.offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
     assert asked(client, -1, epoch=5)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_what_is_not_replicated_is_not_found_and_not_read(node: Node) -> None:
+    partition = node.broker.replicas.leader("t", 0, node.now_ms)
+    assert isinstance(partition, Partition)
+    partition.become_leader(partition.leader_epoch, (1, 2), (1, 2))
+    client = node.connect()
+    late = batch(b"late", timestamp_ms=START_MS + 9000)
+    assert produced(client, "t", late).base_offset == 4
+    assert partition.log_end_offset == 5
+    assert asked(client, -1) == (0, 4, -1)
+    assert asked(client, START_MS + 4001) == (0, -1, -1)
+    assert asked(client, -3) == (0, -1, -1)
+    assert values_of(partitions_of(client.ask(fetch("t", wanted(offset=4)), 12))[0]) == []
 
 
 # OffsetForLeaderEpoch
