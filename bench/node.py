@@ -2,8 +2,8 @@
 
     python bench/node.py [--requests 20000] [--profile]
 
-Frames are those of Kafka's Java producer: one partition, a batch of 16 KB with 100 B records, idempotent with acks=all, and without.
-The disk takes writes and forgets them. CPU seconds of this process, best of three rounds.
+Frames are those of Kafka's Java producer: one partition, a batch of 16 KB with 100 B records, idempotent with
+acks=all, and without. The disk takes writes and forgets them. CPU seconds of this process, best of three rounds.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from support.broker import Node
+from support.requests import batch, fetch, produce, wanted
+
 from penstock.log.disk import Buffer
 from penstock.node.effects import Run, Send
 from penstock.protocol import frames
 from penstock.protocol.api import API_BY_NUMBER
 from penstock.protocol.message import Message
-from support.broker import Node
-from support.requests import batch, fetch, produce, wanted
 
 ROUNDS = 3
 FRAMES_PER_TURN = 5
