@@ -15,32 +15,36 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.errors import PenstockError
-from penstock.spark.demo.activity import Activity
-from penstock.spark.demo.machine import Machine
-from penstock.spark.demo.publisher import Publisher
+from penstock.cli.stopping import Stopping, stopped_by_signals
+from penstock.errors import ConfigError, PenstockError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.load import Load, Outcome
+    from penstock.spark.demo.publisher import Publisher
+    from penstock.spark.demo.report import Job
+    from penstock.spark.load import Load
 
+INTERRUPTED_EXIT_CODE = 130
 SUMMARY = "a broker, real data, a Spark load, the proof and a report, in a minute"
 
 TOPICS = ("operations", "activity")
 PARTITIONS = 3
 READY_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 15
+SECONDS_MAX = 86_400
+MARK = ".penstock-demo"
+"""A file that says that the directory is a demo's, and may be emptied by the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +93,38 @@ def broker(directory: Path) -> Iterator[Broker]:
 
 
 class Demo:
-    """One run."""
+    """One run.
 
-    def __init__(self, directory: Path, seconds: float) -> None:
+    Args:
+        directory: for the broker's data, the lake and the report; what an earlier run left there is removed.
+        seconds: how long to publish and load.
+        stop: tells it to end early.
+    """
+
+    def __init__(self, directory: Path, seconds: float, stop: Stopping) -> None:
         self.directory = directory
         self.seconds = seconds
-        self.stop = threading.Event()
-        self.jobs: list[float] = []
+        self.stop = stop
+        self.jobs: list[Job] = []
         self._terminal = sys.stdout.isatty()
-        self._rows = 0
 
     def run(self) -> int:
-        """The whole of it; returns the exit code."""
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
+        """The whole of it; returns the exit code. Raises Stopped."""
+        from penstock.spark.demo.activity import Activity
+        from penstock.spark.demo.machine import Machine
+        from penstock.spark.demo.publisher import Publisher
+
+        make_room(self.directory)
         with broker(self.directory) as at:
             self.say(f"broker      {at.bootstrap}, data in {self.directory / 'broker'}")
             machine, activity = Machine(), Activity(at.metrics)
             publishers = [
-                Publisher(at.bootstrap, "operations", PARTITIONS, machine.read, "kind"),
-                Publisher(at.bootstrap, "activity", PARTITIONS, activity.read, "kind"),
+                Publisher(at.bootstrap, "operations", PARTITIONS, machine.read, machine.key),
+                Publisher(at.bootstrap, "activity", PARTITIONS, activity.read, activity.key),
             ]
             for publisher in publishers:
                 publisher.start()
-            self.say("publishing  this machine's operational data, and the broker's own activity, every second")
+            self.say("publishing  this machine's operational data and the broker's own activity, every second")
             try:
                 return self._load_and_report(at, publishers)
             finally:
@@ -121,11 +133,16 @@ class Demo:
 
     def _load_and_report(self, at: Broker, publishers: list[Publisher]) -> int:
         from penstock.spark.load import Load, LoadOptions
-        from penstock.spark.session import session
+        from penstock.spark.session import end, session
 
-        self.say("spark       starting")
+        self.progress("spark       starting")
+        self.proceed()
         spark = session("penstock demo", log=self.directory / "spark.log")
         try:
+            self.proceed()
+            self.progress(f"spark       {spark.version}, {spark.sparkContext.master}", last=True)
+            for publisher in publishers:
+                publisher.wait_for_topic()
             loads = [
                 Load(spark, LoadOptions(at.bootstrap, [topic], str(self.directory / "lake" / topic), "demo"))
                 for topic in TOPICS
@@ -136,34 +153,39 @@ class Demo:
                 self._load(loads, publishers)
                 return self._conclude(spark, loads, at, publishers)
         finally:
-            spark.stop()
+            end(spark)
 
     def _load(self, loads: list[Load], publishers: list[Publisher]) -> None:
         """Loads both topics side by side until the time is up, then to their ends."""
         began = time.monotonic()
-        while (left := began + self.seconds - time.monotonic()) > 0 and not self.stop.is_set():
+        while (left := began + self.seconds - time.monotonic()) > 0:
             turn = time.monotonic()
             self._turn(loads, publishers)
-            self.progress(f"loading     {self._rows:,} rows in {len(self.jobs)} commits, {left:.0f} s to go")
-            self.stop.wait(max(0.0, turn + 1.0 - time.monotonic()))
-        if self.stop.is_set():
-            raise Stopped("stopped; nothing is half done: a table ends at its last commit")
+            self.progress(f"loading     {self._loaded()}, {max(0.0, left):.0f} s to go")
+            self.stop.wait(min(left, max(0.0, turn + 1.0 - time.monotonic())))
+            self.proceed()
         for publisher in publishers:
             publisher.stop()
         while self._turn(loads, publishers):
-            pass
-        self.progress(f"loading     {self._rows:,} rows in {len(self.jobs)} commits, caught up", last=True)
+            self.proceed()
+        self.progress(f"loading     {self._loaded()}, caught up", last=True)
 
     def _turn(self, loads: list[Load], publishers: list[Publisher]) -> bool:
         """One job of each load; whether any found something new."""
+        from penstock.spark.demo.report import Job
+
         for publisher in publishers:
-            if publisher.failure is not None:
-                raise PenstockError(f"publishing {publisher.topic} failed: {publisher.failure}")
-        outcomes: list[Outcome | None] = [load.run_job() for load in loads]
-        for outcome in filter(None, outcomes):
-            self.jobs.append(outcome.seconds)
-            self._rows += outcome.rows
-        return any(outcomes)
+            publisher.check()
+        done = [
+            Job(load.options.topics[0], time.time(), outcome.seconds, outcome.rows)
+            for load in loads
+            if (outcome := load.run_job()) is not None
+        ]
+        self.jobs += done
+        return bool(done)
+
+    def _loaded(self) -> str:
+        return f"{sum(job.rows for job in self.jobs):,} rows in {len(self.jobs)} commits"
 
     def _conclude(self, spark: SparkSession, loads: list[Load], at: Broker, publishers: list[Publisher]) -> int:
         """Verifies, writes the report, says what arrived where."""
@@ -177,14 +199,21 @@ class Demo:
         self.say(f"published   {published:,} records; in the lake: {loaded:,}\n")
         self.say(table(verdicts, {}))
         self.say(conclusion(verdicts) + "\n")
+        self.progress("report      drawing")
         report = self.directory / "report.html"
-        report.write_text(
-            make_report(spark, loads[0].lake, loads[1].lake, verdicts, Ran(at.bootstrap, self.seconds, self.jobs))
-        )
+        ran = Ran(at.bootstrap, published, self.seconds, self.jobs)
+        page = make_report(spark, (loads[0].lake, loads[1].lake), verdicts, ran, self.proceed)
+        report.write_text(page, encoding="utf-8")
+        self.progress(f"report      {report}", last=True)
         for load in loads:
-            self.say(f"table       {load.lake.directory}  (version {load.lake.table.version()})")
-        self.say(f"report      {report.absolute()}")
+            self.say(f"table       {load.lake.directory.rstrip('/')}  (version {load.lake.table.version()})")
+        self.say(f"prove it    penstock verify {loads[0].lake.directory.rstrip('/')}")
         return 0 if loaded == published and all(verdict.clean for verdict in verdicts) else 1
+
+    def proceed(self) -> None:
+        """Raises Stopped if somebody asked for it; called wherever the demo can end well."""
+        if self.stop.is_set():
+            raise Stopped("stopped; nothing is half done: each table ends at its last commit")
 
     def say(self, text: str) -> None:
         print(text, flush=True)
@@ -197,23 +226,61 @@ class Demo:
             print(text, flush=True)
 
 
+def make_room(directory: Path) -> None:
+    """An empty directory for a run. What is there is removed only if an earlier run left it. Raises ConfigError."""
+    if directory.is_dir() and any(directory.iterdir()):
+        if not (directory / MARK).exists():
+            raise ConfigError(f"{directory} is not empty and no earlier demo's; name another with --directory")
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / MARK).write_text("penstock demo empties this directory when it runs again\n")
+
+
+def positive(text: str) -> float:
+    """A number of seconds as an argument."""
+    seconds = float(text)
+    if not 1 <= seconds <= SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {SECONDS_MAX:,} seconds")
+    return seconds
+
+
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    seconds = float(os.environ.get("DEMO_SECONDS", "60"))
-    directory = Path(os.environ.get("DEMO_DIRECTORY", "demo"))
-    parser.add_argument("--seconds", type=float, default=seconds, help="how long to publish (DEMO_SECONDS, 60)")
     parser.add_argument(
-        "--directory", type=Path, default=directory, help="for data, lake and report; emptied (DEMO_DIRECTORY, demo)"
+        "--seconds",
+        type=positive,
+        default=os.environ.get("DEMO_SECONDS", "60"),
+        help="how long to publish and load (DEMO_SECONDS, 60)",
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        metavar="DIR",
+        default=os.environ.get("DEMO_DIRECTORY", "demo"),
+        help="for data, lake and report; an earlier demo's is replaced (DEMO_DIRECTORY, demo)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the demo; returns the exit code."""
-    demo = Demo(arguments.directory.absolute(), arguments.seconds)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: demo.stop.set())
-    try:
-        return demo.run()
-    except Stopped as stopped:
-        print(f"\n{stopped}")
-        return 130
+    check_installed()
+
+    def heard() -> None:
+        os.write(1, b"\nstopping\n")  # not print: a handler may interrupt one
+
+    with stopped_by_signals(heard) as stop:
+        try:
+            return Demo(arguments.directory.absolute(), arguments.seconds, stop).run()
+        except Stopped as stopped:
+            print(stopped)
+            return INTERRUPTED_EXIT_CODE
+
+
+def check_installed() -> None:
+    """Raises in one line what is missing, before anything is started."""
+    missing = [name for name in ("pyspark", "deltalake", "numba", "pyarrow") if find_spec(name) is None]
+    if missing:
+        raise PenstockError(f"the demo needs {', '.join(missing)}: pip install 'penstock[spark]'")
+    from penstock.spark.java import find_java
+
+    find_java()

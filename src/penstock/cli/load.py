@@ -11,18 +11,17 @@ examples:
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import tempfile
-import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_bootstrap
-from penstock.client.client import EARLIEST, LATEST
-from penstock.errors import ConfigError
+from penstock.cli.common import add_bootstrap, with_client
+from penstock.cli.stopping import Stopping, stopped_by_signals
+from penstock.client.client import EARLIEST, LATEST, Client
+from penstock.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
     from penstock.spark.load import LoadOptions, Outcome
@@ -47,8 +46,17 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-data-loss", action="store_true", help="record offsets that retention removed as a gap, and go on"
     )
+    parser.add_argument(
+        "--skip-corrupt", action="store_true", help="leave broken batches out, record their offsets as a gap, and go on"
+    )
     parser.add_argument("--master", help="Spark master (local[*])")
-    parser.add_argument("--spark-log", type=Path, metavar="FILE", default=SPARK_LOG, help=f"Spark's log ({SPARK_LOG})")
+    parser.add_argument(
+        "--spark-log",
+        type=Path,
+        metavar="FILE",
+        default=SPARK_LOG,
+        help="Spark's log (penstock-spark.log where temporary files go)",
+    )
     parser.add_argument("--explain", action="store_true", help="print the Spark settings and their reasons, and stop")
 
 
@@ -70,18 +78,18 @@ def run(arguments: argparse.Namespace) -> int:
         pipeline=arguments.pipeline,
         starting=starting_point(arguments.starting),
         fail_on_data_loss=not arguments.allow_data_loss,
+        skip_corrupt=arguments.skip_corrupt,
     )
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    return load(options, arguments, stop)
+    with stopped_by_signals() as stop:
+        return load(options, arguments, stop)
 
 
-def load(options: LoadOptions, arguments: argparse.Namespace, stop: threading.Event) -> int:
+def load(options: LoadOptions, arguments: argparse.Namespace, stop: Stopping) -> int:
     """Starts Spark and loads until `stop` is set, or until caught up with --once."""
     from penstock.spark.load import Load
-    from penstock.spark.session import session
+    from penstock.spark.session import end, session
 
+    check_topics(options)
     say = Progress()
     say.line(f"loading {', '.join(options.topics)} from {options.bootstrap} into {options.table}")
     spark = session(f"penstock load {options.pipeline}", master=arguments.master, log=arguments.spark_log)
@@ -90,8 +98,24 @@ def load(options: LoadOptions, arguments: argparse.Namespace, stop: threading.Ev
             running.run(stop, arguments.interval_ms, say.heard, once=arguments.once)
     finally:
         say.done()
-        spark.stop()
+        end(spark)
     return 0
+
+
+def check_topics(options: LoadOptions) -> None:
+    """Raises UnreachableError or RequestError in a line now, and not after the seconds that Spark takes to start."""
+
+    async def check(client: Client) -> int:
+        for topic in options.topics:
+            try:
+                await client.topic(topic)
+            except RequestError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                raise RequestError(error.code, f"there is no topic {topic} at {options.bootstrap}") from None
+        return 0
+
+    with_client(options.bootstrap, check)
 
 
 def starting_point(text: str) -> int:

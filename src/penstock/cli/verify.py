@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,12 @@ def conclusion(verdicts: list[PartitionVerdict]) -> str:
     rows = sum(verdict.rows for verdict in verdicts)
     if wrong:
         return "\n".join(wrong)
-    return f"clean: {rows:,} rows in {len(verdicts)} partitions, no offset missing, none twice"
+    reasons = Counter[str]()
+    for verdict in verdicts:
+        reasons.update(verdict.gaps)
+    gaps = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
+    legal = f"\n  offsets without a record: {gaps}" if gaps else ""
+    return f"clean: {rows:,} rows in {len(verdicts)} partitions, no offset missing, none twice{legal}"
 
 
 def ranges(some: list[Range]) -> str:

@@ -17,12 +17,11 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from penstock.client.client import READ_COMMITTED, Client
+from penstock.client.client import Client
 from penstock.client.reader import read_range
 from penstock.config.limits import SPARK_FETCHES_AHEAD, SPARK_RANGES_AT_ONCE
-from penstock.records.arrow import to_arrow
 from penstock.records.arrow_schema import Decoded, timestamps_us
-from penstock.records.isolation import AbortedTransactions
+from penstock.spark.decoding import BROKEN, Corrupt, broken_header, runs
 from penstock.spark.lake import RECORD_SCHEMA, Gap, TopicPartition
 from penstock.spark.plan import OffsetRange
 
@@ -78,6 +77,8 @@ class Fetching:
             asyncio.run(self._fetch_all())
             self._queue.put(None)
         except BaseException as error:
+            while isinstance(error, BaseExceptionGroup):  # what the task group makes of one range's error
+                error = error.exceptions[0]
             self._queue.put(_Failed(error))
 
     async def _fetch_all(self) -> None:
@@ -88,10 +89,14 @@ class Fetching:
             async def fetch(wanted: OffsetRange) -> None:
                 async with room:
                     span = (wanted.topic, wanted.partition, wanted.start, wanted.end)
-                    async for position, fetched in read_range(client, *span, isolation=connect.isolation):
-                        if self._stop.is_set():
-                            return
-                        await self._put((wanted, position, fetched))
+                    position = wanted.start
+                    try:
+                        async for position, fetched in read_range(client, *span, isolation=connect.isolation):
+                            if self._stop.is_set():
+                                return
+                            await self._put((wanted, position, fetched))
+                    except BROKEN as error:  # bytes that are no batch
+                        raise broken_header(wanted, position, error) from error
 
             async with asyncio.TaskGroup() as group:
                 for wanted in self._ranges:
@@ -105,20 +110,17 @@ class Fetching:
         await asyncio.get_running_loop().run_in_executor(None, self._queue.put, item)
 
 
-def decoded(connect: Connect, ranges: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Decoded]]:
-    """All records of the ranges, a fetch at a time, as Arrow columns with headers."""
+def decoded(
+    connect: Connect, ranges: Sequence[OffsetRange], *, skip_corrupt: bool = False
+) -> Iterator[tuple[OffsetRange, Decoded | Corrupt]]:
+    """All records of the ranges, a fetch at a time, as Arrow columns with headers.
+
+    Raises CorruptBatchError for a batch that is broken; with `skip_corrupt` its offsets are given as Corrupt instead.
+    """
     with Fetching(connect, ranges) as fetching:
         for wanted, position, fetched in fetching:
-            aborted = AbortedTransactions(fetched.aborted) if connect.isolation == READ_COMMITTED else None
-            start, records = position, fetched.records
-            while len(records):
-                got = to_arrow(
-                    records, start_offset=start, end_offset=wanted.end, isolation=aborted, include_headers=True
-                )
+            for got in runs(wanted, position, fetched, isolation=connect.isolation, skip_corrupt=skip_corrupt):
                 yield wanted, got
-                if not got.consumed_bytes:
-                    break
-                start, records = got.next_offset, records[got.consumed_bytes :]
 
 
 def record_batch(wanted: OffsetRange, got: Decoded) -> Any:
@@ -140,9 +142,11 @@ def record_batch(wanted: OffsetRange, got: Decoded) -> Any:
     )
 
 
-def gaps_of(wanted: OffsetRange, got: Decoded) -> list[Gap]:
+def gaps_of(wanted: OffsetRange, got: Decoded | Corrupt) -> list[Gap]:
     """The offsets of a decoded run that legally carry no record, with the reason."""
     partition = TopicPartition(wanted.topic, wanted.topic_id, wanted.partition)
+    if isinstance(got, Corrupt):
+        return [Gap(partition, got.start, got.end, "corrupt")]
     gaps = [
         Gap(partition, each.first_offset, each.last_offset + 1, "control" if each.is_control else "aborted")
         for each in got.skipped

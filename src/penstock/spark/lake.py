@@ -61,7 +61,7 @@ class TopicPartition:
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Offsets [start, end) that carry no record, and why: "control" (transaction markers), "aborted", "compacted",
-    "deleted" (retention or DeleteRecords overtook the load)."""
+    "deleted" (retention or DeleteRecords overtook the load), "corrupt" (broken, and the load was told to go on)."""
 
     partition: TopicPartition
     start: int

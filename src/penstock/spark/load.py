@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import threading
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import UUID
 
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client, Partition
 from penstock.config.limits import LOAD_OFFSETS_PER_JOB
-from penstock.errors import ErrorCode, RequestError
+from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.spark.lake import DataFile, Gap, LakeTable, TopicPartition
 from penstock.spark.plan import DataLossError, OffsetRange, tasks_of
 from penstock.spark.writing import LoadSource, plan_option
@@ -31,11 +31,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+ERROR_LINE = re.compile(r"(?!org\.apache|py4j)[\w.]*(Error|Exception): .")
+"""A line of a stack trace that says what went wrong, and not who passed it on."""
+
+
+class JobError(PenstockError):
+    """A task of a job failed, for a reason that the message gives. Nothing was committed."""
+
+
+class Stop(Protocol):
+    """What tells a load to end; a threading.Event is one."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     """What to load, from where, to where.
 
     `starting` is where a partition begins that the table has nothing of: EARLIEST, LATEST or epoch milliseconds.
+    `skip_corrupt` leaves a broken batch out and records its offsets as a gap; else it stops the load.
     """
 
     bootstrap: str
@@ -44,6 +61,7 @@ class LoadOptions:
     pipeline: str
     starting: int = EARLIEST
     fail_on_data_loss: bool = True
+    skip_corrupt: bool = False
     isolation: int = READ_COMMITTED
     offsets_per_job: int = LOAD_OFFSETS_PER_JOB
     timeout_ms: int = 30_000
@@ -91,10 +109,10 @@ class Load:
         self._client.close()
         self._runner.close()
 
-    def run(self, stop: threading.Event, interval_ms: int, heard: Callable[[Outcome], None], *, once: bool) -> None:
+    def run(self, stop: Stop, interval_ms: int, heard: Callable[[Outcome], None], *, once: bool) -> None:
         """Repeats jobs until told to stop, or until caught up if `once`; an interval counts from start to start.
 
-        Raises LakeConflictError when another copy of the pipeline is at work, DataLossError, RequestError,
+        Raises LakeConflictError when another copy of the pipeline is at work, JobError, DataLossError, RequestError,
         UnreachableError.
         """
         while not stop.is_set():
@@ -166,14 +184,30 @@ class Load:
         connect = Connect(options.bootstrap, options.client_id, options.timeout_ms, options.isolation)
         small = sum(each.size for each in plan.ranges) < LOAD_OFFSETS_PER_JOB // 1000
         tasks = tasks_of(plan.ranges, 1 if small else os.cpu_count() or 1)
-        text = plan_option(connect, tasks, self.lake.directory)
+        text = plan_option(connect, tasks, self.lake.directory, skip_corrupt=options.skip_corrupt)
+        rows = self._rows(text)
+        for row in rows:
+            if row.error is not None:
+                raise JobError(row.error)
         files, gaps = [], []
-        for row in self._spark.read.format(LoadSource.name()).option("plan", text).load().collect():
+        for row in rows:
             for topic, topic_id, partition, start, end, reason in json.loads(row.gaps):
                 gaps.append(Gap(TopicPartition(topic, UUID(topic_id), partition), start, end, reason))
             if row.path is not None:
                 files.append(DataFile(row.path, row.size_bytes, row.rows, row.min_offset, row.max_offset))
         return files, gaps
+
+    def _rows(self, plan: str) -> Sequence[Any]:
+        """Runs a plan; Spark's own troubles become one line."""
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        try:
+            return self._spark.read.format(LoadSource.name()).option("plan", plan).load().collect()
+        except (PySparkException, Py4JError) as error:
+            lines = [line.strip() for line in str(error).splitlines()]
+            said = [line for line in lines if ERROR_LINE.match(line)]
+            raise JobError(f"Spark could not run the job: {said[-1] if said else lines[0]}") from error
 
     async def _partitions(self) -> list[TopicPartition]:
         answer = await self._client.refresh(self.options.topics)

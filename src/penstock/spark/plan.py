@@ -142,7 +142,7 @@ def tasks_of(ranges: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange
         return []
     share = math.ceil(total / tasks)
     pieces = []
-    for each in ranges:
+    for each in filter(lambda each: each.size, ranges):
         parts = math.ceil(each.size / share)
         bounds = [each.start + each.size * part // parts for part in range(parts + 1)]
         pieces += [

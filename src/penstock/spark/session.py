@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,7 @@ DEFAULTS: Mapping[str, tuple[str, str]] = {
     "spark.driver.bindAddress": ("127.0.0.1", "a local session is nobody else's business"),
     "spark.driver.host": ("127.0.0.1", "a local session is nobody else's business"),
 }
+JAVA_STOP_TIMEOUT_S = 10
 LOCAL_ONLY = frozenset({"spark.driver.bindAddress", "spark.driver.host"})
 
 
@@ -71,6 +73,26 @@ def session(
         signal.signal(signal.SIGINT, interrupt)  # Spark takes Ctrl-C for itself; whoever asked for a session keeps it
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def end(spark: SparkSession) -> None:
+    """Stops the session and its Java process, and returns when that has ended: `spark.stop` alone leaves it running."""
+    from pyspark import SparkContext
+
+    spark.stop()
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # what tells it to end
+        try:
+            process.wait(JAVA_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 @contextlib.contextmanager

@@ -67,11 +67,13 @@ class BatchReader(DataSourceReader):
             return await ranges_of(client, options)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        from penstock.records.arrow_schema import Decoded
         from penstock.spark.fetching import Connect, decoded, record_batch  # imports numba: in workers only
 
         assert isinstance(partition, _Task)
         options = self.options
         connect = Connect(options.bootstrap, options.client_id, options.timeout_ms, options.isolation)
         for wanted, got in decoded(connect, partition.ranges):
+            assert isinstance(got, Decoded)  # a broken batch is an error here
             rows = pa.Table.from_batches([record_batch(wanted, got)]).select(self.names)
             yield from rows.to_batches(max_chunksize=SPARK_ARROW_BATCH_ROWS)

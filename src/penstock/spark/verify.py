@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from penstock.spark.lake import LakeTable, Progress, TopicPartition
 
 Range = tuple[int, int]
+GapRange = tuple[int, int, str]
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 BATCH_ROWS = 1 << 17
 SHOWN_RANGES = 20
@@ -41,15 +42,21 @@ class PartitionVerdict:
     duplicates: int = 0
     duplicate_ranges: list[Range] = field(default_factory=list)
     outside: int = 0
-    legal_gaps: int = 0
+    gaps: dict[str, int] = field(default_factory=dict)
+    """Offsets that legally carry no record, by reason; "corrupt" are the broken ones that a load was told to skip."""
 
     @property
     def clean(self) -> bool:
         """Whether each offset from start to end is there exactly once, or legally absent."""
         return not (self.missing or self.duplicates or self.outside)
 
+    @property
+    def legal_gaps(self) -> int:
+        """Offsets that legally carry no record."""
+        return sum(self.gaps.values())
+
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"clean": self.clean}
+        return asdict(self) | {"legal_gaps": self.legal_gaps, "clean": self.clean}
 
 
 def verify(lake: LakeTable, topic: str | None = None) -> list[PartitionVerdict]:
@@ -64,7 +71,7 @@ def verify(lake: LakeTable, topic: str | None = None) -> list[PartitionVerdict]:
         verdict = PartitionVerdict(
             name, topic_id, partition.partition, progress.start, progress.end, rows.get(partition, 0)
         )
-        _judge(verdict, sorted(found), [(gap.start, gap.end) for gap in progress.gaps])
+        _judge(verdict, sorted(found), sorted((gap.start, gap.end, gap.reason) for gap in progress.gaps))
         verdicts.append(verdict)
     return verdicts
 
@@ -132,15 +139,17 @@ def _joined(runs: list[Range]) -> list[Range]:
     return joined
 
 
-def _judge(verdict: PartitionVerdict, found: list[Range], gaps: list[Range]) -> None:
-    """Walks the runs in order, filling in what is missing, double, or outside of what the commits say."""
+def _judge(verdict: PartitionVerdict, found: list[Range], gaps: list[GapRange]) -> None:
+    """Walks the sorted runs, filling in what is missing, double, or outside of what the commits say."""
     position = verdict.start
-    for start, end in found:
-        if start < verdict.start or end > verdict.end:
-            verdict.outside += max(0, min(end, verdict.start) - start) + max(0, end - max(start, verdict.end))
+    for run_start, run_end in found:
+        start, end = max(run_start, verdict.start), min(run_end, verdict.end)
+        verdict.outside += (run_end - run_start) - max(0, end - start)
+        if start >= end:
+            continue
         if start > position:
             _missing(verdict, (position, start), gaps)
-        elif start < position and position > verdict.start:
+        elif start < position:
             double = (start, min(end, position))
             verdict.duplicates += double[1] - double[0]
             _keep(verdict.duplicate_ranges, double)
@@ -149,17 +158,18 @@ def _judge(verdict: PartitionVerdict, found: list[Range], gaps: list[Range]) -> 
         _missing(verdict, (position, verdict.end), gaps)
 
 
-def _missing(verdict: PartitionVerdict, hole: Range, gaps: list[Range]) -> None:
-    """Splits a hole into what is legally absent and what is missing."""
+def _missing(verdict: PartitionVerdict, hole: Range, gaps: list[GapRange]) -> None:
+    """Splits a hole into what is legally absent and what is missing. `gaps` are sorted."""
     position, end = hole
-    for gap_start, gap_end in sorted(gaps):
-        if gap_end <= position or gap_start >= end:
+    for gap_start, gap_end, reason in gaps:
+        low, high = max(gap_start, position), min(gap_end, end)
+        if low >= high:
             continue
-        if gap_start > position:
-            verdict.missing += gap_start - position
-            _keep(verdict.missing_ranges, (position, gap_start))
-        verdict.legal_gaps += min(gap_end, end) - max(gap_start, position)
-        position = min(gap_end, end)
+        if low > position:
+            verdict.missing += low - position
+            _keep(verdict.missing_ranges, (position, low))
+        verdict.gaps[reason] = verdict.gaps.get(reason, 0) + high - low
+        position = high
     if position < end:
         verdict.missing += end - position
         _keep(verdict.missing_ranges, (position, end))

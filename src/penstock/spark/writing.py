@@ -16,9 +16,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from penstock.errors import PenstockError
 from penstock.spark.plan import OffsetRange
 
-ROW = "path string, size_bytes bigint, rows bigint, min_offset bigint, max_offset bigint, gaps string"
+ROW = "path string, size_bytes bigint, rows bigint, min_offset bigint, max_offset bigint, gaps string, error string"
 PARQUET_COMPRESSION = "zstd"
 
 
@@ -49,6 +50,7 @@ class LoadReader(DataSourceReader):
     def __init__(self, plan: Mapping[str, Any]) -> None:
         self.connect: dict[str, Any] = plan["connect"]
         self.directory: str = plan["directory"]
+        self.skip_corrupt: bool = plan["skip_corrupt"]
         self.tasks = [[OffsetRange(t, uuid.UUID(i), p, a, b) for t, i, p, a, b in task] for task in plan["tasks"]]
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -56,23 +58,35 @@ class LoadReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         assert isinstance(partition, WriteTask)
-        yield from write(self.connect, partition.ranges, self.directory)
+        try:
+            yield from write(self.connect, partition.ranges, self.directory, skip_corrupt=self.skip_corrupt)
+        except PenstockError as error:  # told to the driver as it is: Spark would wrap it in pages of its own
+            yield (None, 0, 0, None, None, "[]", str(error))
 
 
-def plan_option(connect: Any, tasks: Sequence[Sequence[OffsetRange]], directory: str) -> str:
+def plan_option(
+    connect: Any, tasks: Sequence[Sequence[OffsetRange]], directory: str, *, skip_corrupt: bool = False
+) -> str:
     """A plan as text: Spark's options are strings."""
     flat = [[(r.topic, str(r.topic_id), r.partition, r.start, r.end) for r in task] for task in tasks]
     fields = {name: getattr(connect, name) for name in connect.__slots__}
-    return json.dumps({"connect": fields, "directory": directory, "tasks": flat})
+    return json.dumps({"connect": fields, "directory": directory, "tasks": flat, "skip_corrupt": skip_corrupt})
 
 
-def write(connect: Mapping[str, Any], ranges: Sequence[OffsetRange], directory: str) -> Iterator[tuple[Any, ...]]:
+def write(
+    connect: Mapping[str, Any], ranges: Sequence[OffsetRange], directory: str, *, skip_corrupt: bool = False
+) -> Iterator[tuple[Any, ...]]:
     """Loads ranges into one new Parquet file and yields its row: none if the ranges hold no record and no gap.
 
-    A task that Spark runs twice leaves a second file that no commit names; vacuum removes it.
+    A task that Spark runs twice leaves a second file that no commit names; vacuum removes it. A task that fails removes
+    its own.
+
+    Raises CorruptBatchError for a broken batch unless `skip_corrupt` has it recorded as a gap; RequestError and
+    UnreachableError as the brokers make them.
     """
     import pyarrow.parquet as pq  # workers only, as the kernels
 
+    from penstock.spark.decoding import Corrupt
     from penstock.spark.fetching import Connect, decoded, gaps_of, record_batch
     from penstock.spark.lake import RECORD_SCHEMA
 
@@ -81,12 +95,12 @@ def write(connect: Mapping[str, Any], ranges: Sequence[OffsetRange], directory: 
     rows, low, high, gaps = 0, None, None, []
     writer = None
     try:
-        for wanted, got in decoded(Connect(**connect), ranges):
+        for wanted, got in decoded(Connect(**connect), ranges, skip_corrupt=skip_corrupt):
             gaps += [
                 (wanted.topic, str(wanted.topic_id), g.partition.partition, g.start, g.end, g.reason)
                 for g in gaps_of(wanted, got)
             ]
-            if not got.batch.num_rows:
+            if isinstance(got, Corrupt) or not got.batch.num_rows:
                 continue
             if writer is None:
                 writer = pq.ParquetWriter(target, RECORD_SCHEMA, compression=PARQUET_COMPRESSION)
@@ -95,9 +109,13 @@ def write(connect: Mapping[str, Any], ranges: Sequence[OffsetRange], directory: 
             rows += len(offsets)
             low = offsets[0].as_py() if low is None else min(low, offsets[0].as_py())
             high = offsets[-1].as_py() if high is None else max(high, offsets[-1].as_py())
-    finally:
+    except BaseException:
         if writer is not None:
             writer.close()
+            os.unlink(target)
+        raise
+    if writer is not None:
+        writer.close()
     size_bytes = os.path.getsize(target) if writer is not None else 0
     if writer is not None or gaps:
-        yield (path if writer is not None else None, size_bytes, rows, low, high, json.dumps(gaps))
+        yield (path if writer is not None else None, size_bytes, rows, low, high, json.dumps(gaps), None)

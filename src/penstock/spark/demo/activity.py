@@ -32,14 +32,19 @@ class Activity:
     def __init__(self, metrics_url: str) -> None:
         self._url = metrics_url
         self._last: Readings = {}
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is on this machine
 
     def read(self) -> list[Event]:
         """The events since the last reading; none at the first one."""
-        with urllib.request.urlopen(self._url, timeout=TIMEOUT_S) as answer:  # an http address that we made ourselves
+        with self._opener.open(self._url, timeout=TIMEOUT_S) as answer:
             now = parse(answer.read().decode())
         last, self._last = self._last, now
         time_ms = int(time.time() * 1000)
         return [{"time_ms": time_ms, **event} for event in differences(last, now)] if last else []
+
+    def key(self, event: Event) -> str:
+        """What an event is of: `request Fetch`, `topic operations`."""
+        return f"{event['kind']} {event.get('api') or event.get('topic')}"
 
 
 def parse(text: str) -> Readings:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import psutil
 
 TOP_PROCESSES = 8
+IDENTITIES = ("core", "disk", "interface", "pid")
 
 Event = dict[str, Any]
 
@@ -42,6 +44,10 @@ class Machine:
             *self._top_processes(),
         ]
         return [common | event for event in events]
+
+    def key(self, event: Event) -> str:
+        """What an event is of: `cpu 0`, `disk vda`, `process 4711`."""
+        return f"{event['kind']} {next((event[name] for name in IDENTITIES if name in event), self.host)}"
 
     def _cpu(self) -> list[Event]:
         load = psutil.getloadavg()[0]
@@ -112,11 +118,25 @@ class Machine:
 
 def name_of(process: psutil.Process) -> str:
     """A process's name; of an interpreter also what it runs, else every one of them is called python or java."""
-    name = str(process.name())
-    if name.startswith(("python", "java")):
-        words = [word for word in process.cmdline()[1:] if not word.startswith("-")]
-        for word in words:
-            last = word.rsplit("/", 1)[-1]
-            if last and ":" not in last and "=" not in last and not last.endswith(".jar"):
-                return f"{name} {last}"[:60]
-    return name
+    return name_from(str(process.name()), process.cmdline())
+
+
+def name_from(name: str, words: Sequence[str]) -> str:
+    """`penstock dev`, `python script.py`, `java Main`: a process's name from its name and command line."""
+    if not name.startswith(("python", "java", "penstock")):
+        return name
+    interpreter = "java" if name.startswith("java") else "python"
+    takes_value = ("-cp", "-classpath", "--class-path", "--add-modules", "--add-opens") if interpreter == "java" else ()
+    plain = []
+    after = iter(words[1:])
+    for word in after:
+        if word in takes_value:
+            next(after, None)
+        elif not word.startswith("-"):
+            plain.append(word)
+    programs = [word.rsplit("/", 1)[-1] for word in plain]
+    if "penstock" in programs:
+        return " ".join(programs[programs.index("penstock") :][:2])
+    if interpreter == "java":
+        programs = [program.removesuffix(".jar").rsplit(".", 1)[-1] for program in programs]
+    return f"{interpreter} {programs[0]}"[:60] if programs else name

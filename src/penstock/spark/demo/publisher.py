@@ -28,17 +28,23 @@ class Publisher:
         topic: made if it is missing.
         partitions: of a topic that is made.
         read: gives the events of this moment.
-        key: the field of an event that is its key.
+        key: the key of an event; events of one key stay in order.
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, read: Callable[[], Sequence[Event]], key: str
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        read: Callable[[], Sequence[Event]],
+        key: Callable[[Event], str],
     ) -> None:
         self.topic = topic
         self.published = 0
-        self.failure: BaseException | None = None
         self._bootstrap, self._partitions, self._read, self._key = bootstrap, partitions, read, key
+        self._failure: BaseException | None = None
         self._stop = threading.Event()
+        self._topic_made = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"publish-{topic}", daemon=True)
 
     def start(self) -> None:
@@ -50,33 +56,47 @@ class Publisher:
         self._stop.set()
         self._thread.join()
 
+    def wait_for_topic(self) -> None:
+        """Returns when the topic is there. Raises PenstockError if it could not be made."""
+        self._topic_made.wait()
+        self.check()
+
+    def check(self) -> None:
+        """Raises PenstockError if publishing has failed."""
+        if self._failure is not None:
+            raise PenstockError(f"publishing {self.topic} failed: {self._failure}") from self._failure
+
     def _run(self) -> None:
         try:
             asyncio.run(self._publish())
         except BaseException as error:
-            self.failure = error
+            self._failure = error
+        finally:
+            self._topic_made.set()
 
     async def _publish(self) -> None:
         async with Client(self._bootstrap, client_id=f"demo-{self.topic}") as client:
             await make_topic(client, self.topic, self._partitions)
+            self._topic_made.set()
             due = time.monotonic()
-            while not self._stop.is_set():
+            while True:
+                due = max(due + PERIOD_S, time.monotonic())  # a rate needs a period before its first reading too
+                if await asyncio.to_thread(self._stop.wait, due - time.monotonic()):
+                    return
                 events = await asyncio.to_thread(self._read)
                 batches: dict[int, list[Event]] = {}
                 for event in events:
-                    partition = partition_for_key(str(event[self._key]).encode(), self._partitions)
+                    partition = partition_for_key(self._key(event).encode(), self._partitions)
                     batches.setdefault(partition, []).append(event)
                 for partition, some in batches.items():
                     await client.produce(self.topic, partition, self._batch(some))
                 self.published += len(events)
-                due = max(due + PERIOD_S, time.monotonic())
-                await asyncio.to_thread(self._stop.wait, due - time.monotonic())
 
     def _batch(self, events: Sequence[Event]) -> bytes:
         builder = BatchBuilder(codec=Codec.LZ4)
         for event in events:
             value = json.dumps(event, separators=(",", ":")).encode()
-            builder.append(event["time_ms"], str(event[self._key]).encode(), value)
+            builder.append(event["time_ms"], self._key(event).encode(), value)
         return bytes(builder.build())
 
 

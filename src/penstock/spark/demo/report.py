@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark import svg
 from penstock.spark.lake import LakeTable
-from penstock.spark.page import card, page, table
+from penstock.spark.page import Fact, card, page, table
 from penstock.spark.verify import PartitionVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ROWS = "timestamp timestamp, value binary"
+"""The columns of the tables that the report needs."""
 OPERATIONS = """kind string, host string, time_ms bigint, core int, busy_percent double, load_1m double,
     total_bytes bigint, used_bytes bigint, disk string, read_bytes_per_s double, write_bytes_per_s double,
     interface string, in_bytes_per_s double, out_bytes_per_s double, pid int, name string, cpu_percent double,
@@ -26,19 +29,29 @@ ACTIVITY = """kind string, time_ms bigint, api string, requests bigint, mean_ms 
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """A job that committed: of which topic, when (epoch seconds), how long it took, and its rows."""
+
+    topic: str
+    at: float
+    seconds: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """What the report tells beside the tables: how the run went."""
 
     bootstrap: str
+    published: int
     seconds: float
-    jobs: Sequence[float]
-    """Seconds of each job that committed."""
+    jobs: Sequence[Job]
 
 
 def rows_of(spark: SparkSession, lake: LakeTable) -> DataFrame:
-    """A lake table's rows, from the files of its current version."""
+    """A lake table's rows, from the files of its current version, each with the name of its file as `file`."""
     files = [os.path.join(lake.directory, path) for path in data_files(lake)]
-    return spark.read.parquet(*files)
+    return spark.read.schema(ROWS).parquet(*files).select("*", "_metadata.file_name")
 
 
 def data_files(lake: LakeTable) -> list[str]:
@@ -48,36 +61,91 @@ def data_files(lake: LakeTable) -> list[str]:
 
 
 def events(spark: SparkSession, lake: LakeTable, schema: str) -> DataFrame:
-    """A table's JSON values as columns, with when each was published."""
+    """A table's JSON values as columns, with when each was published, in epoch seconds, as `at`."""
     from pyspark.sql import functions as f
 
     parsed = rows_of(spark, lake).select(f.from_json(f.col("value").cast("string"), schema).alias("e"))
-    return parsed.select("e.*", (f.col("e.time_ms") / 1000).cast("bigint").alias("at"))
+    return parsed.select("e.*", (f.col("e.time_ms") / 1000).alias("at"))
 
 
 def make_report(
-    spark: SparkSession, operations: LakeTable, activity: LakeTable, verdicts: Sequence[PartitionVerdict], ran: Ran
+    spark: SparkSession,
+    tables: tuple[LakeTable, LakeTable],
+    verdicts: Sequence[PartitionVerdict],
+    ran: Ran,
+    proceed: Callable[[], None] = lambda: None,
 ) -> str:
-    """The page. Every figure comes out of the lake tables through Spark, but for the verdict and the job times."""
-    machine = events(spark, operations, OPERATIONS).cache()
-    broker = events(spark, activity, ACTIVITY).cache()
-    rows = sum(verdict.rows for verdict in verdicts)
+    """The page from the tables of operations and of activity. Every figure comes out of the tables
+    through Spark, but for the verdict and the job times.
+
+    `proceed` is called between the parts and may raise, to end early.
+    """
+    operations, activity = tables
+    delays = {name: delay(spark, lake) for name, lake in (("operations", operations), ("activity", activity))}
+    proceed()
+    lake_cards = [delay_card(delays), *job_cards(ran.jobs), verdict_card(verdicts)]
+    machine = machine_cards(events(spark, operations, OPERATIONS).cache())
+    proceed()
+    broker = [*broker_cards(events(spark, activity, ACTIVITY).cache()), latest_card(spark, ran.bootstrap)]
+    proceed()
     clean = all(verdict.clean for verdict in verdicts)
-    jobs = sorted(ran.jobs)
+    every = sorted(each for some in delays.values() for _, each in some)
+    jobs = sorted(job.seconds for job in ran.jobs)
     facts = [
-        (f"{rows:,}", "records in the lake"),
-        (f"{len(jobs)}", "atomic commits"),
-        (svg.milliseconds(jobs[len(jobs) // 2] * 1000) if jobs else "-", "a job, median"),
-        (f"{ran.seconds:.0f} s", "of publishing and loading"),
-        ("clean" if clean else "NOT CLEAN", "verified from the tables alone"),
+        Fact("clean" if clean else "NOT CLEAN", "no offset missing, none twice", "good" if clean else "bad"),
+        Fact(f"{sum(verdict.rows for verdict in verdicts):,}", f"rows in the lake, of {ran.published:,} published"),
+        Fact(f"{len(jobs)}", f"atomic commits in {ran.seconds:.0f} s"),
+        Fact(svg.milliseconds(jobs[len(jobs) // 2] * 1000) if jobs else "-", "a job, median"),
+        Fact(svg.milliseconds(every[len(every) // 2]) if every else "-", "from published to in the lake, median"),
     ]
-    cards = [*machine_cards(machine), *broker_cards(broker), latest_card(spark, ran.bootstrap), verdict_card(verdicts)]
-    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     lead = (
-        f"{when}. This machine's operational data and the broker's own activity were published as records, loaded into "
-        "two Delta tables by Spark, exactly once, and read back from there for this page."
+        "This machine's operational data and the broker's own activity were published as records every second, loaded "
+        "into two Delta tables by Spark, exactly once, and read back from there for this page."
     )
-    return page("What flowed through Penstock", lead, facts, cards)
+    sections = {"The lake": lake_cards, "The machine": machine, "The broker": broker}
+    return page("What flowed through Penstock", lead, facts, sections, f"Made {when} UTC; all times are UTC.")
+
+
+def delay(spark: SparkSession, lake: LakeTable) -> list[svg.Point]:
+    """A point a reading: when it was published, and the milliseconds until its file was committed to the table.
+
+    What was published before the first commit waited for Spark to start and is left out.
+    """
+    from pyspark.sql import functions as f
+
+    actions = lake.table.get_add_actions()
+    names, times = actions.column("path").to_pylist(), actions.column("modification_time").to_pylist()
+    committed = {str(name): int(at) for name, at in zip(names, times, strict=True)}  # epoch milliseconds
+    first = min(committed.values())
+    published = (f.col("timestamp").cast("double") * 1000).alias("published_ms")
+    rows = rows_of(spark, lake).select("file_name", published).groupBy("file_name", "published_ms").count().collect()
+    points = {
+        row.published_ms / 1000: float(committed[row.file_name] - row.published_ms)
+        for row in rows
+        if row.published_ms >= first
+    }
+    return sorted(points.items())
+
+
+def delay_card(delays: Mapping[str, list[svg.Point]]) -> str:
+    """How fresh the tables are."""
+    return card(
+        "From published to in the lake",
+        svg.lines(delays, svg.milliseconds),
+        note="Until the commit; a job of each table begins every second.",
+    )
+
+
+def job_cards(jobs: Sequence[Job]) -> list[str]:
+    """What the jobs did."""
+    spent: dict[str, list[svg.Point]] = defaultdict(list)
+    rows: dict[str, list[svg.Point]] = defaultdict(list)
+    for job in jobs:
+        spent[job.topic].append((job.at, job.seconds * 1000))
+        rows[job.topic].append((job.at, (rows[job.topic][-1][1] if rows[job.topic] else 0) + job.rows))
+    slow = card("Each job", svg.lines(spent, svg.milliseconds), note="Plan, fetch, decode, write Parquet, commit.")
+    return [slow, card("Rows in the lake", svg.lines(rows, svg.plain), note="After each commit, by table.")]
 
 
 def machine_cards(machine: DataFrame) -> list[str]:
@@ -92,27 +160,33 @@ def machine_cards(machine: DataFrame) -> list[str]:
         .groupBy("name")
         .agg({"cpu_percent": "sum", "resident_bytes": "max"})
         .orderBy("sum(cpu_percent)", ascending=False)
-        .limit(10)
+        .limit(8)
         .collect()
     )
-    readings = max(1, machine.where("kind = 'memory'").count())
+    readings = max(1, machine.where("kind = 'memory'").select("at").distinct().count())
     top = [(row["name"], row["sum(cpu_percent)"] / readings) for row in processes]
     resident = [(row["name"], float(row["max(resident_bytes)"])) for row in processes]
+    held = f"Of {svg.size(total[0])}." if total and total[0] else ""
     return [
         card("CPU", svg.lines(cpu, svg.percent, top=100), note="Busy share of each core."),
-        card("Memory in use", svg.lines(memory, svg.size, top=float(total[0]) if total and total[0] else None)),
+        card("Memory in use", svg.lines(memory, svg.size), note=held),
         card("Network, received", svg.lines(network, svg.rate), note="Each interface; loopback carries the demo."),
-        card("Disks, written", svg.lines(disks, svg.rate)),
+        card("Disks, written", svg.lines(disks, svg.rate), note="Each device."),
         card("Processes by CPU", svg.bars(top, svg.percent), note="Mean over the run; 100 % is one core."),
-        card("The same processes, memory", svg.bars(sorted(resident, key=lambda each: -each[1]), svg.size)),
+        card(
+            "The same processes, memory",
+            svg.bars(sorted(resident, key=lambda each: -each[1]), svg.size),
+            note="Resident, at most.",
+        ),
     ]
 
 
 def broker_cards(broker: DataFrame) -> list[str]:
     """Requests and topics of the broker."""
-    requests = over_time(broker, "request", "api", "requests", "sum")
-    records = over_time(broker, "topic", "topic", "records_in", "sum")
-    slowest = (
+    readings = [float(row.at) for row in broker.select("at").distinct().orderBy("at").collect()]
+    requests = rates(over_time(broker, "request", "api", "requests", "sum"), readings)
+    records = rates(over_time(broker, "topic", "topic", "records_in", "sum"), readings)
+    asked = (
         broker.where("kind = 'request'")
         .selectExpr("api", "requests", "requests * mean_ms as spent")
         .groupBy("api")
@@ -120,10 +194,7 @@ def broker_cards(broker: DataFrame) -> list[str]:
         .orderBy("sum(requests)", ascending=False)
         .collect()
     )
-    lines = [
-        [row["api"], f"{row['sum(requests)']:,}", svg.milliseconds(row["sum(spent)"] / row["sum(requests)"])]
-        for row in slowest
-    ]
+    lines = [[row["api"], f"{row['sum(requests)']:,}", mean(row["sum(spent)"] / row["sum(requests)"])] for row in asked]
     return [
         card("Requests to the broker", svg.lines(requests, svg.plain), note="By API, a second."),
         card("Records published", svg.lines(records, svg.plain), note="By topic, a second."),
@@ -133,6 +204,22 @@ def broker_cards(broker: DataFrame) -> list[str]:
             note="A fetch waits for data: its time is mostly waiting.",
         ),
     ]
+
+
+def mean(milliseconds: float) -> str:
+    """A mean of times that the broker counts in whole milliseconds."""
+    return svg.milliseconds(milliseconds) if milliseconds >= 0.1 else "< 0.1 ms"
+
+
+def rates(series: Mapping[str, Sequence[svg.Point]], readings: Sequence[float]) -> dict[str, list[svg.Point]]:
+    """What happened since the reading before, as a second's worth; at a reading without a point nothing did."""
+    found = {}
+    for name, points in series.items():
+        counts = dict(points)
+        found[name] = [
+            (now, counts.get(now, 0.0) / max(1e-3, now - before)) for before, now in itertools.pairwise(readings)
+        ]
+    return found
 
 
 def latest_card(spark: SparkSession, bootstrap: str) -> str:
@@ -171,11 +258,12 @@ def verdict_card(verdicts: Sequence[PartitionVerdict]) -> str:
 def over_time(
     frame: DataFrame, kind: str, by: str, value: str, how: str, *, named: Callable[[Any], str] = str
 ) -> dict[str, list[svg.Point]]:
-    """One figure of one kind of event, a second and a name; the names with most of it first."""
+    """One figure of one kind of event, a reading and a name: those with most of it first, those with none left out."""
     rows = frame.where(f"kind = '{kind}'").groupBy("at", by).agg({value: how}).orderBy("at").collect()
     series: dict[str, list[svg.Point]] = defaultdict(list)
     for at, name, figure in rows:
         series[named(name)].append((float(at), float(figure or 0)))
     order = sorted(series, key=lambda name: -sum(figure for _, figure in series[name]))
     chosen = order if kind != "cpu" else sorted(series)
-    return {name: series[name] for name in chosen[: svg.SERIES_MAX]}
+    busy = [name for name in chosen if any(figure for _, figure in series[name])] or chosen[:1]
+    return {name: series[name] for name in busy[: svg.SERIES_MAX]}
