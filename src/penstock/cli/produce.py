@@ -12,10 +12,13 @@ examples:
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 import sys
 import time
-from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, TextIO
 
 from penstock.cli.common import UsageError, add_bootstrap, add_json, pair, with_client
 
@@ -108,18 +111,15 @@ class Job:
 
     async def _from_input(self, producer: Producer) -> None:
         """Sends the lines of the standard input as they come: what one read brings goes out together."""
-        import asyncio
-
         if sys.stdin.isatty():
             print("a record a line; Ctrl-D ends", file=sys.stderr)
-        loop = asyncio.get_running_loop()
-        reading = chunks_of_lines(sys.stdin.buffer)
         number = 0
-        while (lines := await loop.run_in_executor(None, next, reading, None)) is not None:
-            for line in lines:
-                number += 1
-                await producer.add(self._from_line(line, number))
-            await producer.flush()
+        async with aclosing(in_thread(chunks_of_lines(reader_of(sys.stdin)))) as reading:
+            async for lines in reading:
+                for line in lines:
+                    number += 1
+                    await producer.add(self._from_line(line, number))
+                await producer.flush()
 
     def _from_line(self, line: bytes, number: int = 0) -> Message:
         """A record from `value`, or from `key SEPARATOR value`."""
@@ -165,10 +165,21 @@ class Job:
             print(f"\r\x1b[K{self._sent:,} records to {self._arguments.topic}", file=sys.stderr)
 
 
-def chunks_of_lines(stream: IO[bytes]) -> Iterator[list[bytes]]:
-    """The lines of a stream without their ends, those of one read together, so that a slow writer's do not wait."""
+Read = Callable[[int], bytes]
+
+
+def reader_of(stream: TextIO) -> Read:
+    """Reads bytes of a stream as they come; past Python's buffer, whose lock a blocked read would keep at exit."""
+    try:
+        return functools.partial(os.read, stream.fileno())
+    except OSError:  # not a file of the system
+        return stream.buffer.read1  # type: ignore[attr-defined,no-any-return]  # BufferedReader and BytesIO have it
+
+
+def chunks_of_lines(read: Read) -> Iterator[list[bytes]]:
+    """Lines without their ends, those of one read together, so that a slow writer's do not wait."""
     rest: list[bytes] = []
-    while chunk := stream.read1(READ_BYTES):  # type: ignore[attr-defined]  # BufferedReader has it
+    while chunk := read(READ_BYTES):
         head, newline, tail = chunk.rpartition(b"\n")
         if not newline:
             rest.append(tail)
@@ -178,3 +189,43 @@ def chunks_of_lines(stream: IO[bytes]) -> Iterator[list[bytes]]:
         yield [line.removesuffix(b"\r") for line in whole.split(b"\n")]
     if rest:
         yield [b"".join(rest)]
+
+
+async def in_thread(chunks: Iterator[list[bytes]]) -> AsyncGenerator[list[bytes], None]:
+    """The same chunks, read by a thread that does not hold up the end of the process when its read never returns."""
+    import asyncio
+    import threading
+    from contextlib import suppress
+
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[list[bytes] | OSError | None] = asyncio.Queue()
+    wanted = threading.Semaphore(1)  # at most one chunk waits
+    stopped = False
+
+    def put(item: list[bytes] | OSError | None) -> None:
+        wanted.acquire()
+        if not stopped:
+            with suppress(RuntimeError):  # the loop has just been closed
+                loop.call_soon_threadsafe(queue.put_nowait, item)
+
+    def work() -> None:
+        try:
+            for chunk in chunks:
+                put(chunk)
+                if stopped:
+                    return
+        except OSError as error:
+            put(error)
+        else:
+            put(None)
+
+    threading.Thread(target=work, name="penstock-stdin", daemon=True).start()
+    try:
+        while (item := await queue.get()) is not None:
+            if isinstance(item, OSError):
+                raise item
+            yield item
+            wanted.release()
+    finally:
+        stopped = True
+        wanted.release()

@@ -130,15 +130,9 @@ def test_changes_of_configs() -> None:
 
 
 def test_lines_come_whole_however_the_input_is_cut() -> None:
-    class Trickle:
-        def __init__(self, *parts: bytes) -> None:
-            self.parts = list(parts)
-
-        def read1(self, _: int) -> bytes:
-            return self.parts.pop(0) if self.parts else b""
-
     def lines(*parts: bytes) -> list[list[bytes]]:
-        return list(chunks_of_lines(Trickle(*parts)))  # type: ignore[arg-type]
+        coming = iter([*parts, b""])
+        return list(chunks_of_lines(lambda _: next(coming)))
 
     assert lines(b"a\nb\n") == [[b"a", b"b"]]
     assert lines(b"a\nb", b"c\nd") == [[b"a"], [b"bc"], [b"d"]]
