@@ -17,6 +17,11 @@ from penstock.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from penstock.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from penstock.testing.broker import LocalBroker
 
 pytestmark = pytest.mark.java
@@ -65,14 +70,27 @@ def prepared(bootstrap: str) -> Ids:
         answer = wire.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
         assert [topic.error_code for topic in answer.topics] == [0] * len(topics), answer
         wait_until_producer_ids_are_there(wire)
+        wait_until_the_topics_are_led(wire)
         return {topic.name: topic.topic_id for topic in answer.topics}
 
 
 def wait_until_producer_ids_are_there(wire: Wire) -> None:
-    """A fresh broker of Kafka has no block of producer ids for a moment; by then it leads its topics too."""
+    """A fresh broker of Kafka has no block of producer ids for a moment."""
     end = time.monotonic() + 30
     while wire.ask(InitProducerIdRequest(transactional_id=None), 4).error_code != ErrorCode.NONE:
         assert time.monotonic() < end, "no producer ids"
+
+
+def wait_until_the_topics_are_led(wire: Wire) -> None:
+    """A broker answers that a topic is made before it leads every partition of it."""
+    partitions = [(name, index) for name in TOPICS for index in range(2 if name == "t" else 1)]
+    asked = [
+        ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=-1)])
+        for name, index in partitions
+    ]
+    end = time.monotonic() + 30
+    while any(code for _, code in errors_in(wire.ask(ListOffsetsRequest(replica_id=-1, topics=asked), 7))):
+        assert time.monotonic() < end, "no leaders"
 
 
 def outcome(bootstrap: str, message: Message, version: int) -> list[str]:
