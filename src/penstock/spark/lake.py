@@ -15,17 +15,21 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from deltalake.transaction import AddAction
 
 from penstock.errors import PenstockError
 
+EPOCH = datetime(1970, 1, 1)
+FIRST_INSTANT_MS, LAST_INSTANT_MS = -62_135_596_800_000, 253_402_300_799_999
 PROGRESS_KEY = "penstock.progress"
 
 RECORD_SCHEMA = pa.schema(
@@ -80,13 +84,46 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file that a task wrote, relative to the table."""
+    """A Parquet file that a task wrote, relative to the table; `low` and `high` as `Statistics` has them."""
 
     path: str
     size_bytes: int
     rows: int
-    min_offset: int
-    max_offset: int
+    low: Mapping[str, Any]
+    high: Mapping[str, Any]
+
+
+class Statistics:
+    """The least and the greatest of a file's columns, by which readers pass files over.
+
+    All columns that can have them must: delta-rs takes a missing one for "no row matches" once another column has one.
+    """
+
+    COLUMNS = ("topic", "topicId", "partition", "offset", "timestamp", "timestampType")
+
+    def __init__(self) -> None:
+        self.low: dict[str, Any] = {}
+        self.high: dict[str, Any] = {}
+
+    def add(self, rows: Any) -> None:
+        """Takes in a batch of rows of RECORD_SCHEMA, which must not be empty."""
+        for name in self.COLUMNS:
+            column = rows.column(name)
+            if name == "timestamp":
+                column = column.cast(pa.int64())
+            found = pc.min_max(column)
+            low, high = found["min"].as_py(), found["max"].as_py()
+            if name == "timestamp":
+                low, high = _instant(low), _instant(high)
+            self.low[name] = min(low, self.low.get(name, low))
+            self.high[name] = max(high, self.high.get(name, high))
+
+
+def _instant(timestamp_us: int) -> str:
+    """Microseconds since 1970 as Delta's statistics write it; beyond the years 1 to 9999, the nearest of them."""
+    milliseconds = min(max(timestamp_us // 1000, FIRST_INSTANT_MS), LAST_INSTANT_MS)
+    moment = EPOCH + timedelta(milliseconds=milliseconds)
+    return f"{moment.isoformat(timespec='milliseconds')}Z"
 
 
 class LakeTable:
@@ -211,8 +248,8 @@ class LakeTable:
 def _add_action(file: DataFile, now_ms: int) -> AddAction:
     stats = {
         "numRecords": file.rows,
-        "minValues": {"offset": file.min_offset},
-        "maxValues": {"offset": file.max_offset},
-        "nullCount": {"offset": 0},
+        "minValues": dict(file.low),
+        "maxValues": dict(file.high),
+        "nullCount": dict.fromkeys(Statistics.COLUMNS, 0),
     }
     return AddAction(file.path, file.size_bytes, {}, now_ms, True, json.dumps(stats))

@@ -194,7 +194,7 @@ class Load:
             for topic, topic_id, partition, start, end, reason in json.loads(row.gaps):
                 gaps.append(Gap(TopicPartition(topic, UUID(topic_id), partition), start, end, reason))
             if row.path is not None:
-                files.append(DataFile(row.path, row.size_bytes, row.rows, row.min_offset, row.max_offset))
+                files.append(DataFile(row.path, row.size_bytes, row.rows, json.loads(row.low), json.loads(row.high)))
         return files, gaps
 
     def _rows(self, plan: str) -> Sequence[Any]:

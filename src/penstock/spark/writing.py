@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from penstock.errors import PenstockError
 from penstock.spark.plan import OffsetRange
 
-ROW = "path string, size_bytes bigint, rows bigint, min_offset bigint, max_offset bigint, gaps string, error string"
+ROW = "path string, size_bytes bigint, rows bigint, low string, high string, gaps string, error string"
 PARQUET_COMPRESSION = "zstd"
 
 
@@ -61,7 +61,7 @@ class LoadReader(DataSourceReader):
         try:
             yield from write(self.connect, partition.ranges, self.directory, skip_corrupt=self.skip_corrupt)
         except PenstockError as error:  # told to the driver as it is: Spark would wrap it in pages of its own
-            yield (None, 0, 0, None, None, "[]", str(error))
+            yield (None, 0, 0, "{}", "{}", "[]", str(error))
 
 
 def plan_option(
@@ -88,11 +88,11 @@ def write(
 
     from penstock.spark.decoding import Corrupt
     from penstock.spark.fetching import Connect, decoded, gaps_of, record_batch
-    from penstock.spark.lake import RECORD_SCHEMA
+    from penstock.spark.lake import RECORD_SCHEMA, Statistics
 
     path = f"part-{uuid.uuid4()}.parquet"
     target = os.path.join(directory, path)
-    rows, low, high, gaps = 0, None, None, []
+    rows, gaps, statistics = 0, [], Statistics()
     writer = None
     try:
         for wanted, got in decoded(Connect(**connect), ranges, skip_corrupt=skip_corrupt):
@@ -104,11 +104,10 @@ def write(
                 continue
             if writer is None:
                 writer = pq.ParquetWriter(target, RECORD_SCHEMA, compression=PARQUET_COMPRESSION)
-            writer.write_batch(record_batch(wanted, got))
-            offsets = got.batch.column("offset")
-            rows += len(offsets)
-            low = offsets[0].as_py() if low is None else min(low, offsets[0].as_py())
-            high = offsets[-1].as_py() if high is None else max(high, offsets[-1].as_py())
+            batch = record_batch(wanted, got)
+            writer.write_batch(batch)
+            statistics.add(batch)
+            rows += batch.num_rows
     except BaseException:
         if writer is not None:
             writer.close()
@@ -118,4 +117,5 @@ def write(
         writer.close()
     size_bytes = os.path.getsize(target) if writer is not None else 0
     if writer is not None or gaps:
-        yield (path if writer is not None else None, size_bytes, rows, low, high, json.dumps(gaps), None)
+        told = [json.dumps(each) for each in (statistics.low, statistics.high, gaps)]
+        yield (path if writer is not None else None, size_bytes, rows, *told, None)

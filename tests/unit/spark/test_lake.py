@@ -20,6 +20,7 @@ from penstock.spark.lake import (  # noqa: E402
     Gap,
     LakeConflictError,
     LakeTable,
+    Statistics,
     TopicPartition,
 )
 from penstock.spark.verify import PartitionVerdict, runs_of, verify  # noqa: E402
@@ -44,7 +45,13 @@ def write(directory: Path, offsets: Iterable[int], partition: TopicPartition = C
     table = pa.table(rows, schema=RECORD_SCHEMA)
     path = directory / f"{len(list(directory.glob('*.parquet')))}.parquet"
     pq.write_table(table, path)
-    return DataFile(path.name, path.stat().st_size, len(offsets), min(offsets), max(offsets))
+    return data_file(path, table)
+
+
+def data_file(path: Path, table: object) -> DataFile:
+    statistics = Statistics()
+    statistics.add(table)
+    return DataFile(path.name, path.stat().st_size, table.num_rows, statistics.low, statistics.high)  # type: ignore[attr-defined]
 
 
 def only(verdicts: list[PartitionVerdict]) -> PartitionVerdict:
@@ -123,6 +130,34 @@ def test_a_gap_with_a_reason_is_legal_and_only_within_its_range(lake: LakeTable,
     verdict = only(verify(lake))
     assert verdict.legal_gaps == 2
     assert verdict.missing_ranges == [(6, 7)]
+
+
+def test_a_filter_on_any_column_finds_the_rows(lake: LakeTable, tmp_path: Path) -> None:
+    """Readers pass a file over by its statistics; a column without them would hide every row."""
+    lake.commit([write(tmp_path, range(10))], {CLICKS: 0}, {CLICKS: 10})
+    for name, value in (("topic", "clicks"), ("partition", 0), ("offset", 7), ("timestampType", 0), ("value", b"v")):
+        assert lake.table.to_pyarrow_table(filters=[(name, "=", value)]).num_rows == (1 if name == "offset" else 10)
+    assert lake.table.to_pyarrow_table(filters=[("partition", "=", 1)]).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("timestamp_us", "instant"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (-1000, "1969-12-31T23:59:59.999Z"),
+        (1_795_261_382_910_000, "2026-11-21T11:43:02.910Z"),
+        (2**63 - 1, "9999-12-31T23:59:59.999Z"),
+        (-(2**63), "0001-01-01T00:00:00.000Z"),
+    ],
+)
+def test_statistics_hold_every_timestamp_that_a_producer_may_send(timestamp_us: int, instant: str) -> None:
+    row = {"topic": "t", "topicId": "i", "partition": 0, "offset": 0, "timestampType": 0}
+    table = pa.Table.from_pylist([row], schema=RECORD_SCHEMA)
+    at = table.schema.get_field_index("timestamp")
+    column = pa.array([timestamp_us], pa.int64()).view(RECORD_SCHEMA.field("timestamp").type)
+    statistics = Statistics()
+    statistics.add(table.set_column(at, "timestamp", column))
+    assert statistics.low["timestamp"] == statistics.high["timestamp"] == instant
 
 
 def test_a_recreated_topic_is_another_topic(lake: LakeTable, tmp_path: Path) -> None:

@@ -15,6 +15,11 @@ from typing import Any
 import psutil
 
 TOP_PROCESSES = 8
+TAKES_VALUE = {
+    "java": ("-cp", "-classpath", "--class-path", "--add-modules", "--add-opens"),
+    "python": ("-W", "-X"),
+}
+"""Options of the interpreters whose next word belongs to them."""
 IDENTITIES = ("core", "disk", "interface", "pid")
 
 Event = dict[str, Any]
@@ -29,7 +34,7 @@ class Machine:
         self._disks = psutil.disk_io_counters(perdisk=True) or {}
         self._networks = psutil.net_io_counters(pernic=True)
         self._processes: dict[int, psutil.Process] = {}
-        psutil.cpu_percent(percpu=True)
+        self._cores = psutil.cpu_times(percpu=True)
 
     def read(self) -> list[Event]:
         """The events of this moment."""
@@ -51,9 +56,10 @@ class Machine:
 
     def _cpu(self) -> list[Event]:
         load = psutil.getloadavg()[0]
+        before, self._cores = self._cores, psutil.cpu_times(percpu=True)
         return [
-            {"kind": "cpu", "core": core, "busy_percent": busy, "load_1m": load}
-            for core, busy in enumerate(psutil.cpu_percent(percpu=True))
+            {"kind": "cpu", "core": core, "busy_percent": busy_percent(*times), "load_1m": load}
+            for core, times in enumerate(zip(before, self._cores, strict=False))
         ]
 
     def _memory(self) -> Event:
@@ -116,6 +122,15 @@ class Machine:
         return sorted(events, key=lambda event: -event["cpu_percent"])[:TOP_PROCESSES]
 
 
+def busy_percent(before: Any, now: Any) -> float:
+    """A core's busy share between two readings of its times. psutil's own keeps its last reading a thread."""
+    spent = [max(0.0, new - old) for old, new in zip(before, now, strict=True)]
+    fields = dict(zip(now._fields, spent, strict=True))
+    idle = fields["idle"] + fields.get("iowait", 0.0)
+    total = sum(spent) - fields.get("guest", 0.0) - fields.get("guest_nice", 0.0)  # guests are in user and nice too
+    return 100.0 * max(0.0, 1 - idle / total) if total > 0 else 0.0
+
+
 def name_of(process: psutil.Process) -> str:
     """A process's name; of an interpreter also what it runs, else every one of them is called python or java."""
     return name_from(str(process.name()), process.cmdline())
@@ -126,7 +141,7 @@ def name_from(name: str, words: Sequence[str]) -> str:
     if not name.startswith(("python", "java", "penstock")):
         return name
     interpreter = "java" if name.startswith("java") else "python"
-    takes_value = ("-cp", "-classpath", "--class-path", "--add-modules", "--add-opens") if interpreter == "java" else ()
+    takes_value = TAKES_VALUE[interpreter]
     plain = []
     after = iter(words[1:])
     for word in after:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -83,10 +83,11 @@ def make_report(
     operations, activity = tables
     delays = {name: delay(spark, lake) for name, lake in (("operations", operations), ("activity", activity))}
     proceed()
-    lake_cards = [delay_card(delays), *job_cards(ran.jobs), verdict_card(verdicts)]
+    topics_card = latest_card(spark, ran.bootstrap)
+    lake_cards = [delay_card(delays), *job_cards(ran.jobs), topics_card, verdict_card(verdicts)]
     machine = machine_cards(events(spark, operations, OPERATIONS).cache())
     proceed()
-    broker = [*broker_cards(events(spark, activity, ACTIVITY).cache()), latest_card(spark, ran.bootstrap)]
+    broker = broker_cards(events(spark, activity, ACTIVITY).cache())
     proceed()
     clean = all(verdict.clean for verdict in verdicts)
     every = sorted(each for some in delays.values() for _, each in some)
@@ -141,11 +142,18 @@ def job_cards(jobs: Sequence[Job]) -> list[str]:
     """What the jobs did."""
     spent: dict[str, list[svg.Point]] = defaultdict(list)
     rows: dict[str, list[svg.Point]] = defaultdict(list)
+    first: dict[str, float] = {}
     for job in jobs:
-        spent[job.topic].append((job.at, job.seconds * 1000))
+        if job.topic in first:
+            spent[job.topic].append((job.at, job.seconds * 1000))
+        first.setdefault(job.topic, job.seconds)
         rows[job.topic].append((job.at, (rows[job.topic][-1][1] if rows[job.topic] else 0) + job.rows))
-    slow = card("Each job", svg.lines(spent, svg.milliseconds), note="Plan, fetch, decode, write Parquet, commit.")
-    return [slow, card("Rows in the lake", svg.lines(rows, svg.plain), note="After each commit, by table.")]
+    slowest = svg.milliseconds(max(first.values(), default=0.0) * 1000)
+    note = f"Plan, fetch, decode, write Parquet, commit. Not shown: the first, which starts the workers ({slowest})."
+    return [
+        card("Each job", svg.lines(spent, svg.milliseconds), note=note),
+        card("Rows in the lake", svg.lines(rows, svg.plain), note="After each commit, by table."),
+    ]
 
 
 def machine_cards(machine: DataFrame) -> list[str]:
@@ -186,6 +194,10 @@ def broker_cards(broker: DataFrame) -> list[str]:
     readings = [float(row.at) for row in broker.select("at").distinct().orderBy("at").collect()]
     requests = rates(over_time(broker, "request", "api", "requests", "sum"), readings)
     records = rates(over_time(broker, "topic", "topic", "records_in", "sum"), readings)
+    volume = {}
+    for what, field in (("in", "bytes_in"), ("out", "bytes_out")):
+        topics = rates(over_time(broker, "topic", "topic", field, "sum"), readings)
+        volume[what] = [(at, sum(figures)) for at, figures in by_time(topics.values()).items()]
     asked = (
         broker.where("kind = 'request'")
         .selectExpr("api", "requests", "requests * mean_ms as spent")
@@ -198,12 +210,22 @@ def broker_cards(broker: DataFrame) -> list[str]:
     return [
         card("Requests to the broker", svg.lines(requests, svg.plain), note="By API, a second."),
         card("Records published", svg.lines(records, svg.plain), note="By topic, a second."),
+        card("Bytes through the broker", svg.lines(volume, svg.rate), note="Compressed, as producers sent them."),
         card(
             "What clients asked",
             table(["API", "requests", "mean time"], lines),
             note="A fetch waits for data: its time is mostly waiting.",
         ),
     ]
+
+
+def by_time(series: Iterable[Sequence[svg.Point]]) -> dict[float, list[float]]:
+    """All values of a moment, in the order of the moments."""
+    found: dict[float, list[float]] = defaultdict(list)
+    for points in series:
+        for at, value in points:
+            found[at].append(value)
+    return dict(sorted(found.items()))
 
 
 def mean(milliseconds: float) -> str:
@@ -238,7 +260,11 @@ def latest_card(spark: SparkSession, bootstrap: str) -> str:
         [row["topic"], str(row["partition"]), f"{row['count(value)']:,}", row["max(timestamp)"].strftime("%H:%M:%S")]
         for row in live
     ]
-    return card("In the topics now", table(["topic", "partition", "records", "latest"], rows), note="Read by Spark.")
+    return card(
+        "In the topics now",
+        table(["topic", "partition", "records", "latest"], rows),
+        note="Read from the broker with spark.read.",
+    )
 
 
 def verdict_card(verdicts: Sequence[PartitionVerdict]) -> str:
