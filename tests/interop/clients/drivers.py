@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition as AioTopicPartition
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from interop.kafka_peer import TOOL_OPTIONS, classpath, compile_java
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonTopicPartition
@@ -95,10 +96,26 @@ class Confluent:
         finally:
             consumer.close()
 
-    def _consumer(self, bootstrap: str) -> Consumer:
+    def values(self, bootstrap: str, topic: str, partition: int, count: int) -> list[bytes | None]:
+        """The values of a partition from its beginning to its end, where `count` are expected."""
+        consumer = self._consumer(bootstrap, {"enable.partition.eof": True})
+        try:
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            values: list[bytes | None] = []
+            while True:
+                message = consumer.poll(TIMEOUT_S)
+                assert message is not None, f"only {len(values)} records of {count} came"
+                if message.error() is not None:
+                    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                    return values
+                values.append(message.value())
+        finally:
+            consumer.close()
+
+    def _consumer(self, bootstrap: str, more: Mapping[str, object] = MappingProxyType({})) -> Consumer:
         # librdkafka wants a group, and waits for the group's coordinator at close when there are offsets to commit
         settings = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error"}
-        return Consumer({"bootstrap.servers": bootstrap, **settings})
+        return Consumer({"bootstrap.servers": bootstrap, **settings, **more})
 
 
 class KafkaPython:
