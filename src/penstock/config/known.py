@@ -138,7 +138,6 @@ offsets.topic.compression.codec INT - read-only =0
 offsets.topic.num.partitions INT 1.. read-only =50
 offsets.topic.replication.factor SHORT 1.. read-only =3
 offsets.topic.segment.bytes INT 1.. read-only =104857600
-producer.id.expiration.check.interval.ms INT 1.. read-only,internal =600000
 producer.purgatory.purge.interval.requests INT - read-only =1000
 queued.max.requests INT 1.. read-only =500
 quota.window.num INT 1.. read-only =11

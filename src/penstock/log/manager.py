@@ -415,6 +415,7 @@ class LogManager:
         replica.state = State.OPEN
         replica.log = log
         self._open[log.name] = replica
+        self.upkeep.expect_expiry(replica, log)
         replica.done(now_ms)
         if self._stopping is not None:
             self._close(replica, now_ms)
@@ -456,6 +457,7 @@ class LogManager:
             self.upkeep.now_ms = max(self.upkeep.now_ms, now_ms)
             self.upkeep.changed(replica)
             self.upkeep.expect_flush(replica, log)
+            self.upkeep.expect_expiry(replica, log)
             self.listener.log_advanced(log, now_ms)
 
     def log_start_moved(self, log: Log) -> None:

@@ -7,7 +7,8 @@ time. Only a log whose active segment itself is too old must be opened, since a 
 
 Rules, as Kafka's: only segments wholly below the high watermark go, from the oldest on; by age with `retention.ms`, by
 size with `retention.bytes`, both only if `cleanup.policy` includes delete; what lies below the log start offset goes
-always.
+always. An active segment older than `segment.ms` is closed by the next append, not by a clock: on an idle log it stays
+active until all of it is too old to keep.
 
 `Schedule` says which replicas to look at: those that changed since the last look, and those whose time has come.
 """

@@ -1,4 +1,5 @@
-"""What the log manager does from time to time: checkpoints, flush.ms, retention, removal of what was deleted.
+"""What the log manager does from time to time: checkpoints, flush.ms, retention, idle producers, removal of what was
+deleted.
 
 Everything hangs on one heap of deadlines, and nothing is in it that has nothing to do: a checkpoint's deadline is set
 when its first offset changes, a flush's when a log gets its first unflushed record, retention's by its schedule. So an
@@ -45,6 +46,7 @@ class Upkeep(ManagerPart):
         self._removals: dict[int, Operation] = {}
         self._removal = 0
         self._compaction_reported: set[str] = set()
+        self._with_producers: dict[str, Replica] = {}
 
     def start(self, now_ms: int) -> None:
         """Sets the first look of retention."""
@@ -134,6 +136,33 @@ class Upkeep(ManagerPart):
             replica.log.flush(now_ms)
         else:
             self.expect_flush(replica, replica.log)
+
+    # Producers
+
+    def expect_expiry(self, replica: Replica, log: Log) -> None:
+        """A log was opened or written to: has it looked through for idle producers, if it knows any."""
+        if log.producers.producers and log.name not in self._with_producers:
+            if not self._with_producers:
+                self._set_expiry()
+            self._with_producers[log.name] = replica
+
+    def _set_expiry(self) -> None:
+        interval_ms = self.manager.settings.producer_id_expiration_check_interval_ms
+        self._deadlines.at(self.now_ms + interval_ms, self._expire_producers)
+
+    def _expire_producers(self, now_ms: int) -> None:
+        """Forgets idle producers of open logs; a log that is closed meanwhile does so when it is loaded."""
+        watched, self._with_producers = self._with_producers, {}
+        expiration_ms = self.manager.settings.producer_id_expiration_ms
+        for name, replica in watched.items():
+            log = replica.log
+            if replica.state is State.OPEN and log is not None:
+                log.producers.expiration_ms = expiration_ms
+                log.producers.remove_expired(now_ms)
+                if log.producers.producers:
+                    self._with_producers[name] = replica
+        if self._with_producers:
+            self._set_expiry()
 
     # Retention
 

@@ -205,3 +205,10 @@ class LogSettings(Group):
         dynamic=CLUSTER,
         doc="How long a partition remembers an idempotent producer that has gone silent.",
     )
+    producer_id_expiration_check_interval_ms = Setting(
+        "producer.id.expiration.check.interval.ms",
+        INT,
+        default=10 * MINUTE_MS,
+        at_least=1,
+        doc="How often open logs forget producers that have been idle for producer.id.expiration.ms.",
+    )
