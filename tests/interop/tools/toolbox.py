@@ -1,0 +1,70 @@
+"""Kafka's command-line tools, many runs in one Java machine: a start of one costs more than what most of them do.
+
+with Toolbox() as tools:
+    tools.run(TOPICS, broker.bootstrap, "--create", "--topic", "clicks").out
+"""
+
+from __future__ import annotations
+
+import subprocess
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from interop.kafka_peer import TOOL_OPTIONS, classpath, compile_java
+
+SOURCE = Path(__file__).with_name("Tools.java")
+TIMEOUT_S = 30.0
+PACKAGE = "org.apache.kafka.tools."
+TOPICS = PACKAGE + "TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+PRODUCER = PACKAGE + "ConsoleProducer"
+CONSUMER = PACKAGE + "consumer.ConsoleConsumer"
+OFFSETS = PACKAGE + "GetOffsetShell"
+API_VERSIONS = PACKAGE + "BrokerApiVersionsCommand"
+DELETE_RECORDS = PACKAGE + "DeleteRecordsCommand"
+LOG_DIRS = PACKAGE + "LogDirsCommand"
+PERFORMANCE = PACKAGE + "ProducerPerformance"
+QUORUM = PACKAGE + "MetadataQuorumCommand"
+FEATURES = PACKAGE + "FeatureCommand"
+
+
+class Outcome(NamedTuple):
+    """What a tool ended with and wrote."""
+
+    status: int
+    out: str
+    error: str
+
+
+class Toolbox:
+    """One Java machine that runs tools; a context manager."""
+
+    def __enter__(self) -> Self:
+        directory, name = compile_java(SOURCE.read_text())
+        self.process = subprocess.Popen(
+            ["java", *TOOL_OPTIONS, "-cp", classpath(directory), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(TIMEOUT_S)
+
+    def run(self, tool: str, bootstrap: str, *arguments: object, stdin: str = "") -> Outcome:
+        """Runs a tool with `--bootstrap-server`."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        words = [tool, stdin, "--bootstrap-server", bootstrap, *map(str, arguments)]
+        self.process.stdin.write(" ".join("=" + b64encode(word.encode()).decode() for word in words) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().split()
+        assert answer, f"{tool} ended the Java machine"
+        out, error = (b64decode(text[1:]).decode() for text in answer[1:])
+        return Outcome(int(answer[0]), out, error)
