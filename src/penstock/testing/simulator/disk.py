@@ -8,6 +8,7 @@ blocking one. Faults are set as attributes at any time:
   is raised there and by everything after it, until `restart()`, which drops or tears what was not synced
   (penstock.testing.simulator.files says how). `restart(power_failed=False)` is kill -9: the page cache stays.
 - `fail_fsync_at`: the n-th fsync from the start fails with EIO, and what it should have written is lost at a crash.
+  `fsync_failed` says that it happened since the last power failure: only a reboot makes such a disk honest again.
 - `capacity_bytes`: a write beyond it writes what fits and fails with ENOSPC.
 - `flip_bit(path, position, bit)`: the medium rots.
 
@@ -66,6 +67,7 @@ class SimulatedDisk:
         self.fail_fsync_at: int | None = None
         self.capacity_bytes: int | None = None
         self.lost_power = False
+        self.fsync_failed = False
         self.changes = 0
         self.fsyncs = 0
         self.busy_us = 0
@@ -215,6 +217,7 @@ class SimulatedDisk:
         if power_failed:
             self.root.lose_power(self.random)
             self.granted.clear()
+            self.fsync_failed = False
         self.lost_power = False
         self.crash_at = None
 
@@ -255,7 +258,9 @@ class SimulatedDisk:
         self._after_change()
         self.fsyncs += 1
         self.busy_us += FSYNC_US
-        return self.fsyncs == self.fail_fsync_at
+        failing = self.fsyncs == self.fail_fsync_at
+        self.fsync_failed |= failing
+        return failing
 
     def _used_bytes(self) -> int:
         return sum(len(file.content) for _, file in self.root.walk())

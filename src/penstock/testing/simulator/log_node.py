@@ -120,7 +120,8 @@ class LogNode:
         self.drain()
 
     def kill(self, *, power_failed: bool = True) -> None:
-        """The machine goes down now and is started again a little later."""
+        """The machine goes down now and comes back a little later; with a reboot, if an fsync has failed on it."""
+        power_failed |= any(disk.fsync_failed for disk in self.disks)
         self._lanes.stop()
         self.running = False
         for disk in self.disks:

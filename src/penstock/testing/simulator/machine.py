@@ -167,7 +167,8 @@ class Machine:
         self._after_event()
 
     def kill(self, *, power_failed: bool = True) -> None:
-        """The machine goes down now and comes back a little later."""
+        """The machine goes down now and comes back a little later; with a reboot, if an fsync has failed on it."""
+        power_failed |= any(disk.fsync_failed for disk in self.disks)
         self._lanes.stop()
         self._down()
         for disk in self.disks:

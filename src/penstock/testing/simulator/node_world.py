@@ -36,7 +36,7 @@ from penstock.testing.simulator.driver import Simulation
 from penstock.testing.simulator.machine import RESTART_DELAY_MS, Machine
 from penstock.testing.simulator.timeline import Violation, check
 
-RUN_MS = 8_000
+RUN_MS = 5_000
 FINAL_MS = 120_000
 THINK_MS = 30
 RETRY_MS = 40
@@ -409,6 +409,8 @@ class NodeWorld:
         self._set_faults()
         if self.machine.running and self._disk_failed():
             self.machine.kill()
+        self.simulation.run(self.simulation.now_ms + FINAL_MS)
+        self.admin.check_topics(lambda: None)
         self.simulation.run(self.simulation.now_ms + FINAL_MS)
         unfinished = [producer.partition.name for producer in self.producers if producer.values]
         check(not unfinished, "every batch is answered in the end", str(unfinished))
