@@ -88,14 +88,20 @@ class LogManager:
 
     # Start and stop
 
-    def start(self, now_ms: int) -> None:
+    def start(self, now_ms: int, *, metadata_directory: LogDirectory | None = None) -> None:
         """Reads the directories, blocking, and removes the marks of a clean stop. No log is opened.
+
+        Args:
+            metadata_directory: the metadata log's, which is identified together with the others if it is none of them.
 
         Raises:
             ConfigError: meta.properties is missing, or belongs to another cluster or node.
             StorageError: no directory is readable, or two directories have the same partition.
         """
-        self.cluster_id = identify(self.directories, self.settings.node_id, self._random, self.report)
+        everywhere = list(self.directories)
+        if metadata_directory is not None and metadata_directory not in everywhere:
+            everywhere.append(metadata_directory)
+        self.cluster_id = identify(everywhere, self.settings.node_id, self._random, self.report)
         for directory in self.online:
             try:
                 found = directory.load(self.report)

@@ -151,8 +151,8 @@ class Broker:
         Raises ConfigError or StorageError, in one line, for directories that cannot be used.
         """
         self.now_ms = now_ms
-        self.logs.start(now_ms)
         directory = self.metadata_directory
+        self.logs.start(now_ms, metadata_directory=directory)
         if directory.error is not None:
             raise StorageError(f"the metadata log directory {directory.path} is not readable: {directory.error}")
         directory_id = directory.id
