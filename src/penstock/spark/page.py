@@ -41,7 +41,7 @@ td.good,.good b { color:var(--good) } td.bad,.bad b { color:var(--bad) }
 p.none { color:var(--soft); margin:0 } .scroll { overflow-x:auto }
 footer { color:var(--soft); font-size:13px; margin-top:34px }
 @media (max-width:560px) { main { padding:22px 12px 40px } .tick,.label,.value { font-size:16px }
-  .spare { display:none }
+  .spare { display:none } th,td { padding:6px 5px; font-size:12px }
   .facts { grid-template-columns:1fr 1fr } .fact b { font-size:20px } .card { padding:12px } }
 @media print { body { background:#fff } .card,.fact { break-inside:avoid } }
 """ + "".join(

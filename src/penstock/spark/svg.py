@@ -98,7 +98,7 @@ def plain(value: float) -> str:
 
 def percent(value: float) -> str:
     """A percentage."""
-    return f"{value:.0f} %"
+    return f"{value:.1f} %" if 0 < value < 0.95 else f"{value:.0f} %"
 
 
 def size(value: float) -> str:
@@ -146,8 +146,6 @@ def _time_axis(begin: float, end: float, across: float) -> list[str]:
 
 
 def _legend(peaks: Mapping[str, str]) -> str:
-    if len(peaks) < 2:
-        return ""
     items = "".join(
         f'<li><i class="key s{number}"></i>{escape(name)} <small>up to {escape(peak)}</small></li>'
         for number, (name, peak) in enumerate(peaks.items())

@@ -77,6 +77,8 @@ def test_nothing_is_said_to_be_nothing(plot: str) -> None:
         (svg.plain(1_234), "1,234"),
         (svg.plain(2.5), "2.5"),
         (svg.percent(99.6), "100 %"),
+        (svg.percent(0.25), "0.2 %"),
+        (svg.percent(0), "0 %"),
         (svg.milliseconds(0.25), "0.2 ms"),
         (svg.milliseconds(1_234), "1,234 ms"),
         (svg.milliseconds(12_345), "12 s"),

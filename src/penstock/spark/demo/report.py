@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.spark import svg
 from penstock.spark.lake import LakeTable
@@ -18,6 +18,8 @@ from penstock.spark.verify import PartitionVerdict
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Series = dict[str, list[svg.Point]]
+
 ROWS = "timestamp timestamp, value binary"
 """The columns of the tables that the report needs."""
 OPERATIONS = """kind string, host string, time_ms bigint, core int, busy_percent double, load_1m double,
@@ -26,6 +28,9 @@ OPERATIONS = """kind string, host string, time_ms bigint, core int, busy_percent
     resident_bytes bigint"""
 ACTIVITY = """kind string, time_ms bigint, api string, requests bigint, mean_ms double, topic string,
     records_in bigint, bytes_in bigint, bytes_out bigint"""
+
+
+FIGURES = ("requests", "records_in", "bytes_in", "bytes_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +86,14 @@ def make_report(
     `proceed` is called between the parts and may raise, to end early.
     """
     operations, activity = tables
+    spark.conf.set("spark.sql.shuffle.partitions", "1")  # minutes of one machine: a task more costs more than it shares
     delays = {name: delay(spark, lake) for name, lake in (("operations", operations), ("activity", activity))}
     proceed()
     topics_card = latest_card(spark, ran.bootstrap)
     lake_cards = [delay_card(delays), *job_cards(ran.jobs), topics_card, verdict_card(verdicts)]
-    machine = machine_cards(events(spark, operations, OPERATIONS).cache())
+    machine = machine_cards(events(spark, operations, OPERATIONS))
     proceed()
-    broker = broker_cards(events(spark, activity, ACTIVITY).cache())
+    broker = broker_cards(events(spark, activity, ACTIVITY))
     proceed()
     clean = all(verdict.clean for verdict in verdicts)
     every = sorted(each for some in delays.values() for _, each in some)
@@ -158,11 +164,15 @@ def job_cards(jobs: Sequence[Job]) -> list[str]:
 
 def machine_cards(machine: DataFrame) -> list[str]:
     """CPU, memory, network, disks and processes over time."""
-    cpu = over_time(machine, "cpu", "core", "busy_percent", "avg", named=lambda core: f"core {core}")
-    memory = over_time(machine, "memory", "host", "used_bytes", "max")
-    total = machine.where("kind = 'memory'").agg({"total_bytes": "max"}).first()
-    network = over_time(machine, "network", "interface", "in_bytes_per_s", "avg")
-    disks = over_time(machine, "disk", "disk", "write_bytes_per_s", "avg")
+    name = "coalesce(cast(core as string), disk, interface, host) as name"
+    figure = "coalesce(busy_percent, used_bytes, write_bytes_per_s, in_bytes_per_s) as figure"
+    readings = (
+        machine.where("kind <> 'process'")
+        .selectExpr("kind", "at", name, figure, "total_bytes")
+        .groupBy("kind", "name", "at")
+        .agg({"figure": "avg", "total_bytes": "max"})
+        .collect()
+    )
     processes = (
         machine.where("kind = 'process'")
         .groupBy("name")
@@ -171,13 +181,18 @@ def machine_cards(machine: DataFrame) -> list[str]:
         .limit(8)
         .collect()
     )
-    readings = max(1, machine.where("kind = 'memory'").select("at").distinct().count())
-    top = [(row["name"], row["sum(cpu_percent)"] / readings) for row in processes]
+    cpu, memory, network, disks = (
+        series_of((row.name, row.at, row["avg(figure)"]) for row in readings if row.kind == kind)
+        for kind in ("cpu", "memory", "network", "disk")
+    )
+    moments = max(1, len({row.at for row in readings}))
+    total = max((row["max(total_bytes)"] for row in readings if row.kind == "memory"), default=None)
+    cores = {f"core {core}": cpu[core] for core in sorted(cpu, key=int)}
+    top = [(row["name"], row["sum(cpu_percent)"] / moments) for row in processes]
     resident = [(row["name"], float(row["max(resident_bytes)"])) for row in processes]
-    held = f"Of {svg.size(total[0])}." if total and total[0] else ""
     return [
-        card("CPU", svg.lines(cpu, svg.percent, top=100), note="Busy share of each core."),
-        card("Memory in use", svg.lines(memory, svg.size), note=held),
+        card("CPU", svg.lines(cores, svg.percent, top=100), note="Busy share of each core."),
+        card("Memory in use", svg.lines(memory, svg.size), note=f"Of {svg.size(total)}." if total else ""),
         card("Network, received", svg.lines(network, svg.rate), note="Each interface; loopback carries the demo."),
         card("Disks, written", svg.lines(disks, svg.rate), note="Each device."),
         card("Processes by CPU", svg.bars(top, svg.percent), note="Mean over the run; 100 % is one core."),
@@ -191,26 +206,36 @@ def machine_cards(machine: DataFrame) -> list[str]:
 
 def broker_cards(broker: DataFrame) -> list[str]:
     """Requests and topics of the broker."""
-    readings = [float(row.at) for row in broker.select("at").distinct().orderBy("at").collect()]
-    requests = rates(over_time(broker, "request", "api", "requests", "sum"), readings)
-    records = rates(over_time(broker, "topic", "topic", "records_in", "sum"), readings)
-    volume = {}
-    for what, field in (("in", "bytes_in"), ("out", "bytes_out")):
-        topics = rates(over_time(broker, "topic", "topic", field, "sum"), readings)
-        volume[what] = [(at, sum(figures)) for at, figures in by_time(topics.values()).items()]
-    asked = (
-        broker.where("kind = 'request'")
-        .selectExpr("api", "requests", "requests * mean_ms as spent")
-        .groupBy("api")
-        .sum("requests", "spent")
-        .orderBy("sum(requests)", ascending=False)
+    rows = (
+        broker.selectExpr("kind", "at", "coalesce(api, topic) as name", "requests * mean_ms as spent", *FIGURES)
+        .groupBy("kind", "name", "at")
+        .sum("spent", *FIGURES)
         .collect()
     )
-    lines = [[row["api"], f"{row['sum(requests)']:,}", mean(row["sum(spent)"] / row["sum(requests)"])] for row in asked]
+    readings = sorted({row.at for row in rows})
+
+    def series(kind: str, figure: str) -> Series:
+        found = series_of((row.name, row.at, row[f"sum({figure})"]) for row in rows if row.kind == kind)
+        return rates(found, readings)
+
+    asked: dict[str, tuple[int, float]] = {}
+    for row in rows:
+        if row.kind == "request":
+            requests, spent = asked.get(row.name, (0, 0.0))
+            asked[row.name] = (requests + row["sum(requests)"], spent + row["sum(spent)"])
+    lines = [
+        [api, f"{requests:,}", mean(spent / requests)]
+        for api, (requests, spent) in sorted(asked.items(), key=lambda each: -each[1][0])
+    ]
+    volume = {
+        "in": total_of(series("topic", "bytes_in").values()),
+        "out": total_of(series("topic", "bytes_out").values()),
+    }
+    note = "Compressed, as producers sent them."
     return [
-        card("Requests to the broker", svg.lines(requests, svg.plain), note="By API, a second."),
-        card("Records published", svg.lines(records, svg.plain), note="By topic, a second."),
-        card("Bytes through the broker", svg.lines(volume, svg.rate), note="Compressed, as producers sent them."),
+        card("Requests to the broker", svg.lines(series("request", "requests"), svg.plain), note="By API, a second."),
+        card("Records published", svg.lines(series("topic", "records_in"), svg.plain), note="By topic, a second."),
+        card("Bytes through the broker", svg.lines(volume, svg.rate), note=note),
         card(
             "What clients asked",
             table(["API", "requests", "mean time"], lines),
@@ -219,21 +244,31 @@ def broker_cards(broker: DataFrame) -> list[str]:
     ]
 
 
-def by_time(series: Iterable[Sequence[svg.Point]]) -> dict[float, list[float]]:
-    """All values of a moment, in the order of the moments."""
-    found: dict[float, list[float]] = defaultdict(list)
-    for points in series:
-        for at, value in points:
-            found[at].append(value)
-    return dict(sorted(found.items()))
-
-
 def mean(milliseconds: float) -> str:
     """A mean of times that the broker counts in whole milliseconds."""
     return svg.milliseconds(milliseconds) if milliseconds >= 0.1 else "< 0.1 ms"
 
 
-def rates(series: Mapping[str, Sequence[svg.Point]], readings: Sequence[float]) -> dict[str, list[svg.Point]]:
+def series_of(figures: Iterable[tuple[str, float, float | None]]) -> Series:
+    """(name, time, figure) as a line a name: those with most of it first, those with none left out."""
+    series: Series = defaultdict(list)
+    for name, at, figure in figures:
+        series[name].append((float(at), float(figure or 0)))
+    order = sorted(series, key=lambda name: -sum(figure for _, figure in series[name]))
+    busy = [name for name in order if any(figure for _, figure in series[name])] or order[:1]
+    return {name: sorted(series[name]) for name in busy[: svg.SERIES_MAX]}
+
+
+def total_of(series: Iterable[Sequence[svg.Point]]) -> list[svg.Point]:
+    """The sum of several lines at each moment."""
+    found: dict[float, float] = defaultdict(float)
+    for points in series:
+        for at, value in points:
+            found[at] += value
+    return sorted(found.items())
+
+
+def rates(series: Series, readings: Sequence[float]) -> Series:
     """What happened since the reading before, as a second's worth; at a reading without a point nothing did."""
     found = {}
     for name, points in series.items():
@@ -279,17 +314,3 @@ def verdict_card(verdicts: Sequence[PartitionVerdict]) -> str:
     head = ["topic", "partition", "from", "to", "rows", "missing", "double", "verdict"]
     marks = ["good" if verdict.clean else "bad" for verdict in verdicts]
     return card("Every offset exactly once", table(head, rows, marks=marks), wide=True)
-
-
-def over_time(
-    frame: DataFrame, kind: str, by: str, value: str, how: str, *, named: Callable[[Any], str] = str
-) -> dict[str, list[svg.Point]]:
-    """One figure of one kind of event, a reading and a name: those with most of it first, those with none left out."""
-    rows = frame.where(f"kind = '{kind}'").groupBy("at", by).agg({value: how}).orderBy("at").collect()
-    series: dict[str, list[svg.Point]] = defaultdict(list)
-    for at, name, figure in rows:
-        series[named(name)].append((float(at), float(figure or 0)))
-    order = sorted(series, key=lambda name: -sum(figure for _, figure in series[name]))
-    chosen = order if kind != "cpu" else sorted(series)
-    busy = [name for name in chosen if any(figure for _, figure in series[name])] or chosen[:1]
-    return {name: series[name] for name in busy[: svg.SERIES_MAX]}
