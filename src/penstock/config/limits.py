@@ -62,6 +62,9 @@ UUID_CACHE_MAX = 4096
 # Records
 DECOMPRESSED_BATCH_MAX_BYTES = 1 * GiB
 """Output of one compressed batch; a batch that unpacks to more is corrupt."""
+PRODUCED_BATCH_UNPACKED_MAX_BYTES = 128 * MiB
+"""The same for a batch that the broker itself unpacks while it is produced, to recompress it or to look at its records:
+clients choose how many come at once, and each costs the broker so much memory."""
 DEEP_VALIDATION_INLINE_MAX_BYTES = 64 * KiB
 """Batches up to this size are walked on the loop; larger ones are a Deferred in a worker."""
 

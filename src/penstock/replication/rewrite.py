@@ -13,6 +13,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+from penstock.config.limits import PRODUCED_BATCH_UNPACKED_MAX_BYTES
 from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode, PenstockError
 from penstock.log.disk import Disk, Operation, OperationOwner
@@ -99,11 +100,11 @@ class Rewrite:
         try:
             return self._rewrite(now_ms, contexts)
         except PenstockError as error:
-            return error
+            return error.with_traceback(None)  # whose frames hold what was unpacked
 
     def _rewrite(self, now_ms: int, contexts: Contexts) -> WritableBuffer:
         header = self.header
-        decompress = bounded(contexts)
+        decompress = bounded(contexts, PRODUCED_BATCH_UNPACKED_MAX_BYTES)
         if self.deep:
             max_timestamp_ms = validate_deep(self.records, 0, header, self.rules, now_ms, decompress=decompress)
             if self.rules.timestamp_type is TimestampType.CREATE_TIME:
