@@ -38,3 +38,19 @@ DIFFERENCES: Mapping[str, str] = {
     "IncrementalAlterConfigs: unknown broker config": SETTINGS,
     "IncrementalAlterConfigs: unknown broker config, of all brokers": SETTINGS,
 }
+
+
+def page() -> str:
+    """docs/reference/bad-requests.md."""
+    rows = "\n".join(f"| {case} | {reason} |" for case, reason in sorted(DIFFERENCES.items()))
+    return (
+        "# Bad requests: where Penstock differs from Apache Kafka\n\n"
+        "A corpus of bad requests over every advertised API and version is sent to Penstock and to Apache Kafka 4.3.1\n"
+        "at each test run (`tests/interop/bad_input`). Both answer with the same error codes, or close the connection,\n"
+        "but for these:\n\n"
+        f"| Request | Difference |\n|---|---|\n{rows}\n"
+    )
+
+
+if __name__ == "__main__":
+    print(page(), end="")

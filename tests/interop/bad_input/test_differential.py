@@ -10,13 +10,14 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 from interop.bad_input.case import Case
 from interop.bad_input.corpus import CASES
-from interop.bad_input.differences import DIFFERENCES
-from interop.clients.valid_requests import World, batch, init_producer_id, produce
+from interop.bad_input.differences import DIFFERENCES, page
+from interop.clients.valid_requests import World, batch, fetch, init_producer_id, produce
 from interop.clients.wire import Wire, decode_answer, errors_in
 from interop.kafka_peer import KafkaPeer
 
@@ -29,6 +30,7 @@ from penstock.testing.broker import LocalBroker
 
 pytestmark = pytest.mark.java
 
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "bad-requests.md"
 CLOSED = "closed"
 SILENT = "no answer"
 SILENCE_S = 5.0
@@ -43,6 +45,7 @@ class Judged:
 
     bootstrap: str
     world: World
+    stored: bytes
     wire: Wire | None = None
 
     def answer(self, case: Case, version: int) -> Answer:
@@ -95,7 +98,9 @@ def prepare(bootstrap: str) -> Judged:
             pass  # a broker learns that it leads a new partition a moment after the topic exists
         while wire.ask(init_producer_id(world, 4), 4).error_code != ErrorCode.NONE:
             pass  # a broker asks its controller for its first producer ids
-    return Judged(bootstrap, world)
+        stored = bytes(wire.ask(fetch(world, 12), 12).responses[0].partitions[0].records)
+    assert stored
+    return Judged(bootstrap, world, stored)
 
 
 def id_of(wire: Wire, name: str) -> UUID:
@@ -122,8 +127,12 @@ def test_bad_requests_are_answered_as_kafka_answers_them(
 ) -> None:
     ours, kafkas = brokers
     unexpected, stale = [], []
+    healthy = Wire(ours.bootstrap)
     for case in CASES:
         answers = {version: (ours.answer(case, version), kafkas.answer(case, version)) for version in case.versions}
+        (first,) = healthy.ask(fetch(ours.world, 12), 12).responses[0].partitions
+        assert first.error_code == ErrorCode.NONE, f"others are served after {case.name}"
+        assert bytes(first.records).startswith(ours.stored), f"nothing is lost after {case.name}"
         different = {version: pair for version, pair in answers.items() if pair[0] != pair[1]}
         if case.name in DIFFERENCES:
             if not different:
@@ -131,6 +140,7 @@ def test_bad_requests_are_answered_as_kafka_answers_them(
             continue
         for version, (our, theirs) in different.items():
             unexpected.append(f"{case.name}, version {version}: Penstock {our}, Kafka {theirs}")
+    healthy.socket.close()
     assert not unexpected, "\n".join(["answers that differ and are not listed:", *unexpected])
     assert not stale, f"listed as different, and they no longer are: {stale}"
     bugs = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
@@ -142,6 +152,10 @@ def test_the_corpus_has_bad_requests_of_every_advertised_api() -> None:
     assert set(of_each) >= {key for key in registry() if "broker" in APIS[key].listeners}
     assert len({case.name for case in CASES if case.name in DIFFERENCES}) == len(DIFFERENCES)
     assert len(CASES) >= 300
+
+
+def test_the_page_of_differences_is_up_to_date() -> None:
+    assert PAGE.read_text() == page(), f"python {Path(__file__).with_name('differences.py')} > {PAGE}"
 
 
 def test_the_comparison_can_fail(brokers: tuple[Judged, Judged]) -> None:
