@@ -46,7 +46,7 @@ def page() -> str:
     return (
         "# Bad requests: where Penstock differs from Apache Kafka\n\n"
         "A corpus of bad requests over every advertised API and version is sent to Penstock and to Apache Kafka 4.3.1\n"
-        "at each test run (`tests/interop/bad_input`). Both answer with the same error codes, or close the connection,\n"
+        "at each test run (`tests/interop/bad_input`). Both answer the same error codes, or close the connection,\n"
         "but for these:\n\n"
         f"| Request | Difference |\n|---|---|\n{rows}\n"
     )
