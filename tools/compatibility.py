@@ -31,7 +31,11 @@ FEATURES = (
     ("Retention by time and size", "yes"),
     ("KRaft with one controller, static or dynamic quorum", "yes"),
     ("Several brokers and controllers, replication", "not yet"),
-    ("Consumer, share and streams groups; committed offsets", "not yet: consumers assign partitions themselves"),
+    (
+        "Consumer, share and streams groups; committed offsets",
+        "not yet: consumers assign partitions themselves, with enable.auto.commit=false "
+        "(else closing one waits for a coordinator)",
+    ),
     ("Transactions", "not yet"),
     ("TLS, SASL, ACLs, delegation tokens", "not yet: asking for them stops the start"),
     ("Compaction", "cleanup.policy=compact is accepted, and nothing is removed"),
