@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from penstock.server.garbage import collect_when_quiet, collect_young_only
 from penstock.server.limits import raise_descriptor_limit
 from penstock.server.logs import events
 from penstock.server.server import Server
@@ -56,18 +57,18 @@ async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
             await starting
         return 0
     starting.result()
-    gc.freeze()
-    gc.enable()
+    collect_young_only()
     notify_service_manager("READY=1")
     on_ready(server)
     warming = asyncio.ensure_future(warm())
+    collecting = asyncio.ensure_future(collect_when_quiet(lambda: server.shell.callback_seconds.count))
     failing = asyncio.ensure_future(server.failed.wait())
     await asyncio.wait([stopping, failing], return_when=asyncio.FIRST_COMPLETED)
     notify_service_manager("STOPPING=1")
     logger.info("stopping")
     await server.stop()
     logger.info("stopped")
-    for task in (warming, stopping, failing):
+    for task in (warming, collecting, stopping, failing):
         task.cancel()
     return 1 if server.failure is not None else 0
 
