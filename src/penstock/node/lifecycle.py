@@ -105,6 +105,7 @@ class Lifecycle:
         node = self._node
         for connection in list(node.connections.values()):
             node.close(connection, "the broker is stopping")
+        node.publishing.finish_deletions()
         node.logs.stop(self.broker_epoch, now_ms)
         self.proceed(now_ms)
 

@@ -2,7 +2,8 @@
 
 The image is swapped at once, so handlers never see half of it. What it costs is what the delta changed; replicas of a
 large new topic are made in steps, and one that somebody asks for before its turn is made on the spot
-(`Replicas.leader`).
+(`Replicas.leader`). Those of a deleted topic are led no more at once, and their logs go in steps, all of them before a
+topic of the same name is made and before the node stops.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Publishing:
 
     def __init__(self, node: Broker) -> None:
         self._node = node
+        self._deletions: dict[str, Iterator[None]] = {}
 
     def publish(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
         """The node's image is `new` already."""
@@ -39,12 +41,35 @@ class Publishing:
         for topic in delta.deleted_topics.values():
             node.replicas.topic_deleted(topic.name, topic.id, len(topic.partitions), now_ms)
             node.topic_metrics.forget(topic.name)
-            for index in range(len(topic.partitions)):
-                node.logs.delete(topic.name, index, now_ms)
+            self._delete_logs(topic.name, len(topic.partitions))
         for changed in delta.topics.values():
+            if changed.created:
+                self._finish_deletion(changed.name)
             self._topic_changed(changed, now_ms)
         self._configs_changed(delta, now_ms)
         node.lifecycle.published(now_ms)
+
+    def _delete_logs(self, topic: str, partition_count: int) -> None:
+        deletion = self._deletions[topic] = self._deletion(topic, partition_count)
+        if next(deletion, self) is not self:
+            self._node.do(deletion)
+
+    def _deletion(self, topic: str, partition_count: int) -> Iterator[None]:
+        node = self._node
+        for index in range(partition_count):
+            if index and not index % REPLICAS_PER_STEP:
+                yield
+            node.logs.delete(topic, index, node.now_ms)
+        del self._deletions[topic]
+
+    def _finish_deletion(self, topic: str) -> None:
+        for _ in self._deletions.get(topic, ()):
+            pass
+
+    def finish_deletions(self) -> None:
+        """Deletes at once what was to be deleted in steps."""
+        for topic in list(self._deletions):
+            self._finish_deletion(topic)
 
     def _topic_changed(self, changed: TopicDelta, now_ms: int) -> None:
         node = self._node

@@ -7,12 +7,13 @@ first. A partition without a leader is LEADER_NOT_AVAILABLE; a leader without th
 version 6 LEADER_NOT_AVAILABLE too).
 
 Clients ask for the same topics again and again, so encoded answers are kept for as long as the image stays the same.
+The answer for all topics is made in steps, from the image of the first one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.config.limits import METADATA_ANSWER_KEPT_TOPICS_MAX, METADATA_ANSWERS_KEPT_MAX
 from penstock.errors import ErrorCode, RequestError
@@ -20,7 +21,7 @@ from penstock.metadata import topics as topic_control
 from penstock.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from penstock.metadata.names import check_topic_name, is_internal
 from penstock.node.handlers.authorization import allowed, authorized_operations
-from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.node.request import AGAIN, LATER, Handler, Message, Outcome, Request
 from penstock.protocol import frames
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import ZERO_UUID
@@ -41,6 +42,8 @@ AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.TOPIC)
 """Open to all: topics that who asks may not describe are refused one by one, or left out of a listing."""
 
 TOPIC_IDS_FROM = 12
+PARTITIONS_PER_STEP = 1000
+"""Partitions of a listing that are described before others have their turn, give or take a topic."""
 CORRELATION_ID_END = 8
 """A frame begins with its length and the correlation id; what follows is the same for all who ask the same."""
 
@@ -114,7 +117,7 @@ def create_then_answer(
 
 
 def answer(node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None, now_ms: int) -> Outcome:
-    """The response, or LATER when it went out as it was encoded before."""
+    """The response, LATER when it went out as it was encoded before, or AGAIN after a step towards all topics."""
     key = cache_key(request, names)
     cached_image, frames_by_key = node.metadata_cache
     if cached_image is not node.image or len(frames_by_key) >= METADATA_ANSWERS_KEPT_MAX:
@@ -122,16 +125,46 @@ def answer(node: Broker, request: Request[MetadataRequest], names: Sequence[str]
         node.metadata_cache = (node.image, frames_by_key)
     kept = frames_by_key.get(key) if key is not None else None
     if kept is None:
+        if names is None and not list_some(node, request):
+            return AGAIN
         response = build(node, request, names)
         if key is None:
             return response
         chunks = frames.encode_response(request.api, request.version, 0, response)
         frame = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes | bytearray | memoryview))
-        kept = frames_by_key[key] = (frame[:4], frame[CORRELATION_ID_END:])
+        kept = (frame[:4], frame[CORRELATION_ID_END:])
+        if names is not None or request.state.image is node.image:
+            frames_by_key[key] = kept
     length, rest = kept
     frame = length + request.correlation_id.to_bytes(4, "big", signed=True) + rest
     node.dispatcher.answer_encoded(request, [frame], now_ms)
     return LATER
+
+
+class Listing:
+    """All topics of one image on their way into a response."""
+
+    __slots__ = ("image", "remaining", "topics")
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.remaining = iter(image.topics_by_name.values())
+        self.topics: list[MetadataResponseTopic] = []
+
+
+def list_some(node: Broker, request: Request[MetadataRequest]) -> bool:
+    """Describes the next topics, in `request.state`. Whether that was the last of them."""
+    if request.state is None:
+        request.state = Listing(node.image)
+    listing: Listing = request.state
+    partitions = 0
+    for topic in listing.remaining:
+        if allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            listing.topics.append(described(node, request, topic, listing.image))
+            partitions += len(topic.partitions)
+            if partitions >= PARTITIONS_PER_STEP:
+                return False
+    return True
 
 
 def cache_key(request: Request[MetadataRequest], names: Sequence[str] | None) -> tuple[object, ...] | None:
@@ -146,14 +179,12 @@ def cache_key(request: Request[MetadataRequest], names: Sequence[str] | None) ->
 
 
 def build(node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None) -> MetadataResponse:
-    """The response from the image."""
+    """The response: the topics named, from the image of now, or all that `list_some` has listed."""
     body, image = request.body, node.image
-    topics = unknown_ids(image, body) if body.topics else []
     if names is None:
-        for topic in image.topics_by_name.values():
-            if allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-                topics.append(described(node, request, topic))
+        image, topics = request.state.image, request.state.topics
     else:
+        topics = unknown_ids(image, body) if body.topics else []
         topics += [named(node, request, name) for name in names]
     response = MetadataResponse(
         brokers=[
@@ -195,7 +226,7 @@ def named(node: Broker, request: Request[MetadataRequest], name: str) -> Metadat
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = node.image.topics_by_name.get(name)
     if topic is not None:
-        return described(node, request, topic)
+        return described(node, request, topic, node.image)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_topic_name(name)
@@ -204,16 +235,15 @@ def named(node: Broker, request: Request[MetadataRequest], name: str) -> Metadat
     return MetadataResponseTopic(error_code=code, name=name, is_internal=is_internal(name))
 
 
-def described(node: Broker, request: Request[MetadataRequest], topic: TopicImage) -> MetadataResponseTopic:
+def described(
+    node: Broker, request: Request[MetadataRequest], topic: TopicImage, image: MetadataImage
+) -> MetadataResponseTopic:
     """A topic that exists."""
-    image, listener, version = node.image, request.listener, request.version
     described_topic = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[
-            partition_of(image, index, partition, listener, version) for index, partition in enumerate(topic.partitions)
-        ],
+        partitions=partitions_of(image, topic, request.listener, request.version),
     )
     if request.body.include_topic_authorized_operations:
         described_topic.topic_authorized_operations = authorized_operations(
@@ -222,13 +252,46 @@ def described(node: Broker, request: Request[MetadataRequest], topic: TopicImage
     return described_topic
 
 
-def partition_of(
-    image: MetadataImage, index: int, partition: PartitionRegistration, listener: str, version: int
-) -> MetadataResponsePartition:
-    """A partition as clients see it, with the error that tells them why it cannot be used."""
+def partitions_of(
+    image: MetadataImage, topic: TopicImage, listener: str, version: int
+) -> list[MetadataResponsePartition]:
+    """All partitions of a topic as clients see them. Those with the same replicas share what follows from that."""
+    states: dict[tuple[object, ...], PartitionState] = {}
+    found = []
+    for index, partition in enumerate(topic.partitions):
+        alike = (partition.leader, partition.replicas, partition.isr, partition.directories)
+        state = states.get(alike)
+        if state is None:
+            state = states[alike] = state_of(image, partition, listener, version)
+        code, leader_id, replicas, isr, offline = state
+        found.append(
+            MetadataResponsePartition(
+                error_code=code,
+                partition_index=index,
+                leader_id=leader_id,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=replicas,
+                isr_nodes=isr,
+                offline_replicas=offline,
+            )
+        )
+    return found
+
+
+class PartitionState(NamedTuple):
+    """Who has a partition, and the error that tells clients why it cannot be used."""
+
+    code: ErrorCode
+    leader_id: int
+    replicas: list[int]
+    isr: list[int]
+    offline: list[int]
+
+
+def state_of(image: MetadataImage, partition: PartitionRegistration, listener: str, version: int) -> PartitionState:
+    """The state of a partition for clients of a listener."""
     leads = is_reachable(image, partition.leader, listener)
     replicas, isr = list(partition.replicas), list(partition.isr)
-    offline = offline_replicas(image, partition, listener)
     code = ErrorCode.NONE
     if not leads:
         code = ErrorCode.LEADER_NOT_AVAILABLE
@@ -240,15 +303,8 @@ def partition_of(
         if code is ErrorCode.NONE and len(alive) + len(isr) < len(replicas) + len(partition.isr):
             code = ErrorCode.REPLICA_NOT_AVAILABLE
         replicas = alive
-    return MetadataResponsePartition(
-        error_code=code,
-        partition_index=index,
-        leader_id=partition.leader if leads else -1,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=replicas,
-        isr_nodes=isr,
-        offline_replicas=offline,
-    )
+    leader_id = partition.leader if leads else -1
+    return PartitionState(code, leader_id, replicas, isr, offline_replicas(image, partition, listener))
 
 
 def is_reachable(image: MetadataImage, broker_id: int, listener: str) -> bool:
