@@ -36,6 +36,8 @@ class Placer:
     def place(self, replication_factor: int) -> list[int]:
         """The replicas of the next partition. Raises RequestError INVALID_REPLICATION_FACTOR when there is no room."""
         self._check(replication_factor)
+        if self._total == 1:
+            return list(self._racks[0][0])
         queues = self._queues()
         leader_rack = next(number for number in self._rack_order() if queues[number] and self._racks[number][0])
         order = self._rack_order(leader_rack)

@@ -35,7 +35,13 @@ def classes(package: str, kind: str) -> Mapping[int, type[Message]]:
 
 def encode_metadata_record(message: Message, version: int) -> bytes:
     """The value of a metadata record."""
-    return b"".join((varint(FRAME_VERSION), varint(message.KEY), varint(version), codec.encode_bytes(message, version)))
+    return record_head(message.KEY, version) + codec.encode_bytes(message, version)
+
+
+@cache
+def record_head(key: int, version: int) -> bytes:
+    """What stands before the message itself."""
+    return varint(FRAME_VERSION) + varint(key) + varint(version)
 
 
 def decode_metadata_record(value: Buffer, package: str = "metadata") -> tuple[Message, int]:
