@@ -13,6 +13,8 @@ import gc
 from collections.abc import Callable
 from time import monotonic
 
+from penstock.server.histogram import Histogram
+
 YOUNG_OBJECTS = 2_000
 MIDDLE_PASSES = 5
 NEVER = 1 << 30
@@ -55,10 +57,12 @@ def collect_young_only() -> None:
     gc.enable()
 
 
-async def collect_when_quiet(callbacks: Callable[[], int]) -> None:
-    """Runs until it is cancelled."""
-    collector = Collector(callbacks)
+async def collect_when_quiet(callback_seconds: Histogram) -> None:
+    """Runs until it is cancelled. A collection counts as a callback of the loop, which it holds as one does."""
+    collector = Collector(lambda: callback_seconds.count)
     while True:
         await asyncio.sleep(CHECK_EVERY_S)
         if collector.due(gc.get_count()[2]):
+            started_s = monotonic()
             gc.collect()
+            callback_seconds.add(monotonic() - started_s)

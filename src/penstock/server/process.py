@@ -61,7 +61,7 @@ async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
     notify_service_manager("READY=1")
     on_ready(server)
     warming = asyncio.ensure_future(warm())
-    collecting = asyncio.ensure_future(collect_when_quiet(lambda: server.shell.callback_seconds.count))
+    collecting = asyncio.ensure_future(collect_when_quiet(server.shell.callback_seconds))
     failing = asyncio.ensure_future(server.failed.wait())
     await asyncio.wait([stopping, failing], return_when=asyncio.FIRST_COMPLETED)
     notify_service_manager("STOPPING=1")
