@@ -80,7 +80,7 @@ def test_a_failing_seed_prints_the_command_that_replays_it(
         raise Violation("a rule")
 
     monkeypatch.setitem(run.WORLDS, "log", broken)
-    assert run.main(["--seeds", "5"]) == 1
+    assert run.main(["--world", "log", "--seeds", "5"]) == 1
     printed = capsys.readouterr().out
     assert "seed 5 FAILED: a rule" in printed
     assert "penstock simulate --world log --seeds 5..5" in printed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -66,15 +67,30 @@ def broken_rule() -> str:
     return ""
 
 
-def test_planted_the_metadata_log_is_not_fsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = SimulatedDisk.fsync
+@pytest.fixture
+def skip_fsync(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Plants that files of the metadata log whose path has these words are never fsynced."""
 
-    def forgetful(disk: SimulatedDisk, path: str) -> None:
-        if not path.startswith(METADATA_LOG):
-            real(disk, path)
+    def plant(words: str) -> None:
+        real = SimulatedDisk.fsync
 
-    monkeypatch.setattr(SimulatedDisk, "fsync", forgetful)
-    assert broken_rule() in ("metadata survives", "a producer id is given once")
+        def forgetful(disk: SimulatedDisk, path: str) -> None:
+            if not (path.startswith(METADATA_LOG) and words in path):
+                real(disk, path)
+
+        monkeypatch.setattr(SimulatedDisk, "fsync", forgetful)
+
+    return plant
+
+
+def test_planted_the_election_is_not_fsynced(skip_fsync: Callable[[str], None]) -> None:
+    skip_fsync("quorum-state")
+    assert broken_rule() == "a node starts after a crash"
+
+
+def test_planted_the_metadata_log_is_not_fsynced(skip_fsync: Callable[[str], None]) -> None:
+    skip_fsync(".log")
+    assert broken_rule() in ("metadata survives", "a producer id is given once", "a node starts after a crash")
 
 
 def test_planted_flush_messages_does_not_fsync(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,10 +27,13 @@ from penstock.node.effects import Close, Run, Send
 from penstock.raft.voters import VoterEndpoint
 from penstock.testing.simulator.disk import PowerLoss, SimulatedDisk
 from penstock.testing.simulator.driver import Lanes, Simulation
+from penstock.testing.simulator.timeline import check
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 LISTENER = "PLAINTEXT"
 RESTART_DELAY_MS = 500
+FAILED_STARTS_MAX = 5
+"""Starts in a row that may fail by a fault of the disk; then it is the crash before that the node cannot get over."""
 EVENT_US = 20
 NETWORK_US = (50, 400)
 
@@ -112,6 +115,7 @@ class Machine:
         self._free_us = 0
         self._tick_ms: int | None = None
         self._announced = False
+        self._failed_starts = 0
         self._format()
 
     def _format(self) -> None:
@@ -155,9 +159,12 @@ class Machine:
             return
         except (StorageError, OSError) as error:
             self.simulation.trace(f"start failed: {error}")
+            self._failed_starts += 1
+            check(self._failed_starts < FAILED_STARTS_MAX, "a node starts after a crash", str(error))
             self.kill()
             return
         self.running = True
+        self._failed_starts = 0
         self._free_us = self.simulation.now_us
         self._after_event()
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from penstock.errors import ErrorCode
+from penstock.errors import ErrorCode, PenstockError
 from penstock.protocol.messages.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -27,7 +27,7 @@ from penstock.protocol.messages.fetch_request import FetchPartition, FetchReques
 from penstock.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
 from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records.batch import headers
+from penstock.records.batch import check_crc, headers
 from penstock.records.builder import BatchBuilder
 from penstock.records.reader import records
 from penstock.testing.simulator.client import Client
@@ -44,6 +44,7 @@ WATCH_MS = 200
 PLANTED_ERRORS = (errno.EIO, errno.ENOSPC)
 CRASH_AFTER_CHANGES_MAX = 500
 FETCH_BYTES = 2_000
+ADMINS = 3
 TOPICS = ("durable-a", "durable-b", "loose-a")
 PARTITIONS = 2
 PRODUCE_VERSION, FETCH_VERSION, CREATE_VERSION, DELETE_VERSION, METADATA_VERSION, INIT_VERSION = 9, 12, 7, 5, 9, 4
@@ -177,6 +178,20 @@ class Producer:
         self.world.simulation.after_ms(delay_ms, self.go_on)
 
 
+def decoded(content: memoryview) -> dict[int, bytes]:
+    """Offset to value of all records, their checksums checked, as a client does.
+
+    Raises:
+        PenstockError: a batch is damaged.
+    """
+    values = {}
+    for position, header in headers(content):
+        check_crc(content, position, header)
+        for record in records(content[position : position + header.size_bytes], header):
+            values[record.offset] = bytes(record.value or b"")
+    return values
+
+
 class Reader:
     """Fetches from somewhere, again and again; at the end everything."""
 
@@ -220,11 +235,10 @@ class Reader:
             code = ErrorCode(data.error_code)
             check(code in (*AGAIN, ErrorCode.OFFSET_OUT_OF_RANGE), "a fetch is answered", code.name)
             return None
-        values = {}
-        content = memoryview(data.records or b"")
-        for position, header in headers(content):
-            for record in records(content[position : position + header.size_bytes], header):
-                values[record.offset] = bytes(record.value or b"")
+        try:
+            values = decoded(memoryview(data.records or b""))
+        except PenstockError as error:
+            raise Violation(f"nothing is served that was not written: {partition.name} at {offset}: {error}") from error
         for at, value in values.items():
             check(at < data.high_watermark, "nothing above the high watermark is served", f"{partition.name} {at}")
             check(
@@ -253,9 +267,10 @@ class Reader:
 class Admin:
     """Creates and deletes topics of its own; what was answered must hold from then on."""
 
-    def __init__(self, world: NodeWorld) -> None:
+    def __init__(self, world: NodeWorld, number: int) -> None:
         self.world = world
-        self.client = Client(world.simulation, world.machine, "admin")
+        self.number = number
+        self.client = Client(world.simulation, world.machine, f"admin {number}")
         self.present: set[str] = set()
         self.absent: set[str] = set()
         self.count = 0
@@ -294,7 +309,7 @@ class Admin:
             self.client.ask(request, DELETE_VERSION, lambda response: self._deleted(name, response))
         else:
             self.count += 1
-            name = f"other-{self.count}"
+            name = f"other-{self.number}-{self.count}"
             self.client.ask(self._create((name,)), CREATE_VERSION, lambda response: self._created(name, response))
 
     def _created(self, name: str, response: Any) -> None:
@@ -342,7 +357,7 @@ class NodeWorld:
         self.partitions = [Partition(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
         self.producers = [Producer(self, partition) for partition in self.partitions]
         self.readers = [Reader(self, f"reader {number}") for number in range(2)]
-        self.admin = Admin(self)
+        self.admins = [Admin(self, number) for number in range(ADMINS)]
         self.producer_ids: set[int] = set()
         self.faults = False
         self.loading = True
@@ -354,7 +369,7 @@ class NodeWorld:
         """The whole run."""
         try:
             self.machine.start()
-            self.admin.create_load_topics(self._begin)
+            self.admins[0].create_load_topics(self._begin)
             self.simulation.run(self.simulation.now_ms + RUN_MS)
             self._end_well()
         except Violation as violation:
@@ -369,7 +384,7 @@ class NodeWorld:
         self.faults = True
         self._set_faults()
         begins = [producer.go_on for producer in self.producers] + [reader.go_on for reader in self.readers]
-        for begin in (*begins, self.admin.go_on):
+        for begin in begins + [admin.go_on for admin in self.admins]:
             begin()
         self.simulation.after_ms(self.random.randrange(RUN_MS), self._kill)
         self.simulation.after_ms(self.random.randrange(RUN_MS), self._stop)
@@ -410,13 +425,16 @@ class NodeWorld:
         if self.machine.running and self._disk_failed():
             self.machine.kill()
         self.simulation.run(self.simulation.now_ms + FINAL_MS)
-        self.admin.check_topics(lambda: None)
+        for admin in self.admins:
+            admin.check_topics(lambda: None)
         self.simulation.run(self.simulation.now_ms + FINAL_MS)
         unfinished = [producer.partition.name for producer in self.producers if producer.values]
         check(not unfinished, "every batch is answered in the end", str(unfinished))
         self.machine.kill()
         self.simulation.run(self.simulation.now_ms + FINAL_MS)
-        self.admin.check_topics(lambda: self._read_all(list(self.partitions)))
+        for admin in self.admins:
+            admin.check_topics(lambda: None)
+        self._read_all(list(self.partitions))
         self.simulation.run(self.simulation.now_ms + FINAL_MS)
         check(self._finished, "a node that is well answers", "reading it all did not come to an end")
 
