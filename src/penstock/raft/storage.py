@@ -2,7 +2,8 @@
 
 The directory `__cluster_metadata-0` is a partition's directory as any other, read by the same `penstock.log`. What is
 different: the log is fsynced before it counts, checkpoints take the place of retention, and recovery loses nothing
-that was fsynced: damage before the end is an error, for a person to look at, and only a torn tail is cut.
+that was fsynced: damage below what was ever flushed (see `flushed`) is an error, for a person to look at, and only what
+had not been flushed is cut.
 
 Reads happen at start, on a blocking disk. Later everything is an operation; `take_operations` asks for one flush of
 all that was appended since the last, so the appends of one turn share an fsync, and so do those made while one runs.
@@ -34,6 +35,7 @@ from penstock.raft.checkpoint import (
     write_checkpoint,
 )
 from penstock.raft.election import FILE, ElectionState, format_election, parse_election
+from penstock.raft.flushed import NoteFlushed, read_flushed
 
 TOPIC_ID = UUID(int=1)
 """The id of the metadata topic, the same in every cluster."""
@@ -122,6 +124,7 @@ class Storage:
         self._deleted: deque[tuple[int, Sequence[str]]] = deque()
         self._flush_wanted = False
         self._flushing = False
+        self._notes = 0
         self._stopped: Callable[[int], None] | None = None
         if not disk.exists(NAME):
             disk.make_directory(NAME)
@@ -169,7 +172,11 @@ class Storage:
             producer_expiration_ms=expiration_ms,
         )
         if report.lost:
-            raise StorageError(damaged(report.log_end_offset, report.kept_aside))
+            flushed = read_flushed(self.disk, NAME)
+            if not 0 <= flushed <= report.log_end_offset:
+                raise StorageError(damaged(report.log_end_offset, report.kept_aside))
+            for path in report.kept_aside:  # written, never flushed, acknowledged to nobody
+                self.disk.unlink(path)
         return Log.open(
             self.disk,
             NAME,
@@ -306,6 +313,8 @@ class Storage:
     def log_flushed(self, log: Log, now_ms: int) -> None:
         self._flushing = False
         if not self.failed:
+            self._notes += 1
+            self._operations.append(NoteFlushed(self.disk.directory, self, NAME, log.recovery_point, self._notes % 2))
             self.owner.log_flushed(log.recovery_point, now_ms)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:

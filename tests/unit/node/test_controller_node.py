@@ -20,6 +20,8 @@ from penstock.raft.election import parse_election
 from penstock.raft.raft import Raft
 from penstock.raft.storage import NAME
 from penstock.raft.voters import ReplicaKey
+from penstock.records.batch import headers
+from penstock.records.builder import BatchBuilder
 from penstock.testing.simulator.disk import PowerLoss, SimulatedDisk
 
 LOG = f"{NAME}/00000000000000000000.log"
@@ -39,10 +41,12 @@ def test_the_order_of_a_first_start() -> None:
         "Write",
         "Flush",  # the LeaderChange is durable before anything counts as committed
         "published 2",
+        "NoteFlushed",
         "Write",
         "Flush",
         "published 5",
         "active",
+        "NoteFlushed",
     ]
     assert run.node.active
     assert run.node.kraft_version == 1
@@ -264,6 +268,24 @@ def test_a_damaged_log_is_not_served() -> None:
         Harness(disk).start()
     with pytest.raises(StorageError, match="remove these files to go on without what is in them"):
         Harness(disk).start()
+
+
+def test_a_hole_in_what_was_never_flushed_is_cut_with_all_that_follows_it() -> None:
+    disk = formatted_disk()
+    run = Harness(disk).start()
+    run.register()
+    run.create_topic("kept")
+    run.settle()
+    run.stop()
+    size_bytes, kept = disk.size(LOG), run.node.image
+    end = next(reversed(list(headers(disk.read(LOG, 0, size_bytes)))))[1].next_offset
+    later = BatchBuilder(base_offset=end + 1, leader_epoch=1)
+    later.append(START_MS, None, b"never acknowledged")
+    disk.write(LOG, size_bytes, [bytes(100), later.build()])  # of two batches the power failure kept the later one
+    run = Harness(disk).start()
+    run.settle()
+    assert list(run.node.image.topics_by_name) == list(kept.topics_by_name)
+    assert not [entry.name for entry in disk.list(NAME) if entry.name.endswith(".corrupt")]
 
 
 def test_a_torn_tail_is_cut() -> None:

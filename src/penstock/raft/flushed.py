@@ -1,0 +1,53 @@
+"""How far the metadata log was ever known to be durable: what tells damage from writes that a power failure took.
+
+Several batches may be written and not yet fsynced when the power goes, and the disk may keep a later one without an
+earlier. That looks like damage in the middle of the log, and is none: nothing of it was acknowledged. So after each
+fsync the offset that it reached is noted in `flushed-offset`. The note itself is not fsynced: it may be late, never
+early. A hole at or after the noted offset is cut; a hole before it is damage.
+
+The file has two slots, 512 bytes apart, so that a torn write spoils one of them only: offset 8 | CRC-32C of it 4.
+Kafka passes over a file of this name.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from crc32c import crc32c
+
+from penstock.log.disk import Disk, Operation, OperationOwner
+
+FILE = "flushed-offset"
+SLOT = Struct(">qI")
+OFFSET = Struct(">q")
+SLOT_POSITIONS = (0, 512)
+
+
+class NoteFlushed(Operation):
+    """Notes an offset in one of the slots, in turn."""
+
+    __slots__ = ("offset", "path", "slot")
+
+    def __init__(self, directory: int, owner: OperationOwner, name: str, offset: int, slot: int) -> None:
+        super().__init__(directory, name, owner, inline=True)
+        self.path = f"{name}/{FILE}"
+        self.offset = offset
+        self.slot = slot
+
+    def run(self, disk: Disk) -> None:
+        disk.write(self.path, SLOT_POSITIONS[self.slot], [SLOT.pack(self.offset, crc32c(OFFSET.pack(self.offset)))])
+
+
+def read_flushed(disk: Disk, name: str) -> int:
+    """The greatest offset noted, or -1 where none is legible: then nothing is known, and any hole is damage."""
+    path = f"{name}/{FILE}"
+    if not disk.exists(path):
+        return -1
+    found = -1
+    for position in SLOT_POSITIONS:
+        data = disk.read(path, position, SLOT.size)
+        if len(data) == SLOT.size:
+            offset, checksum = SLOT.unpack(data)
+            if checksum == crc32c(OFFSET.pack(offset)):
+                found = max(found, offset)
+    return found
