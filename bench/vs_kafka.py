@@ -44,6 +44,8 @@ def consume(peer: Peer, topic: str, records: int) -> dict[str, float]:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "queued.max.messages.kbytes": 64 * KIB,
+            "queued.min.messages": 1_000_000,
+            "fetch.queue.backoff.ms": 1,  # else a full queue makes the client wait a second, whatever the broker does
             "fetch.message.max.bytes": 1 << 20,
         }
     )
