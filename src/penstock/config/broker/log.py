@@ -210,5 +210,6 @@ class LogSettings(Group):
         INT,
         default=10 * MINUTE_MS,
         at_least=1,
+        internal=True,
         doc="How often open logs forget producers that have been idle for producer.id.expiration.ms.",
     )
