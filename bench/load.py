@@ -23,9 +23,9 @@ from peers import ROOT, Peer, running
 from penstock.client.client import Client
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
-from penstock.spark.load import Load, LoadOptions
+from penstock.spark.lake.verify import verify
+from penstock.spark.load.load import Load, LoadOptions
 from penstock.spark.session import end, session
-from penstock.spark.verify import verify
 
 PARTITIONS, RECORD_BYTES, BATCH_RECORDS = 4, 100, 5_000
 SMALL_JOBS, SMALL_ROWS, LATENCY_JOBS = 20, 1_000, 30

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.demo.publisher import Publisher
     from penstock.spark.demo.report import Job
-    from penstock.spark.load import Load
+    from penstock.spark.load.load import Load
 
 INTERRUPTED_EXIT_CODE = 130
 SUMMARY = "a broker, real data, a Spark load, the proof and a report, in a minute"
@@ -132,7 +132,7 @@ class Demo:
                     publisher.stop()
 
     def _load_and_report(self, at: Broker, publishers: list[Publisher]) -> int:
-        from penstock.spark.load import Load, LoadOptions
+        from penstock.spark.load.load import Load, LoadOptions
         from penstock.spark.session import end, session
 
         self.progress("spark       starting")
@@ -191,7 +191,7 @@ class Demo:
         """Verifies, writes the report, says what arrived where."""
         from penstock.cli.verify import conclusion, table
         from penstock.spark.demo.report import Ran, make_report
-        from penstock.spark.verify import verify
+        from penstock.spark.lake.verify import verify
 
         verdicts = [verdict for load in loads for verdict in verify(load.lake)]
         published = sum(publisher.published for publisher in publishers)

@@ -24,7 +24,7 @@ from penstock.client.client import EARLIEST, LATEST, Client
 from penstock.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
-    from penstock.spark.load import LoadOptions, Outcome
+    from penstock.spark.load.load import LoadOptions, Outcome
 
 SPARK_LOG = Path(tempfile.gettempdir()) / "penstock-spark.log"
 SUMMARY = "load topics into a Delta table, exactly once"
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.topics or not arguments.table:
         raise ConfigError("name the topics and the table: penstock load TOPIC... --table DIR")
-    from penstock.spark.load import LoadOptions
+    from penstock.spark.load.load import LoadOptions
 
     options = LoadOptions(
         bootstrap=arguments.bootstrap,
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def load(options: LoadOptions, arguments: argparse.Namespace, stop: Stopping) -> int:
     """Starts Spark and loads until `stop` is set, or until caught up with --once."""
-    from penstock.spark.load import Load
+    from penstock.spark.load.load import Load
     from penstock.spark.session import end, session
 
     check_topics(options)

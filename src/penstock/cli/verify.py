@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from penstock.client.client import EARLIEST, LATEST, Client
 
 if TYPE_CHECKING:
-    from penstock.spark.verify import PartitionVerdict, Range
+    from penstock.spark.lake.verify import PartitionVerdict, Range
 
 SUMMARY = "prove that a lake table has every offset exactly once"
 
@@ -35,8 +35,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the verdict; returns the exit code."""
-    from penstock.spark.lake import LakeTable
-    from penstock.spark.verify import verify
+    from penstock.spark.lake.delta import LakeTable
+    from penstock.spark.lake.verify import verify
 
     lake = LakeTable.open(str(Path(arguments.table).absolute()), "verify", create=False)
     verdicts = verify(lake, arguments.topic)

@@ -31,10 +31,11 @@ from penstock.client.client import Client
 from penstock.errors import RequestError
 from penstock.records.batch import CRC, CRC_POSITION, HEADER_BYTES, computed_crc
 from penstock.records.builder import BatchBuilder
-from penstock.spark.lake import LakeConflictError, LakeTable
-from penstock.spark.load import JobError, Load, LoadOptions
-from penstock.spark.plan import DataLossError
-from penstock.spark.verify import PartitionVerdict, verify
+from penstock.spark.lake.delta import LakeTable
+from penstock.spark.lake.records import LakeConflictError
+from penstock.spark.lake.verify import PartitionVerdict, verify
+from penstock.spark.load.load import JobError, Load, LoadOptions
+from penstock.spark.read.plan import DataLossError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ np = pytest.importorskip("numpy", reason="needs penstock[spark]")
 pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 
-from penstock.spark.verify import PartitionVerdict, Range, _joined, _judge, runs_of  # noqa: E402
+from penstock.spark.lake.verify import PartitionVerdict, Range, _joined, _judge, runs_of  # noqa: E402
 
 OFFSETS = st.integers(0, 60)
 SPANS = st.tuples(OFFSETS, st.integers(0, 20)).map(lambda pair: (pair[0], pair[0] + pair[1]))

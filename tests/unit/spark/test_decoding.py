@@ -13,8 +13,8 @@ from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED
 from penstock.records.batch import CRC, CRC_POSITION, HEADER_BYTES, computed_crc
 from penstock.records.builder import BatchBuilder
 from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
-from penstock.spark.decoding import Corrupt, CorruptBatchError, runs
-from penstock.spark.plan import OffsetRange
+from penstock.spark.read.decoding import Corrupt, CorruptBatchError, runs
+from penstock.spark.read.plan import OffsetRange
 
 
 def batch(base_offset: int, records: int, *, producer_id: int = -1) -> bytearray:

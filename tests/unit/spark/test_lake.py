@@ -14,16 +14,16 @@ pytest.importorskip("deltalake", reason="needs penstock[spark]")
 import pyarrow.parquet as pq  # noqa: E402
 
 from penstock.errors import PenstockError  # noqa: E402
-from penstock.spark.lake import (  # noqa: E402
+from penstock.spark.lake.delta import LakeTable  # noqa: E402
+from penstock.spark.lake.records import (  # noqa: E402
     RECORD_SCHEMA,
     DataFile,
     Gap,
     LakeConflictError,
-    LakeTable,
     Statistics,
     TopicPartition,
 )
-from penstock.spark.verify import PartitionVerdict, runs_of, verify  # noqa: E402
+from penstock.spark.lake.verify import PartitionVerdict, runs_of, verify  # noqa: E402
 
 CLICKS = TopicPartition("clicks", UUID(int=1), 0)
 CLICKS_AGAIN = TopicPartition("clicks", UUID(int=2), 0)

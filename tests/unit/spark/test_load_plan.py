@@ -15,9 +15,9 @@ pytest.importorskip("pyspark", reason="needs penstock[spark]")
 
 from penstock.client.client import EARLIEST, LATEST, OffsetAt
 from penstock.errors import ErrorCode, RequestError
-from penstock.spark.lake import Gap, TopicPartition
-from penstock.spark.load import Load, LoadOptions, Plan
-from penstock.spark.plan import DataLossError
+from penstock.spark.lake.records import Gap, TopicPartition
+from penstock.spark.load.load import Load, LoadOptions, Plan
+from penstock.spark.read.plan import DataLossError
 
 TOPIC_ID = UUID(int=1)
 

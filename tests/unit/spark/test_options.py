@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED
 from penstock.errors import ConfigError
-from penstock.spark.options import KNOWN, parse
+from penstock.spark.read.options import KNOWN, parse
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "spark-options.md"
 LEAST = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "clicks"}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark import svg
-from penstock.spark.page import Fact, card, page, table
+from penstock.spark.drawing import svg
+from penstock.spark.drawing.page import Fact, card, page, table
 
 NASTY = "<script>&\"'</svg>"
 

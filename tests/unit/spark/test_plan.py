@@ -8,7 +8,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.plan import OffsetRange, tasks_of
+from penstock.spark.read.plan import OffsetRange, tasks_of
 
 RANGES = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 5_000)), max_size=30).map(
     lambda pairs: [

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.cli.main import main
-from penstock.spark.lake import RECORD_SCHEMA, DataFile, Gap, LakeTable, Statistics, TopicPartition
+from penstock.spark.lake.delta import LakeTable
+from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, Statistics, TopicPartition
 
 CLICKS = TopicPartition("clicks", UUID(int=1), 0)
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from penstock.spark import svg
-from penstock.spark.lake import LakeTable
-from penstock.spark.page import Fact, card, page, table
-from penstock.spark.verify import PartitionVerdict
+from penstock.spark.drawing import svg
+from penstock.spark.drawing.page import Fact, card, page, table
+from penstock.spark.lake.delta import LakeTable
+from penstock.spark.lake.verify import PartitionVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

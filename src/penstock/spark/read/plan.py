@@ -15,7 +15,7 @@ from uuid import UUID
 
 from penstock.client.client import EARLIEST, LATEST, Client, Partition
 from penstock.errors import ErrorCode, PenstockError, RequestError
-from penstock.spark.options import Offsets, ReadOptions, Timestamps
+from penstock.spark.read.options import Offsets, ReadOptions, Timestamps
 
 
 class DataLossError(PenstockError):

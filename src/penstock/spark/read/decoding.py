@@ -18,7 +18,7 @@ from penstock.records.arrow_schema import Decoded
 from penstock.records.batch import BatchHeader, headers
 from penstock.records.isolation import AbortedTransactions
 from penstock.records.run import Isolation
-from penstock.spark.plan import OffsetRange
+from penstock.spark.read.plan import OffsetRange
 
 BROKEN = (CorruptRecordError, InvalidRecordError)
 REMEDY = (

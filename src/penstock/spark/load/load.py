@@ -21,9 +21,10 @@ from uuid import UUID
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client, Partition
 from penstock.config.limits import LOAD_OFFSETS_PER_JOB
 from penstock.errors import ErrorCode, PenstockError, RequestError
-from penstock.spark.lake import DataFile, Gap, LakeTable, TopicPartition
-from penstock.spark.plan import DataLossError, OffsetRange, tasks_of
-from penstock.spark.writing import LoadSource, plan_option
+from penstock.spark.lake.delta import LakeTable
+from penstock.spark.lake.records import DataFile, Gap, TopicPartition
+from penstock.spark.load.writing import LoadSource, plan_option
+from penstock.spark.read.plan import DataLossError, OffsetRange, tasks_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -176,7 +177,7 @@ class Load:
 
     def _execute(self, plan: Plan) -> tuple[list[DataFile], list[Gap]]:
         """Runs the job on Spark. An exception means that nothing was committed."""
-        from penstock.spark.fetching import Connect
+        from penstock.spark.read.fetching import Connect
 
         if not plan.ranges:
             return [], []

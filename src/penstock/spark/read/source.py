@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 
 from penstock.client.client import Client
 from penstock.config.limits import SPARK_ARROW_BATCH_ROWS
-from penstock.spark.options import ReadOptions, parse
-from penstock.spark.plan import OffsetRange, ranges_of, tasks_of
+from penstock.spark.read.options import ReadOptions, parse
+from penstock.spark.read.plan import OffsetRange, ranges_of, tasks_of
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 HEADERS_COLUMN = "headers array<struct<key: string, value: binary>>"
@@ -68,7 +68,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from penstock.records.arrow_schema import Decoded
-        from penstock.spark.fetching import Connect, decoded, record_batch  # imports numba: in workers only
+        from penstock.spark.read.fetching import Connect, decoded, record_batch  # imports numba: in workers only
 
         assert isinstance(partition, _Task)
         options = self.options

@@ -21,9 +21,9 @@ from penstock.client.client import Client
 from penstock.client.reader import read_range
 from penstock.config.limits import SPARK_FETCHES_AHEAD, SPARK_RANGES_AT_ONCE
 from penstock.records.arrow_schema import Decoded, timestamps_us
-from penstock.spark.decoding import BROKEN, Corrupt, broken_header, runs
-from penstock.spark.lake import RECORD_SCHEMA, Gap, TopicPartition
-from penstock.spark.plan import OffsetRange
+from penstock.spark.lake.records import RECORD_SCHEMA, Gap, TopicPartition
+from penstock.spark.read.decoding import BROKEN, Corrupt, broken_header, runs
+from penstock.spark.read.plan import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.lake import LakeTable, Progress, TopicPartition
+from penstock.spark.lake.delta import LakeTable
+from penstock.spark.lake.records import Progress, TopicPartition
 
 Range = tuple[int, int]
 GapRange = tuple[int, int, str]

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
-from penstock.spark.plan import OffsetRange
+from penstock.spark.read.plan import OffsetRange
 
 ROW = "path string, size_bytes bigint, rows bigint, low string, high string, gaps string, error string"
 PARQUET_COMPRESSION = "zstd"
@@ -86,9 +86,9 @@ def write(
     """
     import pyarrow.parquet as pq  # workers only, as the kernels
 
-    from penstock.spark.decoding import Corrupt
-    from penstock.spark.fetching import Connect, decoded, gaps_of, record_batch
-    from penstock.spark.lake import RECORD_SCHEMA, Statistics
+    from penstock.spark.lake.records import RECORD_SCHEMA, Statistics
+    from penstock.spark.read.decoding import Corrupt
+    from penstock.spark.read.fetching import Connect, decoded, gaps_of, record_batch
 
     path = f"part-{uuid.uuid4()}.parquet"
     target = os.path.join(directory, path)
