@@ -4,6 +4,7 @@
 #   make test       the tests, a few minutes
 #   make test-all   also the long ones
 #   make lint       style, types, import contracts
+#   make docs       the documentation as a site, in site/
 #   make bench      figures beside Apache Kafka, in one run
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 JAVA_MAJOR := $(shell java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p')
 JAVA_EXTRA := $(shell [ "$(JAVA_MAJOR)0" -ge 170 ] || echo ,java)
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint docs bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/ready-demo
@@ -32,13 +33,16 @@ lint: .venv/ready-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: .venv/ready-test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: .venv/ready-test
 	$(BIN)/python bench/codec.py
 	$(BIN)/python bench/records.py
 	$(BIN)/python bench/vs_kafka.py
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist build
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist build site
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
