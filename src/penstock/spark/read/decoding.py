@@ -41,9 +41,15 @@ class Corrupt(NamedTuple):
 
 
 def runs(
-    wanted: OffsetRange, position: int, fetched: Any, *, isolation: int, skip_corrupt: bool
+    wanted: OffsetRange,
+    position: int,
+    fetched: Any,
+    *,
+    isolation: int,
+    skip_corrupt: bool,
+    include_headers: bool = True,
 ) -> Iterator[Decoded | Corrupt]:
-    """The records of one fetch, as Arrow columns with headers, in order.
+    """The records of one fetch, as Arrow columns, in order.
 
     Args:
         wanted: the range that is read; offsets beyond its end are left out.
@@ -51,6 +57,7 @@ def runs(
         fetched: the client's answer.
         isolation: READ_COMMITTED hides the batches that the answer lists as aborted.
         skip_corrupt: whether a broken batch becomes a `Corrupt` instead of an error.
+        include_headers: whether to make the headers column.
 
     Raises CorruptBatchError.
     """
@@ -58,9 +65,11 @@ def runs(
     aborted = _isolation(fetched, isolation)
     while len(records):
         try:
-            got = _decode(records, start, wanted.end, aborted)
+            got = _decode(records, start, wanted.end, aborted, include_headers)
         except BROKEN:
-            yield from _batch_by_batch(wanted, start, fetched, isolation, skip_corrupt)
+            yield from _batch_by_batch(
+                wanted, start, fetched, isolation=isolation, skip_corrupt=skip_corrupt, include_headers=include_headers
+            )
             return
         yield got
         if not got.consumed_bytes:
@@ -69,7 +78,7 @@ def runs(
 
 
 def _batch_by_batch(
-    wanted: OffsetRange, position: int, fetched: Any, isolation: int, skip_corrupt: bool
+    wanted: OffsetRange, position: int, fetched: Any, *, isolation: int, skip_corrupt: bool, include_headers: bool
 ) -> Iterator[Decoded | Corrupt]:
     """As `runs`, a batch at a time from `position` on. Isolation begins anew: it must be told of every batch once."""
     aborted = _isolation(fetched, isolation)
@@ -85,14 +94,14 @@ def _batch_by_batch(
                 aborted(fetched.records, at, header)
             continue
         try:
-            yield (got := _decode(batch, position, wanted.end, aborted))
+            yield (got := _decode(batch, position, wanted.end, aborted, include_headers))
             position = max(position, got.next_offset)
         except BROKEN as error:
             low, high = max(header.base_offset, position), min(header.next_offset, wanted.end)
             if not skip_corrupt:
                 raise _error(wanted, low, high - 1, str(error)) from error
             if low > position:  # what compaction or deletion left out before it
-                yield _nothing(position, low)
+                yield _nothing(position, low, include_headers)
             yield Corrupt(low, high)
             position = high
 
@@ -118,15 +127,17 @@ def broken_header(wanted: OffsetRange, position: int, error: Exception) -> Corru
     )
 
 
-def _decode(records: Any, start: int, end: int, isolation: Isolation | None) -> Decoded:
-    return to_arrow(records, start_offset=start, end_offset=end, isolation=isolation, include_headers=True)
+def _decode(records: Any, start: int, end: int, isolation: Isolation | None, include_headers: bool) -> Decoded:
+    return to_arrow(records, start_offset=start, end_offset=end, isolation=isolation, include_headers=include_headers)
 
 
-def _nothing(start: int, end: int) -> Decoded:
+def _nothing(start: int, end: int, include_headers: bool) -> Decoded:
     """No record in [start, end), and not because something is broken."""
     import numpy as np
 
-    return Decoded(_decode(b"", start, end, None).batch, end, 0, (), np.array([[start, end - 1]], np.int64))
+    return Decoded(
+        _decode(b"", start, end, None, include_headers).batch, end, 0, (), np.array([[start, end - 1]], np.int64)
+    )
 
 
 def _isolation(fetched: Any, isolation: int) -> AbortedTransactions | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -28,12 +28,19 @@ from penstock.spark.read.plan import OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """How a task reaches the brokers; pickled into it."""
+    """How a task reaches the records; pickled into it.
+
+    `read` is "broker" (all through the brokers), "files" (closed segments must be reachable as files, or the task
+    fails) or "auto" (from files where that is possible). `log_dirs` are paths where log directories of brokers are
+    mounted; none: those that the brokers tell, if they are on this host.
+    """
 
     bootstrap: str
     client_id: str
     timeout_ms: int
     isolation: int
+    read: str = "auto"
+    log_dirs: tuple[str, ...] = ()
 
 
 class _Failed:
@@ -111,35 +118,44 @@ class Fetching:
 
 
 def decoded(
-    connect: Connect, ranges: Sequence[OffsetRange], *, skip_corrupt: bool = False
+    connect: Connect, ranges: Sequence[OffsetRange], *, skip_corrupt: bool = False, include_headers: bool = True
 ) -> Iterator[tuple[OffsetRange, Decoded | Corrupt]]:
-    """All records of the ranges, a fetch at a time, as Arrow columns with headers.
+    """All records of the ranges, a fetch at a time, as Arrow columns, with headers if they are wanted.
 
     Raises CorruptBatchError for a batch that is broken; with `skip_corrupt` its offsets are given as Corrupt instead.
     """
     with Fetching(connect, ranges) as fetching:
         for wanted, position, fetched in fetching:
-            for got in runs(wanted, position, fetched, isolation=connect.isolation, skip_corrupt=skip_corrupt):
+            for got in runs(
+                wanted,
+                position,
+                fetched,
+                isolation=connect.isolation,
+                skip_corrupt=skip_corrupt,
+                include_headers=include_headers,
+            ):
                 yield wanted, got
 
 
-def record_batch(wanted: OffsetRange, got: Decoded) -> Any:
-    """A decoded run as rows of RECORD_SCHEMA."""
+def record_batch(wanted: OffsetRange, got: Decoded, names: Sequence[str] = RECORD_SCHEMA.names) -> Any:
+    """A decoded run as rows of RECORD_SCHEMA, or of the columns of it that `names` lists; only those are made.
+
+    The run must have headers if the names have.
+    """
     rows, columns = got.batch.num_rows, got.batch
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.repeat(wanted.topic, rows),
-            pa.repeat(str(wanted.topic_id), rows),
-            pa.repeat(pa.scalar(wanted.partition, pa.int32()), rows),
-            columns.column("offset"),
-            timestamps_us(columns.column("timestamp")),
-            columns.column("timestamp_type"),
-            columns.column("key"),
-            columns.column("value"),
-            columns.column("headers").cast(RECORD_SCHEMA.field("headers").type),
-        ],
-        schema=RECORD_SCHEMA,
-    )
+    makers: dict[str, Callable[[], Any]] = {
+        "topic": lambda: pa.repeat(wanted.topic, rows),
+        "topicId": lambda: pa.repeat(str(wanted.topic_id), rows),
+        "partition": lambda: pa.repeat(pa.scalar(wanted.partition, pa.int32()), rows),
+        "offset": lambda: columns.column("offset"),
+        "timestamp": lambda: timestamps_us(columns.column("timestamp")),
+        "timestampType": lambda: columns.column("timestamp_type"),
+        "key": lambda: columns.column("key"),
+        "value": lambda: columns.column("value"),
+        "headers": lambda: columns.column("headers").cast(RECORD_SCHEMA.field("headers").type),
+    }
+    schema = pa.schema([RECORD_SCHEMA.field(name) for name in names])
+    return pa.RecordBatch.from_arrays([makers[name]() for name in names], schema=schema)
 
 
 def gaps_of(wanted: OffsetRange, got: Decoded | Corrupt) -> list[Gap]:
