@@ -27,6 +27,7 @@ COMMANDS = {
     "configs": "penstock.cli.configs",
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",
+    "generate": "penstock.cli.generate",
     "load": "penstock.cli.load",
     "verify": "penstock.cli.verify",
     "demo": "penstock.cli.demo",

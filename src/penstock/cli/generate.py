@@ -1,0 +1,239 @@
+"""Generate a synthetic stream with known contents: a clickstream with crawlers planted in it.
+
+The same seed and start give the same records, however fast they are taken. Event time begins at --start and passes
+--speed times as fast as the clock; --rate counts records of people a second of event time, and crawlers come on top.
+Who the crawlers were is written to --truth, for judging a detector.
+
+examples:
+  penstock generate clicks --rate 500 --topic clicks
+  penstock generate clicks --rate 100 --seed 7 --speed 60 --start 1h --seconds 3600 --topic clicks --truth truth.json
+  penstock generate clicks --count 1000000 --start 2026-01-31 --to clicks.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from penstock.cli.common import UsageError, add_action, add_actions, add_bootstrap, run_action, with_client
+from penstock.cli.stopping import Stopping, stopped_by_signals
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+    from penstock.spark.generate.clicks import Planted
+
+SUMMARY = "generate a synthetic clickstream, with crawlers planted in it"
+PARTITIONS = 4
+PROGRESS_EVERY_S = 0.5
+RATE_MAX, USERS_MAX, PAGES_MAX, CRAWLERS_MAX, SPEED_MAX = 10_000_000, 5_000_000, 1_000_000, 100, 1_000_000
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's actions."""
+    actions = add_actions(parser)
+    clicks = add_action(
+        actions,
+        "clicks",
+        generate_clicks,
+        "views, clicks, searches and logins of a site's visitors",
+        "  penstock generate clicks --rate 500 --topic clicks\n"
+        "  penstock generate clicks --seconds 600 --start 2026-01-31 --to clicks.json --truth truth.json",
+    )
+    clicks.add_argument("--rate", type=number(0.1, RATE_MAX), default=100.0, metavar="N", help="records a second (100)")
+    clicks.add_argument("--seed", type=int, default=0, metavar="S", help="equal seeds make equal streams (0)")
+    end = clicks.add_mutually_exclusive_group()
+    end.add_argument("--seconds", type=number(1, 1e9), metavar="T", help="of event time, then it ends (until Ctrl-C)")
+    end.add_argument("--count", type=number(1, 1e12), metavar="N", help="records, then it ends")
+    clicks.add_argument("--start", metavar="TIME", help="event time of the beginning (now)")
+    clicks.add_argument(
+        "--speed", metavar="X", help="how much faster than the clock event time passes, or max (1; max with --to)"
+    )
+    to = clicks.add_mutually_exclusive_group()
+    to.add_argument("--topic", help="where to (clicks)")
+    to.add_argument("--to", metavar="FILE", help="write lines to a file instead; - is the standard output")
+    clicks.add_argument(
+        "--partitions", type=number(1, 1000), default=PARTITIONS, metavar="N", help="of a new topic (4)"
+    )
+    clicks.add_argument("--users", type=number(1, USERS_MAX), default=20_000, metavar="N", help="people (20000)")
+    clicks.add_argument("--pages", type=number(10, PAGES_MAX), default=1_000, metavar="N", help="of the site (1000)")
+    clicks.add_argument(
+        "--crawlers", type=number(0, CRAWLERS_MAX), default=1, metavar="N", help="of each kind in ten minutes (1)"
+    )
+    clicks.add_argument(
+        "--malformed", type=number(0, 1), default=0.0, metavar="SHARE", help="of the values that are cut short (0)"
+    )
+    truth = clicks.add_mutually_exclusive_group()
+    truth.add_argument(
+        "--truth", metavar="FILE", help="write who the crawlers were, one JSON object a line, at the end"
+    )
+    truth.add_argument("--truth-topic", metavar="TOPIC", help="the same to a topic")
+    add_bootstrap(clicks)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the action; returns the exit code."""
+    return run_action(arguments)
+
+
+def number(low: float, high: float) -> Any:
+    """A type of argument: a number from `low` to `high`."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text} is not a number") from None
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text} is not between {low:,g} and {high:,g}")
+        return value
+
+    return parse
+
+
+def generate_clicks(arguments: argparse.Namespace) -> int:
+    """Runs `penstock generate clicks`."""
+    if missing := [name for name in ("numpy", "pyarrow") if find_spec(name) is None]:
+        raise PenstockError(f"generating needs {', '.join(missing)}: pip install 'penstock[kernels]'")
+    with stopped_by_signals() as stop, contextlib.ExitStack() as stack:
+        job = Job(arguments, stop)
+        if arguments.truth is not None:
+            job.truth_file = stack.enter_context(open(arguments.truth, "wb"))
+        if arguments.to is None or arguments.truth_topic is not None:
+            return with_client(arguments.bootstrap, job.to_topic)
+        return job.to_file()
+
+
+class Job:
+    """One run of the command. Raises UsageError for arguments that do not fit."""
+
+    def __init__(self, arguments: argparse.Namespace, stop: Stopping) -> None:
+        from penstock.cli.times import timestamp_ms
+        from penstock.spark.generate.clicks import Clicks, Mix
+
+        mix = Mix(
+            rate=arguments.rate,
+            seed=arguments.seed,
+            users=int(arguments.users),
+            pages=int(arguments.pages),
+            crawlers=int(arguments.crawlers),
+            malformed=arguments.malformed,
+        )
+        if mix.seed < 0:
+            raise UsageError(f"--seed {mix.seed}: it must not be negative")
+        self.clicks = Clicks(mix, timestamp_ms(arguments.start or "now", "--start"))
+        self.truth_file: BinaryIO | None = None
+        self._arguments, self._stop, self._terminal = arguments, stop, sys.stderr.isatty()
+        self._speed = speed_of(arguments.speed, fast=arguments.to is not None)
+        self._began = self._said = time.monotonic()
+        self._records = 0
+
+    def to_file(self) -> int:
+        """Lines to the file or the standard output."""
+        from penstock.spark.generate.sending import write_lines
+
+        path = self._arguments.to
+        with contextlib.nullcontext(sys.stdout.buffer) if path == "-" else open(path, "wb") as file:
+            for rows in self._seconds():
+                write_lines(rows, self.clicks, file)
+        self._conclude()
+        return 0
+
+    async def to_topic(self, client: Client) -> int:
+        """Records to the topic, which is made if it is missing."""
+        from penstock.spark.generate.sending import Sending
+
+        if self._arguments.to is not None:
+            self.to_file()
+        else:
+            topic = self._arguments.topic or "clicks"
+            partitions = await topic_of(client, topic, int(self._arguments.partitions))
+            sending = Sending(client, self.clicks, topic, partitions)
+            for rows in self._seconds():
+                await sending.send(rows)
+            self._conclude()
+        if self._arguments.truth_topic is not None:
+            await send_truth(client, self._arguments.truth_topic, self.clicks.truth())
+        return 0
+
+    def _seconds(self) -> Iterator[Any]:
+        """What is to be written, second by second, until the end that was asked for."""
+        from penstock.spark.generate.sending import Pace
+
+        arguments, pace = self._arguments, Pace(self._speed)
+        for second, rows in enumerate(self.clicks.seconds(), 1):
+            pace.second(self._stop)
+            if self._stop.is_set():
+                return
+            some = rows if arguments.count is None else rows[: int(arguments.count) - self._records]
+            if len(some):
+                yield some
+            self._records += len(some)
+            self._progress()
+            if self._records == arguments.count or second == arguments.seconds:
+                return
+
+    def _progress(self) -> None:
+        now = time.monotonic()
+        if self._terminal and now - self._said >= PROGRESS_EVERY_S:
+            self._said = now
+            print(f"\r\x1b[K{self._figures()}", end="", file=sys.stderr, flush=True)
+
+    def _conclude(self) -> None:
+        """Says what was written, and writes the truth."""
+        from penstock.spark.generate.sending import truth_lines
+
+        planted = self.clicks.truth()
+        if self.truth_file is not None:
+            self.truth_file.writelines(line + b"\n" for line in truth_lines(planted))
+        start = "\r\x1b[K" if self._terminal else ""
+        print(f"{start}{self._figures()}, {len(planted)} crawlers' addresses planted", file=sys.stderr)
+
+    def _figures(self) -> str:
+        seconds = max(1e-3, time.monotonic() - self._began)
+        return f"{self._records:,} records in {seconds:.1f} s, {self._records / seconds:,.0f}/s"
+
+
+def speed_of(text: str | None, *, fast: bool) -> float:
+    """Times the clock; 0 is without waiting. Raises UsageError."""
+    if text is None:
+        return 0.0 if fast else 1.0
+    if text == "max":
+        return 0.0
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed <= SPEED_MAX:
+        raise UsageError(f"--speed {text}: it must be max or a number up to {SPEED_MAX:,}, such as 60")
+    return speed
+
+
+async def topic_of(client: Client, name: str, partitions: int) -> int:
+    """Makes the topic if it is missing; returns how many partitions it has."""
+    from penstock.client.admin import create_topic, wait_for_topic
+    from penstock.errors import ErrorCode
+
+    (found,) = (await client.refresh([name])).topics
+    if found.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return await wait_for_topic(client, name)
+    await create_topic(client, name, partitions=partitions)
+    return await wait_for_topic(client, name, expected=partitions)
+
+
+async def send_truth(client: Client, topic: str, planted: list[Planted]) -> None:
+    """The ground truth as records keyed by address."""
+    from penstock.client.producer import Message, Producer
+    from penstock.spark.generate.sending import truth_lines
+
+    producer = Producer(client, topic, await topic_of(client, topic, 1))
+    await producer.open()
+    now_ms = time.time_ns() // 1_000_000
+    for each, line in zip(planted, truth_lines(planted), strict=True):
+        await producer.add(Message(line, now_ms, each.client.encode()))
+    await producer.flush()

@@ -1,0 +1,1 @@
+"""Synthetic streams with known contents, for tests, demonstrations and measurements."""

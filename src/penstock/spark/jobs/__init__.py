@@ -1,0 +1,1 @@
+"""The pipelines that come with Penstock: plain PySpark functions to copy and change."""
