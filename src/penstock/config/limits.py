@@ -123,7 +123,41 @@ SPARK_FETCHES_AHEAD = 4
 """Fetches that wait for a task to decode them; the fetching thread pauses beyond it."""
 SPARK_RANGES_AT_ONCE = 4
 """Ranges that one task fetches side by side."""
+SPARK_FILE_READ_BYTES = 4 * MiB
+"""What one read of a segment's file takes; a batch that is larger is read whole, up to CLIENT_RESPONSE_BYTES."""
+SPARK_FILES_LEAST_OFFSETS = 10_000
+"""A task with fewer offsets than this asks the brokers at once: looking for files would cost more than it saves."""
 SPARK_ARROW_BATCH_ROWS = 10_000
 """Rows of one Arrow batch that a task hands to Spark; larger ones are cut."""
 LOAD_OFFSETS_PER_JOB = 5_000_000
 """Offsets that one job of a load takes on; what is beyond waits for the next job."""
+
+# Lake tables
+LAKE_GAPS_PER_PIPELINE = 4096
+"""Gaps that a table's progress names one by one, for each pipeline; beyond it the oldest are sealed into ranges."""
+LAKE_SEALED_PER_PIPELINE = 4096
+"""Sealed ranges of gaps kept for each pipeline; beyond it those of a partition are merged pairwise."""
+LAKE_GAPS_PER_LOG_ENTRY = 256
+"""Gaps that a commit's own metadata repeats for people; a commit with more tells their number only."""
+LAKE_SUMMARIES_KEPT = 16
+"""Progress summaries kept for readers of a Delta table's recent versions; older ones are deleted after a commit."""
+
+# Loads
+LOAD_INLINE_OFFSETS = 20_000
+"""Offsets up to which a job of a load runs in the driver itself: below that a Spark job costs more than it shares."""
+LOAD_FIRST_OFFSETS = 10_000
+"""Offsets of the first job into a table whose columns are found in the data: it runs again with the columns found."""
+LOAD_COLUMNS_MAX = 1000
+"""Columns that a load gives a table; records with further new fields go to the quarantine table."""
+LOAD_OPEN_FILES = 64
+"""Data files that one task writes side by side (one a table and day); the one begun first is closed beyond it."""
+LOAD_REPLANS = 20
+"""Times a job is planned anew because the table, its columns or a schema changed under it, before the load gives up."""
+LOAD_METADATA_AGE_MS = 5000
+"""How old the list of topics and partitions may grow while nothing new comes in."""
+LOAD_POLL_MS = 500
+"""One long poll for new records; a load that is told to stop, stops within it."""
+JSON_NESTING_MAX = 256
+"""Brackets of one JSON value up to which it takes the fast way: the parser there descends without a limit."""
+JSON_DEPTH_MAX = 100
+"""Depth of nested values of one JSON record; a deeper one goes to the quarantine table."""

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import UUID
 
-from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client, Partition
+from penstock.client.client import EARLIEST, LATEST, Client, Partition
 from penstock.config.limits import LOAD_OFFSETS_PER_JOB
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.spark.lake.delta import LakeTable
 from penstock.spark.lake.records import DataFile, Gap, TopicPartition
+from penstock.spark.load.options import LoadOptions as LoadOptions
 from penstock.spark.load.writing import LoadSource, plan_option
 from penstock.spark.read.plan import DataLossError, OffsetRange, tasks_of
 
@@ -46,27 +47,6 @@ class Stop(Protocol):
     def is_set(self) -> bool: ...
 
     def wait(self, timeout: float) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """What to load, from where, to where.
-
-    `starting` is where a partition begins that the table has nothing of: EARLIEST, LATEST or epoch milliseconds.
-    `skip_corrupt` leaves a broken batch out and records its offsets as a gap; else it stops the load.
-    """
-
-    bootstrap: str
-    topics: Sequence[str]
-    table: str
-    pipeline: str
-    starting: int = EARLIEST
-    fail_on_data_loss: bool = True
-    skip_corrupt: bool = False
-    isolation: int = READ_COMMITTED
-    offsets_per_job: int = LOAD_OFFSETS_PER_JOB
-    timeout_ms: int = 30_000
-    client_id: str = "penstock-load"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,125 @@
+"""What a load is told: which topics, from where, in which form, into which tables."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.client.client import EARLIEST, READ_COMMITTED
+from penstock.config.limits import LOAD_INLINE_OFFSETS, LOAD_OFFSETS_PER_JOB
+from penstock.errors import ConfigError
+
+FORMATS = ("raw", "json", "avro")
+TABLE_FORMATS = ("delta", "iceberg")
+READS = ("auto", "broker", "files")
+NEW_FIELDS = ("add", "quarantine")
+QUARANTINE_SUFFIX = "_quarantine"
+RELOAD = "/reload-"
+"""In the name of a pipeline that a reload makes for each stretch of offsets that it fills in; no other name has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What to load, from where, to where.
+
+    Attributes:
+        bootstrap: brokers to begin with.
+        topics: by name; empty with `topic_pattern`.
+        table: the table's path or URI; with `table_per_topic`, the directory that holds one table a topic.
+        pipeline: who loads. A partition of a topic has one pipeline in a table.
+        starting: where a partition begins that the table has nothing of: EARLIEST, LATEST or epoch milliseconds.
+        fail_on_data_loss: whether offsets that the brokers no longer have stop the load; else they are a recorded gap.
+        skip_corrupt: leaves a broken batch out and records its offsets as a gap; else it stops the load.
+        isolation: READ_COMMITTED or READ_UNCOMMITTED.
+        offsets_per_job: offsets that one job takes on at most.
+        timeout_ms: for the brokers to answer.
+        client_id: as the brokers see it.
+        topic_pattern: regular expression of whole topic names; new topics are loaded from their start.
+        format: what the values are: "raw" bytes, "json" or "avro".
+        schema: columns of a JSON value as Spark writes them ("page string, ms bigint"); None: found in the data.
+        new_fields: what becomes of a JSON field or Avro field that the table has no column for: "add" one, or
+            "quarantine" the record.
+        schema_registry: URL of the schema registry that Avro values name their schema in.
+        table_format: "delta" or "iceberg".
+        table_per_topic: one table a topic, named as the topic, below `table`.
+        partition_by_date: a column `date` (of `timestamp`, UTC) by which the table's files are apart.
+        storage_options: of the object store and the catalog, as `lake.table.open_table` takes them.
+        from_ms, until_ms: with one of them the load is a reload: it fills in what the table lacks of the offsets
+            between these times (epoch milliseconds; until None: the end as it is now), and ends.
+        quarantine: the table of records that do not fit; None: beside the table, with `_quarantine` behind its name.
+        read: "broker", "files" (closed segments on this host or a mount) or "auto".
+        log_dirs: where log directories of brokers are mounted, for reading files.
+        inline_offsets: jobs of at most so many offsets run in the driver, without the fixed cost of a Spark job.
+    """
+
+    bootstrap: str
+    topics: Sequence[str]
+    table: str
+    pipeline: str
+    starting: int = EARLIEST
+    fail_on_data_loss: bool = True
+    skip_corrupt: bool = False
+    isolation: int = READ_COMMITTED
+    offsets_per_job: int = LOAD_OFFSETS_PER_JOB
+    timeout_ms: int = 30_000
+    client_id: str = "penstock-load"
+    topic_pattern: str | None = None
+    format: str = "raw"
+    schema: str | None = None
+    new_fields: str = "add"
+    schema_registry: str | None = None
+    table_format: str = "delta"
+    table_per_topic: bool = False
+    partition_by_date: bool = False
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    from_ms: int | None = None
+    until_ms: int | None = None
+    quarantine: str | None = None
+    read: str = "auto"
+    log_dirs: Sequence[str] = ()
+    inline_offsets: int = LOAD_INLINE_OFFSETS
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for what cannot be, naming it and what would be right."""
+        for name, allowed in (
+            ("format", FORMATS),
+            ("table_format", TABLE_FORMATS),
+            ("read", READS),
+            ("new_fields", NEW_FIELDS),
+        ):
+            _one_of(name, getattr(self, name), allowed)
+        if bool(self.topics) == (self.topic_pattern is not None):
+            raise ConfigError("a load has either topics or topic_pattern")
+        if self.topic_pattern is not None:
+            try:
+                re.compile(self.topic_pattern)
+            except re.error as error:
+                raise ConfigError(f"topic_pattern = {self.topic_pattern!r} is no regular expression: {error}") from None
+        if self.schema is not None and self.format != "json":
+            raise ConfigError("schema is for format = json; Avro has its own in the registry, raw has none")
+        if self.format == "avro" and not self.schema_registry:
+            raise ConfigError("format = avro needs schema_registry, the registry's URL")
+        if self.format != "avro" and self.schema_registry:
+            raise ConfigError("schema_registry is for format = avro")
+        if RELOAD in self.pipeline or not self.pipeline:
+            raise ConfigError(f"pipeline = {self.pipeline!r}: it must not be empty or contain {RELOAD!r}")
+        if self.from_ms is not None and self.until_ms is not None and self.from_ms >= self.until_ms:
+            raise ConfigError("from must be before until")
+        for name in ("offsets_per_job", "timeout_ms"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} = {getattr(self, name)}: it must be at least 1")
+
+    @property
+    def is_reload(self) -> bool:
+        """Whether it fills in what lies between two times, and ends."""
+        return self.from_ms is not None or self.until_ms is not None
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    if value in allowed:
+        return
+    near = difflib.get_close_matches(value, allowed, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ConfigError(f"{name} = {value!r}: it must be {', '.join(allowed[:-1])} or {allowed[-1]}{hint}")
