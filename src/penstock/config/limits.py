@@ -129,6 +129,12 @@ SPARK_FILES_LEAST_OFFSETS = 10_000
 """A task with fewer offsets than this asks the brokers at once: looking for files would cost more than it saves."""
 SPARK_ARROW_BATCH_ROWS = 10_000
 """Rows of one Arrow batch that a task hands to Spark; larger ones are cut."""
+SPARK_TASK_OFFSETS_WORTHWHILE = 20_000
+"""Offsets that are worth a task of their own; a smaller read has fewer tasks than there are cores."""
+SPARK_SAMPLE_BYTES = 64 * KiB
+"""What planning a microbatch fetches of a partition to estimate the size of what waits, with maxBytesPerTrigger."""
+SPARK_SAMPLED_PARTITIONS = 128
+"""Partitions that are looked at for that estimate; the others are taken to be alike."""
 LOAD_OFFSETS_PER_JOB = 5_000_000
 """Offsets that one job of a load takes on; what is beyond waits for the next job."""
 

@@ -3,8 +3,8 @@
 Each commit adds the data files of one bounded job and, atomically with them, moves the end offset of every partition
 that the job read. The ends are Delta application transactions, one a (pipeline, topic id, partition), with the next
 offset as the version: they survive log clean-up and checkpoints, and two writers that plan from the same end conflict,
-so that one of them fails. The commit's metadata repeats them for people and for `penstock verify`, with where each
-partition began and which offsets do legally not exist.
+so that one of them fails. Where each partition began and which offsets legally do not exist is folded into a summary
+that the same commit names (see `summaries`). The commit's metadata repeats its own part for people.
 
 A commit that was lost on the way back (the process died after it) is simply seen at the next plan: the ends moved.
 """
@@ -13,67 +13,101 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
+from penstock.config.limits import LAKE_GAPS_PER_LOG_ENTRY
 from penstock.errors import PenstockError
+from penstock.spark.lake import table as lake_table
+from penstock.spark.lake.destination import Destination, table_uri
+from penstock.spark.lake.folding import Summary, combined
+from penstock.spark.lake.reading import batches_of
 from penstock.spark.lake.records import (
     RECORD_SCHEMA,
     DataFile,
     Gap,
     LakeConflictError,
     Progress,
-    Statistics,
     TopicPartition,
 )
+from penstock.spark.lake.summaries import Stored, Summaries, application
+from penstock.spark.lake.table import TableFile
 
 PROGRESS_KEY = "penstock.progress"
+COMMIT_TRIES = 10
+"""How often a commit is tried again when somebody else's change of the table got in its way, and not another copy."""
 
 
-class LakeTable:
+class DeltaLake(lake_table.LakeTable):
     """One Delta table and the progress of the pipelines that feed it."""
 
-    def __init__(self, table: DeltaTable, pipeline: str) -> None:
+    format = "delta"
+
+    def __init__(self, table: DeltaTable, pipeline: str, storage_options: Mapping[str, str] | None = None) -> None:
         self.table = table
         self.pipeline = pipeline
-        self.directory = urlsplit(table.table_uri).path if "://" in table.table_uri else table.table_uri
+        self.storage_options = dict(storage_options or {})
+        self.uri = table_uri(table.table_uri).rstrip("/")
+        self.summaries = Summaries(self.destination())
+        self._own: Stored | None = None
 
     @classmethod
     def open(
-        cls, uri: str, pipeline: str, *, create: bool = True, storage_options: Mapping[str, str] | None = None
-    ) -> LakeTable:
-        """Opens the table, creating it with RECORD_SCHEMA if it is missing and `create` says so.
-
-        Raises PenstockError when it is missing, or has other columns.
-        """
+        cls,
+        uri: str,
+        pipeline: str,
+        *,
+        columns: pa.Schema = RECORD_SCHEMA,
+        partition_by: Sequence[str] = (),
+        create: bool = True,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> DeltaLake:
+        """Opens the table, creating it if it is missing and `create` says so; as `open_table`."""
         options = dict(storage_options) if storage_options else None
         try:
             table = DeltaTable(uri, storage_options=options)
         except TableNotFoundError:
             if not create:
                 raise PenstockError(f"there is no Delta table at {uri}") from None
-            table = DeltaTable.create(uri, RECORD_SCHEMA, mode="ignore", storage_options=options)
+            by = list(partition_by) or None
+            table = DeltaTable.create(uri, columns, mode="ignore", partition_by=by, storage_options=options)
+        except (DeltaError, OSError) as error:
+            raise PenstockError(f"the table at {uri} cannot be opened: {error}") from error
         found = set(pa.schema(table.schema().to_arrow()).names)
         missing = [name for name in RECORD_SCHEMA.names if name not in found]
         if missing:
             raise PenstockError(f"the table at {uri} is not a load's: it has no column {', '.join(missing)}")
-        return cls(table, pipeline)
+        return cls(table, pipeline, options)
+
+    @property
+    def columns(self) -> pa.Schema:
+        return pa.schema(self.table.schema().to_arrow())
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        return tuple(self.table.metadata().partition_columns)
+
+    @property
+    def version(self) -> int:
+        return int(self.table.version())
 
     def refresh(self) -> None:
-        """Sees the commits that others have made since."""
         self.table.update_incremental()
 
     def end(self, partition: TopicPartition) -> int | None:
-        """The next offset to load of a partition, or None if none of it was ever loaded."""
-        end = self.table.transaction_version(self._application(partition))
+        end = self.table.transaction_version(self._application(self.pipeline, partition))
         return None if end is None else int(end)
+
+    def ends(self) -> dict[TopicPartition, int]:
+        stored = self._stored(self.pipeline)
+        return (stored.summary if stored else self._from_history().get(self.pipeline, Summary(""))).ends()
 
     def commit(
         self,
@@ -82,66 +116,178 @@ class LakeTable:
         ends: Mapping[TopicPartition, int],
         gaps: Sequence[Gap] = (),
     ) -> int:
-        """Adds files and moves ends in one atomic commit; returns the table's new version.
-
-        Args:
-            files: what the tasks wrote.
-            starts: where the plan began, a partition; the table must still end there.
-            ends: the next offset of each partition after this commit.
-            gaps: offsets within the ranges that legally carry no record.
-
-        Raises:
-            LakeConflictError: the table no longer ends where the plan began.
-        """
-        for partition, start in starts.items():
-            end = self.end(partition)
-            if end is not None and end != start:
-                raise LakeConflictError(self._conflict(partition, start, end))
+        self._check_starts(starts)
+        before = self._before()
+        base = before.summary if before is not None else self._adopt()
+        now = self.summaries.write(base.after(starts, ends, gaps), before)
         now_ms = int(time.time() * 1000)
         properties = CommitProperties(
             custom_metadata={PROGRESS_KEY: self._metadata(starts, ends, gaps)},
             max_commit_retries=100,
             app_transactions=[
-                Transaction(self._application(partition), end, last_updated=now_ms) for partition, end in ends.items()
+                Transaction(application(self.pipeline), now.number, last_updated=now_ms),
+                *(Transaction(self._application(self.pipeline, p), e, last_updated=now_ms) for p, e in ends.items()),
             ],
         )
-        actions: list[Any] = [_add_action(file, now_ms) for file in files]
         try:
-            self.table.create_write_transaction(actions, "append", self.table.schema(), commit_properties=properties)
-        except CommitFailedError as error:
-            self.refresh()
-            moved = [(p, s, e) for p, s in starts.items() if (e := self.end(p)) is not None and e != s]
-            if moved:
-                raise LakeConflictError(self._conflict(*moved[0])) from error
-            raise LakeConflictError(f"another writer committed at the same time: {error}") from error
+            self._commit_actions([_add_action(file, now_ms) for file in files], starts, properties)
+        except LakeConflictError:
+            if self.table.transaction_version(application(self.pipeline)) != now.number:
+                self.summaries.drop(self.pipeline, now.number)
+            raise
         self.refresh()
-        return int(self.table.version())
+        self._own = now
+        self.summaries.drop_older(before, now)
+        return self.version
+
+    def _check_starts(self, starts: Mapping[TopicPartition, int]) -> None:
+        known = {partition: end for partition in starts if (end := self.end(partition)) is not None}
+        lake_table.check_starts(self.pipeline, known, starts)
+
+    def _commit_actions(
+        self, actions: list[Any], starts: Mapping[TopicPartition, int], properties: CommitProperties
+    ) -> None:
+        """One commit, again as long as what stood in its way was not another copy of this pipeline."""
+        by = list(self.partition_by) or None
+        for tried in range(COMMIT_TRIES):
+            pointer = self.table.transaction_version(application(self.pipeline))
+            try:
+                schema = self.table.schema()
+                self.table.create_write_transaction(actions, "append", schema, by, commit_properties=properties)
+                return
+            except CommitFailedError as error:
+                self.refresh()
+                self._check_starts(starts)
+                moved = self.table.transaction_version(application(self.pipeline)) != pointer
+                if moved or tried == COMMIT_TRIES - 1:
+                    raise LakeConflictError(f"another writer committed at the same time: {error}") from error
 
     def progress(self) -> dict[TopicPartition, Progress]:
-        """Every commit's metadata folded together, of all pipelines that feed the table."""
-        folded: dict[TopicPartition, Progress] = {}
+        return combined(self.all_summaries())
+
+    def all_summaries(self) -> list[Summary]:
+        """What each pipeline that feeds the table has loaded. Tables of before summaries tell it by their history."""
+        names = self.summaries.pipelines()
+        found = []
+        history: dict[str, Summary] | None = None if names else self._from_history()
+        for name in names:
+            stored = self._stored(name)
+            summary = stored.summary if stored is not None else self.summaries.adopted(name)
+            if summary is not None and stored is None and not self._agrees(summary):
+                history = self._from_history() if history is None else history
+                summary = history.get(name)  # an earlier Penstock goes on writing it
+            if summary is not None:
+                self._check_ends(summary)
+                found.append(summary)
+        return found if names else list((history or {}).values())
+
+    def _agrees(self, summary: Summary) -> bool:
+        ends = summary.ends().items()
+        return all(self.table.transaction_version(self._application(summary.pipeline, p)) == end for p, end in ends)
+
+    def _check_ends(self, summary: Summary) -> None:
+        for partition, end in summary.ends().items():
+            told = self.table.transaction_version(self._application(summary.pipeline, partition))
+            if told is not None and told != end:
+                raise PenstockError(
+                    f"what the table says of {partition.topic}-{partition.partition} contradicts itself: the "
+                    f"transactions of pipeline {summary.pipeline!r} end at {told}, its summary at {end}"
+                )
+
+    def _stored(self, pipeline: str) -> Stored | None:
+        """The summary that the current version names, or None if it names none."""
+        number = self.table.transaction_version(application(pipeline))
+        if number is None:
+            return None
+        if self._own is not None and pipeline == self.pipeline and self._own.number == number:
+            return self._own
+        stored = self.summaries.read(pipeline, number)
+        if stored is None:  # so old a version that its summary is gone: see the newest
+            self.refresh()
+            number = self.table.transaction_version(application(pipeline))
+            stored = None if number is None else self.summaries.read(pipeline, number)
+        if stored is None:
+            raise PenstockError(
+                f"the table's progress is gone: its newest version names summary {number} of pipeline {pipeline!r}, "
+                "and there is no such file below _penstock"
+            )
+        return stored
+
+    def _before(self) -> Stored | None:
+        self._own = self._stored(self.pipeline)
+        return self._own
+
+    def _adopt(self) -> Summary:
+        """What the history says of this pipeline, for its first summary; keeps what it says of the others."""
+        history = self._from_history() if self.version > 0 else {}
+        known = set(self.summaries.pipelines()) if history else set()
+        for name, summary in history.items():
+            if name != self.pipeline and name not in known:
+                self.summaries.adopt(summary)
+        own = history.get(self.pipeline, Summary(self.pipeline))
+        return Summary(self.pipeline, 0, own.partitions)
+
+    def _from_history(self) -> dict[str, Summary]:
+        """Every commit's metadata folded together, a pipeline: of tables from before there were summaries."""
+        summaries: dict[str, Summary] = {}
         for entry in reversed(self.table.history()):
             text = entry.get(PROGRESS_KEY)
-            for item in json.loads(text)["partitions"] if text is not None else ():
+            if text is None:
+                continue
+            told = json.loads(text)
+            summary = summaries.setdefault(told["pipeline"], Summary(told["pipeline"]))
+            for item in told["partitions"]:
                 partition = TopicPartition(item["topic"], UUID(item["topic_id"]), item["partition"])
-                known = folded.setdefault(partition, Progress(item["start"], item["end"], []))
-                known.start = min(known.start, item["start"])
-                known.end = max(known.end, item["end"])
-                known.gaps += [Gap(partition, *gap) for gap in item["gaps"]]
-        return folded
+                known = summary.partitions.get(partition)
+                if known is not None and known.end != item["start"]:
+                    raise PenstockError(f"the commits of pipeline {summary.pipeline!r} do not follow on each other")
+                gaps = [Gap(partition, *gap) for gap in item["gaps"]]
+                starts, ends = {partition: item["start"]}, {partition: item["end"]}
+                summaries[summary.pipeline] = summary = summary.after(starts, ends, gaps)
+        return summaries
 
-    def _application(self, partition: TopicPartition) -> str:
-        return f"penstock/{self.pipeline}/{partition.topic_id}/{partition.partition}"
+    def add_columns(self, fields: Sequence[pa.Field]) -> None:
+        for tried in range(COMMIT_TRIES):
+            new = lake_table.new_columns(self.columns, fields)
+            if not new:
+                return
+            try:
+                added = Schema.from_arrow(pa.schema(new)).fields
+                self.table.alter.add_columns([Field(each.name, each.type, nullable=True) for each in added])
+                self.refresh()
+                return
+            except (CommitFailedError, DeltaError) as error:
+                self.refresh()
+                if tried == COMMIT_TRIES - 1:
+                    raise PenstockError(f"columns could not be added to {self.uri}: {error}") from error
 
-    def _conflict(self, partition: TopicPartition, start: int, end: int) -> str:
-        return (
-            f"{partition.topic}-{partition.partition} of pipeline {self.pipeline!r} ends at {end} in the table, "
-            f"but this load planned from {start}: another copy of the pipeline is running"
-        )
+    def files(self) -> list[TableFile]:
+        deleted = pa.table(self.table.deletion_vectors())
+        if deleted.num_rows:
+            raise PenstockError(f"the table at {self.uri} has deletion vectors, which are not read here: purge them")
+        actions = pa.table(self.table.get_add_actions(flatten=False))
+        values = actions["partition"].to_pylist() if "partition" in actions.column_names else [{}] * len(actions)
+        return [
+            TableFile(unquote(path), size, {name: None if v is None else str(v) for name, v in of.items()})
+            for path, size, of in zip(
+                actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), values, strict=True
+            )
+        ]
+
+    def batches(self, columns: Sequence[str], topic: str | None = None) -> Iterator[pa.RecordBatch]:
+        return batches_of(self, columns, topic)
+
+    def destination(self) -> Destination:
+        return Destination(self.uri, self.storage_options, self.partition_by)
+
+    def _application(self, pipeline: str, partition: TopicPartition) -> str:
+        return f"penstock/{pipeline}/{partition.topic_id}/{partition.partition}"
 
     def _metadata(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], gaps: Sequence[Gap]
     ) -> str:
+        """For people; the summary is what counts. Too many gaps are counted, not listed."""
+        shown = gaps if len(gaps) <= LAKE_GAPS_PER_LOG_ENTRY else ()
         partitions = [
             {
                 "topic": partition.topic,
@@ -149,11 +295,12 @@ class LakeTable:
                 "partition": partition.partition,
                 "start": starts[partition],
                 "end": end,
-                "gaps": [(gap.start, gap.end, gap.reason) for gap in gaps if gap.partition == partition],
+                "gaps": [(gap.start, gap.end, gap.reason) for gap in shown if gap.partition == partition],
             }
             for partition, end in sorted(ends.items())
         ]
-        return json.dumps({"pipeline": self.pipeline, "partitions": partitions}, separators=(",", ":"))
+        told = {"pipeline": self.pipeline, "partitions": partitions, "gaps_left_out": len(gaps) - len(shown)}
+        return json.dumps(told, separators=(",", ":"))
 
 
 def _add_action(file: DataFile, now_ms: int) -> AddAction:
@@ -161,6 +308,11 @@ def _add_action(file: DataFile, now_ms: int) -> AddAction:
         "numRecords": file.rows,
         "minValues": dict(file.low),
         "maxValues": dict(file.high),
-        "nullCount": dict.fromkeys(Statistics.COLUMNS, 0),
+        "nullCount": {**dict.fromkeys(file.low, 0), **file.nulls},
     }
-    return AddAction(file.path, file.size_bytes, {}, now_ms, True, json.dumps(stats))
+    path = quote(file.path, safe="/=")
+    return AddAction(path, file.size_bytes, dict(file.partition_values), now_ms, True, json.dumps(stats))
+
+
+LakeTable = DeltaLake
+"""The name under which a Delta table was opened before there were other formats; `open_table` is the way now."""

@@ -6,8 +6,10 @@ Free of the lake libraries, so that Spark's workers do not pay for their import.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import inf, isnan, nextafter
+from sys import float_info
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +20,13 @@ from penstock.errors import PenstockError
 
 EPOCH = datetime(1970, 1, 1)
 FIRST_INSTANT_MS, LAST_INSTANT_MS = -62_135_596_800_000, 253_402_300_799_999
+DAY_US = 86_400_000_000
+FIRST_DAY, LAST_DAY = FIRST_INSTANT_MS * 1000 // DAY_US, LAST_INSTANT_MS * 1000 // DAY_US
+FLOAT_MAX = float_info.max
+TEXT_MAX = 32
+"""Characters kept of a string in statistics."""
+DATE = "date"
+"""The partition column that is derived from `timestamp`."""
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -60,50 +69,141 @@ class Gap:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The gaps of a long range [start, end) in constant size: how many offsets, by reason, and a fingerprint.
+
+    `fingerprint` is that of exactly the offsets without a record (see `folding.fingerprint`).
+    """
+
+    start: int
+    end: int
+    fingerprint: int
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That a pipeline has loaded all of [start, end)."""
+
+    pipeline: str
+    start: int
+    end: int
+
+
 @dataclass(slots=True)
 class Progress:
-    """What all commits together say of a partition: loaded from `start` to `end`, without the offsets in `gaps`."""
+    """What all commits together say of a partition: loaded from `start` to `end`, without the offsets in `gaps`.
+
+    Of several pipelines each has its claim, and what lies between the claims was not loaded yet. Gaps of long ago may
+    be folded into `sealed` ranges, which do not overlap; no gap reaches into one of its own pipeline.
+    """
 
     start: int
     end: int
     gaps: list[Gap]
+    sealed: list[Sealed] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file that a task wrote, relative to the table; `low` and `high` as `Statistics` has them."""
+    """A Parquet file that a task wrote, relative to the table; `low`, `high` and `nulls` as `Statistics` has them.
+
+    `partition_values` are the file's values of the table's partition columns, as text.
+    """
 
     path: str
     size_bytes: int
     rows: int
     low: Mapping[str, Any]
     high: Mapping[str, Any]
+    nulls: Mapping[str, int] = field(default_factory=dict)
+    partition_values: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Statistics:
-    """The least and the greatest of a file's columns, by which readers pass files over.
+    """The least and the greatest of a file's columns and how often each is null, by which readers pass files over.
 
     All columns that can have them must: delta-rs takes a missing one for "no row matches" once another column has one.
+    Columns of bytes and nested ones have none, as Delta has it. What they say may be wider than the truth
+    (long strings are cut, times rounded to milliseconds), never narrower.
     """
 
     COLUMNS = ("topic", "topicId", "partition", "offset", "timestamp", "timestampType")
+    """Those of a record."""
 
     def __init__(self) -> None:
         self.low: dict[str, Any] = {}
         self.high: dict[str, Any] = {}
+        self.nulls: dict[str, int] = {}
 
     def add(self, rows: Any) -> None:
-        """Takes in a batch of rows of RECORD_SCHEMA, which must not be empty."""
-        for name in self.COLUMNS:
-            column = rows.column(name)
-            if name == "timestamp":
-                column = column.cast(pa.int64())
-            found = pc.min_max(column)
-            low, high = found["min"].as_py(), found["max"].as_py()
-            if name == "timestamp":
-                low, high = _instant(low), _instant(high)
-            self.low[name] = min(low, self.low.get(name, low))
-            self.high[name] = max(high, self.high.get(name, high))
+        """Takes in a batch or table of rows, which must not be empty."""
+        for column_field, column in zip(rows.schema, rows.columns, strict=True):
+            bounds = _bounds(column_field.type, column)
+            if bounds is None:
+                continue
+            name, (low, high) = column_field.name, bounds
+            self.nulls[name] = self.nulls.get(name, 0) + column.null_count
+            if low is not None:
+                self.low[name] = min(low, self.low.get(name, low))
+                self.high[name] = max(high, self.high.get(name, high))
+
+
+def with_date(columns: pa.Schema) -> pa.Schema:
+    """A table's columns and DATE, the day of `timestamp` in UTC, by which it can be partitioned."""
+    return columns if DATE in columns.names else columns.append(pa.field(DATE, pa.date32()))
+
+
+def date_of(rows: Any) -> Any:
+    """The column DATE of a batch of rows: the day of `timestamp` in UTC; null where that is null or no date."""
+    days = pc.floor(pc.divide(rows.column("timestamp").cast(pa.int64()).cast(pa.float64()), DAY_US))
+    known = pc.and_(pc.greater_equal(days, FIRST_DAY), pc.less_equal(days, LAST_DAY))
+    return pc.if_else(known, days, pa.scalar(None, pa.float64())).cast(pa.int32()).cast(pa.date32())
+
+
+def _bounds(kind: pa.DataType, column: Any) -> tuple[Any, Any] | None:
+    """The least and greatest of a column as Delta's statistics write them, (None, None) if all is null.
+
+    None for a type that has no statistics.
+    """
+    types = pa.types
+    if types.is_dictionary(kind):
+        column, kind = column.dictionary_decode(), kind.value_type
+    if types.is_timestamp(kind):
+        micros = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+        low, high = _min_max(micros)
+        return (None, None) if low is None else (_instant(low), _instant(high + 999 if high % 1000 else high))
+    if types.is_floating(kind):
+        return _float_bounds(column)
+    if any(has(kind) for has in (types.is_integer, types.is_boolean, types.is_date, types.is_string)):
+        low, high = _min_max(column)
+        if types.is_date(kind) and low is not None:
+            return low.isoformat(), high.isoformat()
+        if isinstance(low, str):
+            return low[:TEXT_MAX], high if len(high) <= TEXT_MAX else high[:TEXT_MAX] + "\U0010ffff"
+        return low, high
+    if types.is_decimal(kind):
+        low, high = _min_max(column)
+        return (None, None) if low is None else (nextafter(float(low), -inf), nextafter(float(high), inf))
+    return None
+
+
+def _float_bounds(column: Any) -> tuple[Any, Any]:
+    """JSON has no infinity and no NaN (which is greater than all): the largest finite ones stand in for them."""
+    low, high = _min_max(column.cast(pa.float64()))
+    if low is None:
+        return None, None
+    if pc.any(pc.is_nan(column)).as_py():
+        high = inf
+        low = -FLOAT_MAX if isnan(low) else low
+    return max(-FLOAT_MAX, low), min(FLOAT_MAX, high)
+
+
+def _min_max(column: Any) -> tuple[Any, Any]:
+    found = pc.min_max(column)
+    return found["min"].as_py(), found["max"].as_py()
 
 
 def _instant(timestamp_us: int) -> str:

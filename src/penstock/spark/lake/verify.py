@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.lake.delta import LakeTable
 from penstock.spark.lake.records import Progress, TopicPartition
+from penstock.spark.lake.table import LakeTable
 
 Range = tuple[int, int]
 GapRange = tuple[int, int, str]

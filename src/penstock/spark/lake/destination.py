@@ -1,0 +1,136 @@
+"""Where the files of a table go: a directory of some store, that tasks write to without knowing the table's format.
+
+A `Destination` travels to Spark's workers as JSON. A local directory is written with plain files and costs no import;
+any other store (`s3://`, `gs://`, `az://`) is written through delta-rs's own object-store client, so that one spelling
+of the storage options serves the files and the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+from urllib.parse import quote, unquote, urlsplit
+
+from penstock.errors import ConfigError
+
+STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A table's directory.
+
+    `uri` is an absolute path or a URI of one of STORES. `storage_options` are delta-rs's (AWS_ENDPOINT_URL, ...).
+    `partition_by` names the columns by which files are apart: a file has one value of each. `keeps_partition_columns`
+    says whether the files themselves hold those columns too (Iceberg's do, Delta's do not).
+    """
+
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    partition_by: Sequence[str] = ()
+    keeps_partition_columns: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a directory of this host (or one mounted on it)."""
+        return "://" not in self.uri
+
+    def to_json(self) -> str:
+        return json.dumps([self.uri, dict(self.storage_options), list(self.partition_by), self.keeps_partition_columns])
+
+    @classmethod
+    def from_json(cls, text: str) -> Destination:
+        uri, options, partition_by, keeps = json.loads(text)
+        return cls(uri, options, tuple(partition_by), keeps)
+
+    def open(self, path: str) -> IO[bytes] | Any:
+        """Opens a new file for writing, by its path relative to the table; what `pq.ParquetWriter` takes.
+
+        On an object store the file exists when it is closed, and not before.
+        """
+        if self.is_local:
+            target = os.path.join(self.uri, path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            return open(target, "xb")
+        return self.filesystem().open_output_stream(path)
+
+    def read(self, path: str) -> bytes | None:
+        """The whole of a small file, or None if there is none."""
+        try:
+            if self.is_local:
+                with open(os.path.join(self.uri, path), "rb") as file:
+                    return file.read()
+            with self.filesystem().open_input_file(path) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def delete(self, path: str) -> None:
+        """Deletes a file; none is fine."""
+        try:
+            if self.is_local:
+                os.unlink(os.path.join(self.uri, path))
+            else:
+                self.filesystem().delete_file(path)
+        except FileNotFoundError:
+            return
+
+    def size_bytes(self, path: str) -> int:
+        """How large a file is that was written and closed."""
+        if self.is_local:
+            return os.path.getsize(os.path.join(self.uri, path))
+        return int(self.filesystem().get_file_info(path).size)
+
+    def list(self, directory: str) -> Sequence[Listed]:
+        """All files below a directory, sorted by path; none if it does not exist."""
+        import pyarrow.fs as pafs
+
+        selector = pafs.FileSelector(directory, recursive=True, allow_not_found=True)
+        found = [info for info in self.filesystem().get_file_info(selector) if info.type == pafs.FileType.File]
+        return sorted(
+            (Listed(info.path, int(info.size), int((info.mtime_ns or 0) // 1_000_000)) for info in found),
+            key=lambda each: each.path,
+        )
+
+    def filesystem(self) -> Any:
+        """A pyarrow filesystem whose root is the table's directory."""
+        import pyarrow.fs as pafs
+
+        if self.is_local:
+            return pafs.SubTreeFileSystem(self.uri, pafs.LocalFileSystem())
+        from deltalake.fs import DeltaStorageHandler
+
+        return pafs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file that a listing found: its path relative to the table, its size, when it was written."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+
+
+def table_uri(text: str) -> str:
+    """A table's location as the tables take it: a URI of a store as it is, a path made absolute.
+
+    Raises ConfigError for a scheme that no store here has.
+    """
+    if "://" not in text:
+        return os.path.abspath(os.path.expanduser(text))
+    scheme = urlsplit(text).scheme
+    if scheme == "file":
+        return os.path.abspath(unquote(urlsplit(text).path))
+    if scheme not in STORES:
+        raise ConfigError(f"a table cannot be at {text}: use a path, or a URI of {', '.join(STORES)}")
+    return text.rstrip("/")
+
+
+def partition_directory(values: Mapping[str, str | None]) -> str:
+    """`name=value/...`, as Hive, Delta and Iceberg lay out partitions; empty without partition columns."""
+    nothing = "__HIVE_DEFAULT_PARTITION__"
+    return "".join(f"{name}={nothing if value is None else quote(value, safe='')}/" for name, value in values.items())

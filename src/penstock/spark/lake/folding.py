@@ -1,0 +1,186 @@
+"""What a pipeline has loaded, folded into a bounded summary that each commit carries on.
+
+A table that is fed every second for years has a hundred million commits, and a transactional producer leaves a marker
+without a record in each of them. The summary of one pipeline holds, a partition: where it began, where it ends, the
+newest gaps one by one, and older ones folded into *sealed* ranges. A sealed range keeps how many offsets carry no
+record, by reason, and a 64-bit fingerprint of exactly which: enough to prove that the offsets absent from the table are
+those that are legally absent, though not to say which one is missing if they are not. Sealed ranges of one partition
+are merged pairwise when they become many, so the size has a bound (config/limits.py: LAKE_GAPS_PER_PIPELINE,
+LAKE_SEALED_PER_PIPELINE).
+
+The fingerprint of offsets [start, end) is F(end) - F(start) modulo 2^64, F being a mixing function. So it adds up over
+ranges that touch, however they are cut, and two different sets of offsets have the same one by chance only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from penstock.config.limits import LAKE_GAPS_PER_PIPELINE, LAKE_SEALED_PER_PIPELINE
+from penstock.errors import PenstockError
+from penstock.spark.lake.records import Claim, Gap, Progress, Sealed, TopicPartition
+
+MASK = (1 << 64) - 1
+LAYOUT = 1
+"""Layout of the JSON; a higher one is refused."""
+GapRange = tuple[int, int, str]
+
+
+def fingerprint(start: int, end: int) -> int:
+    """Of the offsets [start, end); add them up modulo 2^64 for several ranges."""
+    return (_mix(end) - _mix(start)) & MASK
+
+
+def _mix(value: int) -> int:
+    """splitmix64's finalizer (Steele, Lea, Flood 2014): every bit of the input reaches every bit of the output."""
+    value = (value + 0x9E3779B97F4A7C15) & MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
+    return value ^ (value >> 31)
+
+
+@dataclass(slots=True)
+class Folded:
+    """One partition: loaded from `start` to `end`; `sealed` ranges first, then `gaps`, both sorted, none overlaps."""
+
+    start: int
+    end: int
+    gaps: list[GapRange] = field(default_factory=list)
+    sealed: list[Sealed] = field(default_factory=list)
+
+    def advance(self, end: int, gaps: Iterable[GapRange]) -> None:
+        """Moves the end on, with the gaps seen on the way."""
+        assert end >= self.end, (self.end, end)
+        for gap in sorted(gaps):
+            start, stop = max(gap[0], self.end), min(gap[1], end)
+            if self.gaps and self.gaps[-1][1] > start:
+                start = self.gaps[-1][1]  # gaps that overlap are counted once
+            if start >= stop:
+                continue
+            if self.gaps and self.gaps[-1][1] == start and self.gaps[-1][2] == gap[2]:
+                start = self.gaps.pop()[0]
+            self.gaps.append((start, stop, gap[2]))
+        self.end = end
+
+    def shrink(self, gaps_max: int, sealed_max: int) -> None:
+        """Seals the older half of gaps that are too many, and merges sealed ranges that are too many."""
+        if len(self.gaps) > gaps_max:
+            keep = gaps_max // 2
+            old, self.gaps = self.gaps[: len(self.gaps) - keep], self.gaps[len(self.gaps) - keep :]
+            begin = self.sealed[-1].end if self.sealed else self.start
+            self.sealed.append(_seal(begin, old))
+        while len(self.sealed) > sealed_max:
+            newest = self.sealed[len(self.sealed) // 2 * 2 :]
+            pairs = zip(self.sealed[::2], self.sealed[1::2], strict=False)
+            self.sealed = [_merge(older, newer) for older, newer in pairs] + newest
+
+
+def _seal(begin: int, gaps: Sequence[GapRange]) -> Sealed:
+    reasons: dict[str, int] = {}
+    mark = 0
+    for start, end, reason in gaps:
+        reasons[reason] = reasons.get(reason, 0) + end - start
+        mark = (mark + fingerprint(start, end)) & MASK
+    return Sealed(begin, gaps[-1][1], mark, reasons)
+
+
+def _merge(older: Sealed, newer: Sealed) -> Sealed:
+    assert older.end == newer.start, (older, newer)
+    reasons = dict(older.reasons)
+    for reason, count in newer.reasons.items():
+        reasons[reason] = reasons.get(reason, 0) + count
+    return Sealed(older.start, newer.end, (older.fingerprint + newer.fingerprint) & MASK, reasons)
+
+
+@dataclass(slots=True)
+class Summary:
+    """All that one pipeline has loaded into one table."""
+
+    pipeline: str
+    sequence: int = 0
+    """How many commits are folded in; orders the summaries of a pipeline."""
+    partitions: dict[TopicPartition, Folded] = field(default_factory=dict)
+
+    def after(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], gaps: Sequence[Gap]
+    ) -> Summary:
+        """The summary after one more commit; this one stays as it is."""
+        by_partition: dict[TopicPartition, list[GapRange]] = {}
+        for gap in gaps:
+            by_partition.setdefault(gap.partition, []).append((gap.start, gap.end, gap.reason))
+        partitions = dict(self.partitions)
+        for partition, end in ends.items():
+            known = partitions.get(partition)
+            start = starts[partition]
+            folded = Folded(start, start) if known is None else _copy(known)
+            if folded.end != start:
+                raise PenstockError(
+                    f"what the table says of {partition.topic}-{partition.partition} contradicts itself: "
+                    f"it ends at {start}, but the summary of pipeline {self.pipeline!r} at {folded.end}"
+                )
+            folded.advance(end, by_partition.get(partition, ()))
+            partitions[partition] = folded
+        gaps_max = max(2, LAKE_GAPS_PER_PIPELINE // max(1, len(partitions)))
+        sealed_max = max(2, LAKE_SEALED_PER_PIPELINE // max(1, len(partitions)))
+        for partition, folded in list(partitions.items()):
+            if len(folded.gaps) > gaps_max or len(folded.sealed) > sealed_max:
+                partitions[partition] = _copy(folded)
+                partitions[partition].shrink(gaps_max, sealed_max)
+        return Summary(self.pipeline, self.sequence + 1, partitions)
+
+    def ends(self) -> dict[TopicPartition, int]:
+        return {partition: folded.end for partition, folded in self.partitions.items()}
+
+    def to_json(self, **more: Any) -> str:
+        """One line of JSON, with what else the caller wants in it."""
+        topics = []
+        ordered = sorted(self.partitions.items())
+        for (topic, topic_id), some in groupby(ordered, key=lambda item: (item[0].topic, item[0].topic_id)):
+            rows = [[at.partition, f.start, f.end, f.gaps, [_flat(s) for s in f.sealed]] for at, f in some]
+            topics.append({"topic": topic, "topic_id": str(topic_id), "partitions": rows})
+        told = {"layout": LAYOUT, "pipeline": self.pipeline, "sequence": self.sequence, "topics": topics, **more}
+        return json.dumps(told, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Summary:
+        """Raises PenstockError if it is not a summary, or of a later layout."""
+        try:
+            told = json.loads(text)
+            if told["layout"] > LAYOUT:
+                raise PenstockError(f"the table's progress has layout {told['layout']}: a later Penstock wrote it")
+            summary = cls(told["pipeline"], told["sequence"])
+            for topic in told["topics"]:
+                for index, start, end, gaps, sealed in topic["partitions"]:
+                    partition = TopicPartition(topic["topic"], UUID(topic["topic_id"]), index)
+                    folded = Folded(start, end, [(a, b, why) for a, b, why in gaps], [Sealed(*each) for each in sealed])
+                    summary.partitions[partition] = folded
+        except (KeyError, TypeError, ValueError) as error:
+            raise PenstockError(f"the table's progress cannot be read: {error!r}") from error
+        return summary
+
+
+def _copy(folded: Folded) -> Folded:
+    return Folded(folded.start, folded.end, list(folded.gaps), list(folded.sealed))
+
+
+def _flat(sealed: Sealed) -> list[Any]:
+    return [sealed.start, sealed.end, sealed.fingerprint, dict(sealed.reasons)]
+
+
+def combined(summaries: Iterable[Summary]) -> dict[TopicPartition, Progress]:
+    """What all pipelines of a table say together, a partition."""
+    progress: dict[TopicPartition, Progress] = {}
+    for summary in summaries:
+        for partition, folded in summary.partitions.items():
+            known = progress.setdefault(partition, Progress(folded.start, folded.end, []))
+            known.start = min(known.start, folded.start)
+            known.end = max(known.end, folded.end)
+            known.gaps += [Gap(partition, *gap) for gap in folded.gaps]
+            known.sealed += folded.sealed
+            known.claims.append(Claim(summary.pipeline, folded.start, folded.end))
+    return progress
