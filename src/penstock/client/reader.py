@@ -7,11 +7,12 @@ read at once keep several fetches in flight on one connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from uuid import UUID
 
 from penstock.client.client import READ_UNCOMMITTED, Client, Fetched
 from penstock.config.limits import CLIENT_FETCH_BYTES
-from penstock.errors import UnreachableError
+from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.records.batch import headers
 
 
@@ -25,11 +26,13 @@ async def read_range(
     fetch_bytes: int = CLIENT_FETCH_BYTES,
     isolation: int = READ_UNCOMMITTED,
     idle_timeout_ms: int = 60_000,
-) -> AsyncIterator[tuple[int, Fetched]]:
+    topic_id: UUID | None = None,
+) -> AsyncGenerator[tuple[int, Fetched], None]:
     """Yields (position asked for, what came) until `end` (exclusive) is reached.
 
     The first batch may begin before `start` and the last may pass `end`: batches come whole. Raises RequestError
-    (OFFSET_OUT_OF_RANGE when the broker no longer has it), UnreachableError when nothing comes for `idle_timeout_ms`.
+    (OFFSET_OUT_OF_RANGE when the broker no longer has it, UNKNOWN_TOPIC_ID when the topic is no longer the one with
+    `topic_id`), UnreachableError when nothing comes for `idle_timeout_ms`.
     """
     position = start
     waited_ms = 0
@@ -43,6 +46,11 @@ async def read_range(
             partition_max_bytes=fetch_bytes,
             isolation=isolation,
         )
+        if topic_id is not None and (found := (await client.topic(topic)).topic_id) != topic_id:
+            raise RequestError(
+                ErrorCode.UNKNOWN_TOPIC_ID,
+                f"{topic} was deleted and created again since the read was planned: its id was {topic_id}, now {found}",
+            )
         return answer[topic, partition]
 
     try:

@@ -131,6 +131,8 @@ SPARK_ARROW_BATCH_ROWS = 10_000
 """Rows of one Arrow batch that a task hands to Spark; larger ones are cut."""
 SPARK_TASK_OFFSETS_WORTHWHILE = 20_000
 """Offsets that are worth a task of their own; a smaller read has fewer tasks than there are cores."""
+SPARK_TASK_REPLANS = 10
+"""How often a task asks anew what is left of its ranges, with failOnDataLoss = false."""
 SPARK_SAMPLE_BYTES = 64 * KiB
 """What planning a microbatch fetches of a partition to estimate the size of what waits, with maxBytesPerTrigger."""
 SPARK_SAMPLED_PARTITIONS = 128

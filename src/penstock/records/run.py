@@ -82,6 +82,7 @@ def plan_run(view: Buffer, limits: Limits, isolation: Isolation | None, decompre
         check_offsets(header, previous_end)
         previous_end = header.next_offset
         if header.base_offset >= limits.end_offset:
+            run.next_offset = limits.end_offset  # the end lies in a gap
             break
         is_hidden = isolation is not None and isolation(view, position, header)
         if header.last_offset >= limits.start_offset and header.record_count:

@@ -11,18 +11,20 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.client.client import Client
-from penstock.client.reader import read_range
 from penstock.config.limits import SPARK_FETCHES_AHEAD, SPARK_RANGES_AT_ONCE
 from penstock.records.arrow_schema import Decoded, timestamps_us
 from penstock.spark.lake.records import RECORD_SCHEMA, Gap, TopicPartition
 from penstock.spark.read.decoding import BROKEN, Corrupt, broken_header, runs
+from penstock.spark.read.files import Reads
 from penstock.spark.read.plan import OffsetRange
 
 
@@ -91,23 +93,28 @@ class Fetching:
     async def _fetch_all(self) -> None:
         connect = self._connect
         async with Client(connect.bootstrap, client_id=connect.client_id, timeout_ms=connect.timeout_ms) as client:
-            room = asyncio.Semaphore(SPARK_RANGES_AT_ONCE)
+            reads = await Reads.begin(
+                client, self._ranges, read=connect.read, isolation=connect.isolation, log_dirs=connect.log_dirs
+            )
+            try:
+                room = asyncio.Semaphore(SPARK_RANGES_AT_ONCE)
+                async with asyncio.TaskGroup() as group:
+                    for wanted in self._ranges:
+                        group.create_task(self._fetch(reads, wanted, room))
+            finally:
+                reads.close()
 
-            async def fetch(wanted: OffsetRange) -> None:
-                async with room:
-                    span = (wanted.topic, wanted.partition, wanted.start, wanted.end)
-                    position = wanted.start
-                    try:
-                        async for position, fetched in read_range(client, *span, isolation=connect.isolation):
-                            if self._stop.is_set():
-                                return
-                            await self._put((wanted, position, fetched))
-                    except BROKEN as error:  # bytes that are no batch
-                        raise broken_header(wanted, position, error) from error
-
-            async with asyncio.TaskGroup() as group:
-                for wanted in self._ranges:
-                    group.create_task(fetch(wanted))
+    async def _fetch(self, reads: Reads, wanted: OffsetRange, room: asyncio.Semaphore) -> None:
+        """Queues what comes of one range."""
+        position = wanted.start
+        async with room, aclosing(reads.range(wanted)) as items:
+            try:
+                async for position, fetched in items:
+                    if self._stop.is_set():
+                        return
+                    await self._put((wanted, position, fetched))
+            except BROKEN as error:  # bytes that are no batch
+                raise broken_header(wanted, position, error) from error
 
     async def _put(self, item: Any) -> None:
         """Queues without blocking the loop: other fetches go on while the task is busy."""
@@ -152,10 +159,18 @@ def record_batch(wanted: OffsetRange, got: Decoded, names: Sequence[str] = RECOR
         "timestampType": lambda: columns.column("timestamp_type"),
         "key": lambda: columns.column("key"),
         "value": lambda: columns.column("value"),
-        "headers": lambda: columns.column("headers").cast(RECORD_SCHEMA.field("headers").type),
+        "headers": lambda: headers_or_null(columns.column("headers")),
     }
     schema = pa.schema([RECORD_SCHEMA.field(name) for name in names])
     return pa.RecordBatch.from_arrays([makers[name]() for name in names], schema=schema)
+
+
+def headers_or_null(headers: Any) -> Any:
+    """The headers of each row, as RECORD_SCHEMA has them; null, as in the official connector, for a row without any."""
+    lists = headers.cast(RECORD_SCHEMA.field("headers").type)
+    return pa.ListArray.from_arrays(
+        lists.offsets, lists.values, type=lists.type, mask=pc.equal(pc.list_value_length(lists), 0)
+    )
 
 
 def gaps_of(wanted: OffsetRange, got: Decoded | Corrupt) -> list[Gap]:
