@@ -1,6 +1,7 @@
-"""The Spark session of pipelines: local by default, with the settings that small frequent jobs need, in one place.
+"""The Spark session of pipelines: local by default, a cluster by its master, or Spark Connect by its address.
 
-Each default says why it is there; `penstock load --explain` prints them. What the user sets wins.
+`DEFAULTS` are the settings that small frequent jobs need, each with its reason; `--explain` prints them. What the user
+sets wins. A session of Spark Connect takes only what can be set while Spark runs; the rest is its server's.
 """
 
 from __future__ import annotations
@@ -12,33 +13,67 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from penstock.config.limits import SPARK_ARROW_BATCH_ROWS
+from penstock.errors import ConfigError, PenstockError
 from penstock.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULTS: Mapping[str, tuple[str, str]] = {
-    "spark.driver.memory": ("1g", "the data stays in Python and Arrow; the JVM only plans"),
-    "spark.ui.enabled": ("false", "no port is opened unless asked for"),
-    "spark.ui.showConsoleProgress": ("false", "the load draws its own progress line"),
-    "spark.sql.shuffle.partitions": ("4", "200 tasks for a shuffle of a laptop's data cost more than they share"),
-    "spark.python.unix.domain.socket.enabled": ("true", "halves the fixed cost of a small job (64-78 ms, not 152 ms)"),
-    "spark.sql.execution.arrow.pyspark.enabled": ("true", "rows reach Python as Arrow batches"),
-    "spark.sql.session.timeZone": ("UTC", "timestamps mean the same on every machine"),
-    "spark.driver.bindAddress": ("127.0.0.1", "a local session is nobody else's business"),
-    "spark.driver.host": ("127.0.0.1", "a local session is nobody else's business"),
-}
+CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 JAVA_STOP_TIMEOUT_S = 10
-LOCAL_ONLY = frozenset({"spark.driver.bindAddress", "spark.driver.host"})
+SPARK_MINIMUM = (4, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A Spark setting that we choose.
+
+    `only` is "" for every session, "local" or "cluster"; `live` settings can be set while Spark runs, so a session of
+    Spark Connect has them too.
+    """
+
+    value: str
+    why: str
+    only: str = ""
+    live: bool = False
+
+
+DEFAULTS: Mapping[str, Default] = {
+    "spark.driver.memory": Default("1g", "the data stays in Python and Arrow; the JVM only plans"),
+    "spark.executor.memory": Default("1g", "the same; it has to fit into a worker", only="cluster"),
+    "spark.scheduler.mode": Default("FAIR", "pipelines that share a session take turns; a long job holds up none"),
+    "spark.ui.enabled": Default("false", "no port is opened unless asked for"),
+    "spark.ui.showConsoleProgress": Default("false", "pipelines draw their own progress line"),
+    "spark.sql.shuffle.partitions": Default(
+        "4", "200 tasks for a shuffle of a small batch cost more than they share", live=True
+    ),
+    "spark.python.unix.domain.socket.enabled": Default(
+        "true", "halves the fixed cost of a small job (64-78 ms, not 152 ms)"
+    ),
+    "spark.sql.streaming.checkpointFileManagerClass": Default(
+        CHECKPOINT_MANAGER, "the other half of that: checkpoints are renamed, without a checksum file each", live=True
+    ),
+    "spark.sql.execution.arrow.pyspark.enabled": Default("true", "rows reach Python as Arrow batches", live=True),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": Default(
+        str(SPARK_ARROW_BATCH_ROWS), "large enough to be cheap a row, small enough for a worker's memory", live=True
+    ),
+    "spark.sql.session.timeZone": Default("UTC", "timestamps mean the same on every machine", live=True),
+    "spark.driver.bindAddress": Default("127.0.0.1", "a local session is nobody else's business", only="local"),
+    "spark.driver.host": Default("127.0.0.1", "a local session is nobody else's business", only="local"),
+}
 
 
 def session(
     app_name: str,
     *,
     master: str | None = None,
+    remote: str | None = None,
     settings: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> SparkSession:
@@ -47,24 +82,79 @@ def session(
     Args:
         app_name: what Spark's own tools call it.
         master: Spark master URL; None is local[*].
+        remote: address of a Spark Connect server, sc://HOST:PORT; then no Java is needed here.
         settings: Spark settings that win over the defaults above.
         log: file that gets what the JVM and the Python workers write to stderr; None leaves it on ours.
 
     Raises:
+        ConfigError: both `master` and `remote`, or one that is not an address.
         JavaMissingError: no Java 17 or newer on the machine and no `penstock[java]`.
+        SparkError: Spark did not start, or its workers' Python is not ours.
     """
+    check_addresses(master, remote)
+    check_spark()
+    if remote is not None:
+        spark = _connected(app_name, remote, settings or {})
+    else:
+        spark = _started(app_name, master, settings or {}, log)
+    if remote is not None or not is_local(master):
+        try:
+            check_workers(spark)
+        except BaseException:
+            end(spark)
+            raise
+    return spark
+
+
+class SparkError(PenstockError):
+    """Spark cannot do what is asked of it; the message is one line, with a remedy where there is one."""
+
+
+def check_addresses(master: str | None, remote: str | None) -> None:
+    """Raises ConfigError."""
+    if master is not None and remote is not None:
+        raise ConfigError("--master and --remote exclude each other: a Spark Connect server has its own master")
+    if remote is not None and not remote.startswith("sc://"):
+        raise ConfigError(f"--remote {remote}: it must be sc://HOST:PORT")
+    if master is not None and not (is_local(master) or "://" in master or master == "yarn"):
+        raise ConfigError(f"--master {master}: it must be local[N] or spark://HOST:PORT")
+
+
+def is_local(master: str | None) -> bool:
+    """Whether a master runs inside this process."""
+    return master is None or master.startswith("local")
+
+
+def check_spark() -> None:
+    """Raises SparkError where pyspark is missing or too old."""
+    try:
+        import pyspark
+    except ImportError:
+        raise SparkError("pipelines need pyspark: pip install 'penstock[spark]'") from None
+    if tuple(int(part) for part in pyspark.__version__.split(".")[:2]) < SPARK_MINIMUM:
+        raise SparkError(f"pyspark {pyspark.__version__} is too old: pip install 'pyspark>={SPARK_MINIMUM[0]}'")
+
+
+def settings_for(master: str | None, settings: Mapping[str, str]) -> dict[str, str]:
+    """The defaults for a master, and what the user set over them."""
+    kind = "local" if is_local(master) else "cluster"
+    chosen = {name: each.value for name, each in DEFAULTS.items() if each.only in ("", kind)}
+    if master is not None and ("//127.0.0.1" in master or "//localhost" in master):
+        chosen |= {name: each.value for name, each in DEFAULTS.items() if name.startswith("spark.driver.b")}
+        chosen["spark.driver.host"] = "127.0.0.1"
+    return {**chosen, **settings}
+
+
+def _started(app_name: str, master: str | None, settings: Mapping[str, str], log: Path | None) -> SparkSession:
+    """A session whose driver is this process."""
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession  # half a second: only when a session is wanted
 
-    local = master is None or master.startswith("local")
     builder = SparkSession.builder.appName(app_name).master(master or "local[*]")
-    for name, (value, _) in DEFAULTS.items():
-        if local or name not in LOCAL_ONLY:
-            builder = builder.config(name, value)
-    for name, value in (settings or {}).items():
+    for name, value in settings_for(master, settings).items():
         builder = builder.config(name, value)
     interrupt = signal.getsignal(signal.SIGINT)
     with stderr_to(log):
@@ -75,13 +165,85 @@ def session(
     return spark
 
 
+def _connected(app_name: str, remote: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session of a Spark Connect server."""
+    if find_spec("grpc") is None:  # what the client needs and pyspark does not bring
+        raise SparkError("Spark Connect needs grpcio: pip install 'penstock[connect]'")
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name).remote(remote)
+    chosen = {name: each.value for name, each in DEFAULTS.items() if each.live} | dict(settings)
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+        spark.version  # noqa: B018 - the first thing that asks the server
+    except PySparkException as error:
+        raise SparkError(f"no Spark Connect at {remote}: {one_line(error)}") from error
+    return spark
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Runs one small job: raises SparkError when the workers' Python differs from ours or lacks penstock."""
+    from pyspark.errors import PySparkException
+
+    def probe(batches: Any) -> Any:
+        import penstock.spark  # noqa: F401 - whether it is there is the question
+
+        yield from batches
+
+    try:
+        spark.range(1).mapInArrow(probe, "id bigint").collect()
+    except PySparkException as error:
+        raise SparkError(worker_trouble(str(error))) from error
+
+
+def worker_trouble(text: str) -> str:
+    """What a failed probe of the workers says to a person."""
+    ours = ".".join(map(str, sys.version_info[:2]))
+    if "PYTHON_VERSION_MISMATCH" in text or "different minor version" in text:
+        return f"the workers' Python is not ours ({ours}): set PYSPARK_PYTHON to a Python {ours} that they have"
+    if "No module named 'penstock" in text:
+        return "the workers' Python has no penstock: install it there (pip install 'penstock[spark]'), same version"
+    return f"the workers cannot run Python: {one_line(text)}"
+
+
+def one_line(error: object) -> str:
+    """Spark's pages as the one line that says what went wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if _says(line)]
+    return (said or lines or [type(error).__name__])[-1 if said else 0]
+
+
+def _says(line: str) -> bool:
+    """Whether a line of a stack trace says what went wrong, and not who passed it on."""
+    name, colon, rest = line.partition(": ")
+    passed_on = name.startswith(("org.apache", "py4j", "java.lang.Thread", "Caused by"))
+    return bool(colon and rest) and name.endswith(("Error", "Exception")) and " " not in name and not passed_on
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect, which has no SparkContext."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at once: the cores of the session's executors, or this machine's where it does not tell."""
+    if is_remote(spark):
+        told = spark.conf.get("spark.default.parallelism", None)
+        return int(told) if told else os.cpu_count() or 1
+    return int(spark.sparkContext.defaultParallelism)
+
+
 def end(spark: SparkSession) -> None:
     """Stops the session and its Java process, and returns when that has ended: `spark.stop` alone leaves it running."""
     from pyspark import SparkContext
 
+    remote = is_remote(spark)
     spark.stop()
     gateway = SparkContext._gateway
-    if gateway is None:
+    if gateway is None or remote:
         return
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
@@ -114,6 +276,6 @@ def stderr_to(log: Path | None) -> Iterator[None]:
 
 
 def explain() -> str:
-    """The defaults and their reasons, one a line."""
-    width = max(map(len, DEFAULTS))
-    return "\n".join(f"{name:{width}}  {value:8}  {why}" for name, (value, why) in DEFAULTS.items())
+    """The defaults and their reasons, two lines each."""
+    where = {"": "", "local": " (local sessions)", "cluster": " (on a cluster)"}
+    return "\n".join(f"{name} = {each.value}{where[each.only]}\n    {each.why}" for name, each in DEFAULTS.items())
