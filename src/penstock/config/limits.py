@@ -167,5 +167,19 @@ LOAD_POLL_MS = 500
 """One long poll for new records; a load that is told to stop, stops within it."""
 JSON_NESTING_MAX = 256
 """Brackets of one JSON value up to which it takes the fast way: the parser there descends without a limit."""
-JSON_DEPTH_MAX = 100
-"""Depth of nested values of one JSON record; a deeper one goes to the quarantine table."""
+RESULT_TABLE_FILES_MAX = 100
+"""Files of a Delta table of results; a batch that leaves more has them compacted."""
+SINK_QUEUE_BYTES = 32 * MiB
+"""Records that one task of the sink has queued for the brokers (Java's buffer.memory); it waits beyond it."""
+SINK_QUEUE_RECORDS = 200_000
+"""The same as a number: small records cost more than their bytes."""
+SINK_ROWS_AT_ONCE = 10_000
+"""Rows that the sink turns into Python values at once; larger Arrow batches are gone through in parts."""
+SINK_PRODUCERS_MAX = 4
+"""Producers that a Python worker keeps for later tasks; the one used longest ago ends beyond it."""
+LAKE_VERIFY_THREADS = 4
+"""Files of a table that are read at once to prove it."""
+LAKE_RUNS_UNJOINED = 1 << 16
+"""Runs of offsets of a partition that wait to be joined with the others."""
+LAKE_RANGES_SHOWN = 20
+"""Ranges kept of each kind a partition; a table that is wrong everywhere must not fill the memory with proof of it."""

@@ -1,0 +1,1 @@
+"""Writing rows of Spark to topics: options, rows, sending, the sink."""

@@ -1,0 +1,175 @@
+"""Options of `df.write.format("penstock")`: the official connector's, and Kafka's producer settings after `kafka.`.
+
+The producer is librdkafka's, which shares most of the Java producer's names. What Java calls differently is renamed
+here, what has no meaning is refused with what to do instead, and what nobody knows gets the nearest name. Values are
+checked before anything runs: by kind here (librdkafka takes "10k" for 10), by bounds in librdkafka.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.config.limits import SINK_QUEUE_BYTES, SINK_QUEUE_RECORDS
+from penstock.config.nearest import did_you_mean
+from penstock.errors import ConfigError
+
+BOOTSTRAP = "kafka.bootstrap.servers"
+OWN = (BOOTSTRAP, "topic", "includeHeaders", "penstock.timestamps")
+OF_SPARK = ("checkpointlocation", "queryname")
+"""What Spark itself hands to a streaming sink beside the sink's options; lower case."""
+MAX_BLOCK_MS = 60_000
+DELIVERY_TIMEOUT_MS = 120_000
+"""The Java producer's defaults of max.block.ms and delivery.timeout.ms."""
+
+WHOLE_NUMBERS = frozenset(
+    """
+    batch.num.messages batch.size compression.level connections.max.idle.ms delivery.timeout.ms
+    max.in.flight.requests.per.connection max.in.flight message.copy.max.bytes message.max.bytes
+    message.send.max.retries message.timeout.ms metadata.max.age.ms queue.buffering.max.kbytes
+    queue.buffering.max.messages reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries
+    retry.backoff.max.ms retry.backoff.ms socket.connection.setup.timeout.ms socket.receive.buffer.bytes
+    socket.send.buffer.bytes socket.timeout.ms statistics.interval.ms sticky.partitioning.linger.ms
+    topic.metadata.refresh.interval.ms buffer.memory max.request.size max.block.ms send.buffer.bytes
+    receive.buffer.bytes socket.connection.setup.timeout.max.ms
+    """.split()  # noqa: SIM905 - this many read better as words
+)
+TEXTS = frozenset(
+    """
+    acks broker.address.family client.dns.lookup client.id client.rack compression.codec compression.type debug
+    enable.gapless.guarantee enable.idempotence enable.ssl.certificate.verification linger.ms metadata.broker.list
+    partitioner queue.buffering.max.ms request.required.acks sasl.kerberos.keytab sasl.kerberos.principal
+    sasl.kerberos.service.name sasl.mechanism sasl.mechanisms sasl.oauthbearer.config sasl.password sasl.username
+    security.protocol socket.keepalive.enable socket.nagle.disable ssl.ca.location ssl.ca.pem
+    ssl.certificate.location ssl.certificate.pem ssl.cipher.suites ssl.endpoint.identification.algorithm
+    ssl.key.location ssl.key.password ssl.key.pem ssl.keystore.location ssl.keystore.password
+    """.split()  # noqa: SIM905
+)
+JAVA_NAMES = {
+    "max.request.size": "message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+}
+"""Settings that mean the same under another name."""
+COMPRESSION_LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
+FILES = "certificates are given in PEM: ssl.ca.location, ssl.certificate.location, ssl.key.location"
+REFUSED = {
+    "key.serializer": "keys are written as they are; cast the column",
+    "value.serializer": "values are written as they are; cast the column",
+    "partitioner.class": "records go where Kafka's default partitioner sends them, or where a column `partition` says",
+    "partitioner.ignore.keys": "a column `partition` says where records go",
+    "interceptor.classes": "Java classes cannot be used here",
+    "metric.reporters": "Java classes cannot be used here",
+    "transactional.id": "the sink writes at least once, without transactions",
+    "transaction.timeout.ms": "the sink writes at least once, without transactions",
+    "sasl.jaas.config": "give the name and the password as kafka.sasl.username and kafka.sasl.password",
+    "ssl.truststore.location": FILES,
+    "ssl.truststore.type": FILES,
+    "ssl.keystore.type": FILES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """A checked set of options.
+
+    Attributes:
+        topic: where all rows go; None: where the column `topic` says.
+        include_headers: whether a column `headers` is written.
+        timestamps: whether a column `timestamp` becomes the records' time; the producer's clock otherwise.
+        max_block_ms: how long a task waits for a topic's metadata.
+        producer: librdkafka's settings, sorted by name.
+    """
+
+    topic: str | None
+    include_headers: bool
+    timestamps: bool
+    max_block_ms: int
+    producer: tuple[tuple[str, str], ...]
+
+    @property
+    def bootstrap(self) -> str:
+        """The brokers to begin with."""
+        return dict(self.producer)["bootstrap.servers"]
+
+
+def parse(options: Mapping[str, str]) -> WriteOptions:
+    """Checks the options of a write. Raises ConfigError naming the option, what it has and what it may have."""
+    given = _recognised(options)
+    if not given.get(BOOTSTRAP):
+        raise ConfigError(f'option {BOOTSTRAP} is missing: "host:port", several separated by commas')
+    if "topic" in given and not given["topic"].strip():
+        raise ConfigError("option topic is empty; leave it out to let the column `topic` say where rows go")
+    settings = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    return WriteOptions(
+        topic=given["topic"].strip() if "topic" in given else None,
+        include_headers=_boolean(given, "includeHeaders", True),
+        timestamps=_boolean(given, "penstock.timestamps", False),
+        max_block_ms=int(settings.pop("max.block.ms", MAX_BLOCK_MS)),
+        producer=tuple(sorted(_producer(settings).items())),
+    )
+
+
+def _recognised(options: Mapping[str, str]) -> dict[str, str]:
+    """The options by their proper spelling, the producer's checked as far as can be without librdkafka."""
+    spelling = {name.lower(): name for name in OWN}
+    given = {}
+    for name, value in options.items():
+        lower = name.lower()
+        if lower in OF_SPARK:
+            continue
+        if lower in spelling:
+            given[spelling[lower]] = value
+        elif lower.startswith("kafka."):
+            given[lower] = _checked(lower.removeprefix("kafka."), value)
+        else:
+            raise ConfigError(f"unknown option {name}{did_you_mean(name, [*OWN, *known()])}")
+    return given
+
+
+def known() -> list[str]:
+    """The producer's options, with `kafka.` before them, sorted."""
+    return sorted(f"kafka.{name}" for name in WHOLE_NUMBERS | TEXTS)
+
+
+def unknown_setting(name: str) -> ConfigError:
+    """The error for a producer setting that librdkafka does not know."""
+    return ConfigError(f"unknown option kafka.{name}{did_you_mean(f'kafka.{name}', known())}")
+
+
+def _checked(name: str, value: str) -> str:
+    if name in REFUSED:
+        raise ConfigError(f"option kafka.{name} cannot be used: {REFUSED[name]}")
+    if name in WHOLE_NUMBERS and not re.fullmatch(r"-?[0-9]+", value.strip()):
+        raise ConfigError(f"option kafka.{name} = {value!r} must be a whole number")
+    return value.strip()
+
+
+def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
+    value = given.get(name, str(default)).lower()
+    if value not in ("true", "false"):
+        raise ConfigError(f"option {name} = {given[name]!r} must be one of true, false")
+    return value == "true"
+
+
+def _producer(settings: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's settings: the Java producer's defaults where the two differ, then what the user gave."""
+    chosen = {
+        "client.id": "penstock-spark",
+        "delivery.timeout.ms": str(DELIVERY_TIMEOUT_MS),
+        "partitioner": "murmur2_random",  # what Java's producer does: librdkafka's own default hashes keys otherwise
+        "queue.buffering.max.kbytes": str(SINK_QUEUE_BYTES // 1024),
+        "queue.buffering.max.messages": str(SINK_QUEUE_RECORDS),
+    }
+    for name, value in settings.items():
+        if name == "buffer.memory":
+            chosen["queue.buffering.max.kbytes"] = str(max(int(value) // 1024, 1))
+        elif name in COMPRESSION_LEVELS:
+            if settings.get("compression.type", "none") == name.split(".")[1]:
+                chosen["compression.level"] = value
+        else:
+            chosen[JAVA_NAMES.get(name, name)] = value
+    weaker = settings.get("acks", "all") not in ("all", "-1") or settings.get("retries") == "0"
+    chosen.setdefault("enable.idempotence", "false" if weaker else "true")  # as Java: never an error by default
+    return chosen
