@@ -1,31 +1,28 @@
 """Proves from a lake table alone that no offset is missing and none is there twice.
 
-The offsets themselves are read (file statistics can lie), a batch of rows at a time: each batch becomes sorted runs of
-consecutive offsets, and runs are merged at the end. So memory grows with the number of runs, not of rows: a healthy
-table has a few runs a file. What the commits say about where a partition began and ended, and which offsets legally
-carry no record, is held against what is there.
+The offsets are read from every row (`offsets`), and held against what the commits say: which ranges each pipeline has
+loaded (its *claim*), and which offsets in them legally carry no record. An offset of a claim that has no row must lie
+in a recorded gap. In a sealed range the gaps are not known one by one: there the offsets without a row must be as many
+as were recorded and have their fingerprint.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
-from uuid import UUID
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.spark.lake.records import Progress, TopicPartition
+from penstock.config.limits import LAKE_RANGES_SHOWN
+from penstock.spark.lake.folding import MASK, fingerprint
+from penstock.spark.lake.offsets import Held, Runs, held_by
+from penstock.spark.lake.records import Progress, Sealed
 from penstock.spark.lake.table import LakeTable
 
 Range = tuple[int, int]
 GapRange = tuple[int, int, str]
-Offsets = np.ndarray[Any, np.dtype[np.int64]]
-BATCH_ROWS = 1 << 17
-SHOWN_RANGES = 20
-"""Ranges kept of each kind a partition; a table that is wrong everywhere must not fill the memory with proof of it."""
 
 
 @dataclass(slots=True)
@@ -43,13 +40,23 @@ class PartitionVerdict:
     duplicates: int = 0
     duplicate_ranges: list[Range] = field(default_factory=list)
     outside: int = 0
+    """Offsets with a row that no commit speaks of."""
+    outside_ranges: list[Range] = field(default_factory=list)
     gaps: dict[str, int] = field(default_factory=dict)
     """Offsets that legally carry no record, by reason; "corrupt" are the broken ones that a load was told to skip."""
+    gap_ranges: list[GapRange] = field(default_factory=list)
+    """The newest of those gaps, with the reason."""
+    unlike_sealed: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """Sealed ranges whose offsets without a row are not those recorded: start, end, how many, how many recorded."""
+    pipelines: dict[str, Range] = field(default_factory=dict)
+    """Which range each pipeline has loaded."""
+    not_loaded_ranges: list[Range] = field(default_factory=list)
+    """Between the ranges of several pipelines: what a backfill has not come to yet."""
 
     @property
     def clean(self) -> bool:
-        """Whether each offset from start to end is there exactly once, or legally absent."""
-        return not (self.missing or self.duplicates or self.outside)
+        """Whether each offset that was loaded is there exactly once, or legally absent."""
+        return not (self.missing or self.duplicates or self.outside or self.unlike_sealed)
 
     @property
     def legal_gaps(self) -> int:
@@ -61,121 +68,154 @@ class PartitionVerdict:
 
 
 def verify(lake: LakeTable, topic: str | None = None) -> list[PartitionVerdict]:
-    """A verdict on each partition of the table (of one topic if named), sorted by topic and partition."""
-    runs, rows = _runs(lake, topic)
+    """A verdict on each partition of the table (of one topic if named), sorted by topic and partition.
+
+    Raises PenstockError when what the table says of its own progress is damaged or contradicts itself.
+    """
     expected = {known: progress for known, progress in lake.progress().items() if topic in (None, known.topic)}
+    held = held_by(lake, topic)
     verdicts = []
-    for partition in sorted(set(runs) | set(expected)):
-        found = runs.get(partition, [])
-        progress = expected.get(partition) or Progress(found[0][0], max(end for _, end in found), [])
-        name, topic_id = partition.topic, str(partition.topic_id)
+    for partition in sorted(set(held) | set(expected)):
+        found = held.get(partition, Held())
+        progress = expected.get(partition)
+        if progress is None:  # rows that no commit of a load brought
+            progress = Progress(int(found.runs[0, 0]), int(found.runs[0, 0]), [])
         verdict = PartitionVerdict(
-            name, topic_id, partition.partition, progress.start, progress.end, rows.get(partition, 0)
+            partition.topic, str(partition.topic_id), partition.partition, progress.start, progress.end, found.rows
         )
-        _judge(verdict, sorted(found), sorted((gap.start, gap.end, gap.reason) for gap in progress.gaps))
+        verdict.pipelines = {claim.pipeline: (claim.start, claim.end) for claim in progress.claims}
+        judge(verdict, found.runs, progress)
         verdicts.append(verdict)
     return verdicts
 
 
-def _runs(lake: LakeTable, topic: str | None) -> tuple[dict[TopicPartition, list[Range]], dict[TopicPartition, int]]:
-    """Runs of consecutive offsets a partition, and rows a partition. A doubled offset is a run of its own."""
-    runs: dict[TopicPartition, list[Range]] = defaultdict(list)
-    rows: dict[TopicPartition, int] = defaultdict(int)
-    dataset = lake.table.to_pyarrow_dataset()
-    wanted = None if topic is None else pc.field("topic") == topic
-    columns = ["topic", "topicId", "partition", "offset"]
-    for batch in dataset.to_batches(columns=columns, filter=wanted, batch_size=BATCH_ROWS):
-        for partition, offsets in _by_partition(batch):
-            rows[partition] += len(offsets)
-            runs[partition] += runs_of(offsets)
-            if len(runs[partition]) > BATCH_ROWS:
-                runs[partition] = _joined(runs[partition])
-    return {partition: _joined(found) for partition, found in runs.items()}, rows
+def judge(verdict: PartitionVerdict, runs: Runs, progress: Progress) -> None:
+    """Fills in what is missing, double, or outside of what the commits say."""
+    claimed = _union((claim.start, claim.end) for claim in progress.claims) or _union([(progress.start, progress.end)])
+    verdict.not_loaded_ranges = [(before[1], after[0]) for before, after in pairwise(claimed)]
+    covered = _covered(verdict, runs)
+    _outside(verdict, covered, claimed)
+    holes = _without(claimed, covered)
+    sealed = sorted(progress.sealed, key=lambda each: each.start)
+    for each in sealed:
+        _judge_sealed(verdict, each, _clip(holes, [(each.start, each.end)]))
+    open_holes = _without(holes, _union((each.start, each.end) for each in sealed))
+    gaps = sorted((gap.start, gap.end, gap.reason) for gap in progress.gaps)
+    verdict.gap_ranges = gaps[-LAKE_RANGES_SHOWN:]
+    _judge_holes(verdict, open_holes, gaps)
 
 
-def _by_partition(batch: pa.RecordBatch) -> list[tuple[TopicPartition, Offsets]]:
-    """The offsets of a batch of rows, apart by partition."""
-    if not batch.num_rows:
+def _covered(verdict: PartitionVerdict, runs: Runs) -> list[Range]:
+    """The offsets that are there at all; notes those that are there again."""
+    if not len(runs):
         return []
-    topics = batch.column("topic").dictionary_encode()
-    ids = batch.column("topicId").dictionary_encode()
-    partitions = batch.column("partition").to_numpy(zero_copy_only=False)
-    offsets = batch.column("offset").to_numpy(zero_copy_only=False)
-    codes = [column.indices.to_numpy(zero_copy_only=False).astype(np.int64) for column in (topics, ids)]
-    combined = (codes[0] * len(ids.dictionary) + codes[1]) << 32 | partitions.astype(np.int64)
-    found = []
-    for code in np.unique(combined).tolist():
-        topic, topic_id = divmod(code >> 32, len(ids.dictionary))
-        names = topics.dictionary[topic].as_py(), UUID(ids.dictionary[topic_id].as_py())
-        found.append((TopicPartition(*names, code & 0xFFFFFFFF), offsets[combined == code]))
-    return found
+    runs = runs[np.lexsort((runs[:, 1], runs[:, 0]))]
+    reached = np.maximum.accumulate(runs[:, 1])
+    overlap = np.minimum(runs[1:, 1], reached[:-1]) - runs[1:, 0]
+    again = np.flatnonzero(overlap > 0)
+    verdict.duplicates = int(overlap[again].sum())
+    shown = again[:LAKE_RANGES_SHOWN]
+    starts = runs[1:, 0][shown]
+    verdict.duplicate_ranges = list(zip(starts.tolist(), (starts + overlap[shown]).tolist(), strict=True))
+    apart = np.flatnonzero(runs[1:, 0] > reached[:-1])
+    first = runs[np.concatenate(([0], apart + 1)), 0]
+    last = reached[np.concatenate((apart, [len(runs) - 1]))]
+    return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-def runs_of(offsets: Offsets) -> list[Range]:
-    """Sorted runs [start, end) of consecutive offsets; an offset that is there n times is in n runs."""
-    offsets = np.sort(offsets)
-    runs: list[Range] = []
-    while len(offsets):
-        first = np.concatenate(([True], offsets[1:] != offsets[:-1]))
-        once, offsets = offsets[first], offsets[~first]
-        breaks = np.flatnonzero(np.diff(once) != 1)
-        starts = once[np.concatenate(([0], breaks + 1))]
-        ends = once[np.concatenate((breaks, [len(once) - 1]))] + 1
-        runs += list(zip(starts.tolist(), ends.tolist(), strict=True))
-    return runs
+def _outside(verdict: PartitionVerdict, covered: Sequence[Range], claimed: Sequence[Range]) -> None:
+    for start, end in _without(covered, claimed):
+        verdict.outside += end - start
+        _keep(verdict.outside_ranges, (start, end))
 
 
-def _joined(runs: list[Range]) -> list[Range]:
-    """Runs that touch become one; runs that overlap stay apart, for they are duplicates."""
-    joined: list[Range] = []
-    open_ends: dict[int, int] = {}
-    for start, end in sorted(runs):
-        at = open_ends.pop(start, None)
-        if at is None:
-            at = len(joined)
-            joined.append((start, end))
+def _judge_sealed(verdict: PartitionVerdict, sealed: Sealed, holes: Sequence[Range]) -> None:
+    count = sum(end - start for start, end in holes)
+    recorded = sum(sealed.reasons.values())
+    mark = sum(fingerprint(start, end) for start, end in holes) & MASK
+    if (count, mark) == (recorded, sealed.fingerprint):
+        for reason, offsets in sealed.reasons.items():
+            verdict.gaps[reason] = verdict.gaps.get(reason, 0) + offsets
+        return
+    verdict.missing += max(0, count - recorded)
+    if not recorded:
+        for hole in holes:
+            _keep(verdict.missing_ranges, hole)
+    if len(verdict.unlike_sealed) < LAKE_RANGES_SHOWN:
+        verdict.unlike_sealed.append((sealed.start, sealed.end, count, recorded))
+
+
+def _judge_holes(verdict: PartitionVerdict, holes: Sequence[Range], gaps: Sequence[GapRange]) -> None:
+    """Splits holes into what is legally absent and what is missing. Both are sorted; gaps may overlap."""
+    first = 0
+    for start, end in holes:
+        position = start
+        while first < len(gaps) and gaps[first][1] <= start:
+            first += 1
+        for gap_start, gap_end, reason in _from(gaps, first, end):
+            low, high = max(gap_start, position), min(gap_end, end)
+            if low >= high:
+                continue
+            _missing(verdict, position, low)
+            verdict.gaps[reason] = verdict.gaps.get(reason, 0) + high - low
+            position = high
+        _missing(verdict, position, end)
+
+
+def _from(gaps: Sequence[GapRange], first: int, end: int) -> Iterable[GapRange]:
+    while first < len(gaps) and gaps[first][0] < end:
+        yield gaps[first]
+        first += 1
+
+
+def _missing(verdict: PartitionVerdict, start: int, end: int) -> None:
+    if start < end:
+        verdict.missing += end - start
+        _keep(verdict.missing_ranges, (start, end))
+
+
+def _union(ranges: Iterable[Range]) -> list[Range]:
+    """Sorted, without those that are empty; what touches or overlaps is one."""
+    union: list[Range] = []
+    for start, end in sorted(each for each in ranges if each[0] < each[1]):
+        if union and start <= union[-1][1]:
+            union[-1] = (union[-1][0], max(end, union[-1][1]))
         else:
-            joined[at] = (joined[at][0], end)
-        open_ends[end] = at
-    return joined
+            union.append((start, end))
+    return union
 
 
-def _judge(verdict: PartitionVerdict, found: list[Range], gaps: list[GapRange]) -> None:
-    """Walks the sorted runs, filling in what is missing, double, or outside of what the commits say."""
-    position = verdict.start
-    for run_start, run_end in found:
-        start, end = max(run_start, verdict.start), min(run_end, verdict.end)
-        verdict.outside += (run_end - run_start) - max(0, end - start)
-        if start >= end:
-            continue
-        if start > position:
-            _missing(verdict, (position, start), gaps)
-        elif start < position:
-            double = (start, min(end, position))
-            verdict.duplicates += double[1] - double[0]
-            _keep(verdict.duplicate_ranges, double)
-        position = max(position, end)
-    if position < verdict.end:
-        _missing(verdict, (position, verdict.end), gaps)
+def _clip(ranges: Sequence[Range], within: Sequence[Range]) -> list[Range]:
+    """What of sorted disjoint ranges lies in other sorted disjoint ranges."""
+    clipped, at = [], 0
+    for start, end in ranges:
+        while at < len(within) and within[at][1] <= start:
+            at += 1
+        here = at
+        while here < len(within) and within[here][0] < end:
+            clipped.append((max(start, within[here][0]), min(end, within[here][1])))
+            here += 1
+    return clipped
 
 
-def _missing(verdict: PartitionVerdict, hole: Range, gaps: list[GapRange]) -> None:
-    """Splits a hole into what is legally absent and what is missing. `gaps` are sorted."""
-    position, end = hole
-    for gap_start, gap_end, reason in gaps:
-        low, high = max(gap_start, position), min(gap_end, end)
-        if low >= high:
-            continue
-        if low > position:
-            verdict.missing += low - position
-            _keep(verdict.missing_ranges, (position, low))
-        verdict.gaps[reason] = verdict.gaps.get(reason, 0) + high - low
-        position = high
-    if position < end:
-        verdict.missing += end - position
-        _keep(verdict.missing_ranges, (position, end))
+def _without(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
+    """What of sorted disjoint ranges lies in none of other sorted disjoint ranges."""
+    left, at = [], 0
+    for start, end in ranges:
+        position = start
+        while at < len(others) and others[at][1] <= position:
+            at += 1
+        here = at
+        while here < len(others) and others[here][0] < end:
+            if others[here][0] > position:
+                left.append((position, others[here][0]))
+            position = max(position, others[here][1])
+            here += 1
+        if position < end:
+            left.append((position, end))
+    return left
 
 
 def _keep(ranges: list[Range], new: Range) -> None:
-    if len(ranges) < SHOWN_RANGES:
+    if len(ranges) < LAKE_RANGES_SHOWN:
         ranges.append(new)

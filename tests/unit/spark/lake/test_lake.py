@@ -14,7 +14,8 @@ pytest.importorskip("deltalake", reason="needs penstock[spark]")
 import pyarrow.parquet as pq  # noqa: E402
 
 from penstock.errors import PenstockError  # noqa: E402
-from penstock.spark.lake.delta import LakeTable  # noqa: E402
+from penstock.spark.lake.delta import DeltaLake  # noqa: E402
+from penstock.spark.lake.offsets import runs_of  # noqa: E402
 from penstock.spark.lake.records import (  # noqa: E402
     RECORD_SCHEMA,
     DataFile,
@@ -23,7 +24,7 @@ from penstock.spark.lake.records import (  # noqa: E402
     Statistics,
     TopicPartition,
 )
-from penstock.spark.lake.verify import PartitionVerdict, runs_of, verify  # noqa: E402
+from penstock.spark.lake.verify import PartitionVerdict, verify  # noqa: E402
 
 CLICKS = TopicPartition("clicks", UUID(int=1), 0)
 CLICKS_AGAIN = TopicPartition("clicks", UUID(int=2), 0)
@@ -60,33 +61,33 @@ def only(verdicts: list[PartitionVerdict]) -> PartitionVerdict:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> LakeTable:
-    return LakeTable.open(str(tmp_path), "test")
+def lake(tmp_path: Path) -> DeltaLake:
+    return DeltaLake.open(str(tmp_path), "test")
 
 
-def test_a_new_table_has_no_end_and_a_commit_moves_it(lake: LakeTable, tmp_path: Path) -> None:
+def test_a_new_table_has_no_end_and_a_commit_moves_it(lake: DeltaLake, tmp_path: Path) -> None:
     assert lake.end(CLICKS) is None
     lake.commit([write(tmp_path, range(5, 15))], {CLICKS: 5}, {CLICKS: 15})
     assert lake.end(CLICKS) == 15
-    assert LakeTable.open(str(tmp_path), "test").end(CLICKS) == 15
+    assert DeltaLake.open(str(tmp_path), "test").end(CLICKS) == 15
 
 
-def test_a_second_copy_of_a_pipeline_cannot_commit_the_same_range(lake: LakeTable, tmp_path: Path) -> None:
-    other = LakeTable.open(str(tmp_path), "test")
+def test_a_second_copy_of_a_pipeline_cannot_commit_the_same_range(lake: DeltaLake, tmp_path: Path) -> None:
+    other = DeltaLake.open(str(tmp_path), "test")
     lake.commit([write(tmp_path, range(10))], {CLICKS: 0}, {CLICKS: 10})
     with pytest.raises(LakeConflictError, match="another copy of the pipeline is running"):
         other.commit([write(tmp_path, range(10))], {CLICKS: 0}, {CLICKS: 10})
     assert only(verify(lake)).clean
 
 
-def test_two_pipelines_keep_their_own_ends(lake: LakeTable, tmp_path: Path) -> None:
-    other = LakeTable.open(str(tmp_path), "other")
+def test_two_pipelines_keep_their_own_ends(lake: DeltaLake, tmp_path: Path) -> None:
+    other = DeltaLake.open(str(tmp_path), "other")
     lake.commit([write(tmp_path, range(10))], {CLICKS: 0}, {CLICKS: 10})
     other.refresh()
     assert other.end(CLICKS) is None
 
 
-def test_a_clean_table_is_clean_over_several_commits(lake: LakeTable, tmp_path: Path) -> None:
+def test_a_clean_table_is_clean_over_several_commits(lake: DeltaLake, tmp_path: Path) -> None:
     for start in (0, 10, 20):
         lake.commit([write(tmp_path, range(start, start + 10))], {CLICKS: start}, {CLICKS: start + 10})
     verdict = only(verify(lake))
@@ -94,7 +95,7 @@ def test_a_clean_table_is_clean_over_several_commits(lake: LakeTable, tmp_path: 
     assert (verdict.start, verdict.end, verdict.rows) == (0, 30, 30)
 
 
-def test_a_deleted_row_is_missing(lake: LakeTable, tmp_path: Path) -> None:
+def test_a_deleted_row_is_missing(lake: DeltaLake, tmp_path: Path) -> None:
     lake.commit([write(tmp_path, range(10))], {CLICKS: 0}, {CLICKS: 10})
     lake.table.delete("offset = 7")
     verdict = only(verify(lake))
@@ -102,29 +103,29 @@ def test_a_deleted_row_is_missing(lake: LakeTable, tmp_path: Path) -> None:
     assert verdict.missing_ranges == [(7, 8)]
 
 
-def test_a_doubled_row_is_a_duplicate_even_in_the_same_batch(lake: LakeTable, tmp_path: Path) -> None:
+def test_a_doubled_row_is_a_duplicate_even_in_the_same_batch(lake: DeltaLake, tmp_path: Path) -> None:
     lake.commit([write(tmp_path, [0, 1, 2, 2, 3])], {CLICKS: 0}, {CLICKS: 4})
     assert only(verify(lake)).duplicate_ranges == [(2, 3)]
 
 
-def test_a_file_added_twice_is_a_run_of_duplicates(lake: LakeTable, tmp_path: Path) -> None:
+def test_a_file_added_twice_is_a_run_of_duplicates(lake: DeltaLake, tmp_path: Path) -> None:
     lake.commit([write(tmp_path, range(10)), write(tmp_path, range(3, 6))], {CLICKS: 0}, {CLICKS: 10})
     verdict = only(verify(lake))
     assert verdict.duplicates == 3
     assert verdict.duplicate_ranges == [(3, 6)]
 
 
-def test_a_range_that_the_commits_promise_but_no_file_holds_is_missing(lake: LakeTable, tmp_path: Path) -> None:
+def test_a_range_that_the_commits_promise_but_no_file_holds_is_missing(lake: DeltaLake, tmp_path: Path) -> None:
     lake.commit([write(tmp_path, range(2, 8))], {CLICKS: 0}, {CLICKS: 10})
     assert only(verify(lake)).missing_ranges == [(0, 2), (8, 10)]
 
 
-def test_rows_beyond_what_the_commits_say_are_reported(lake: LakeTable, tmp_path: Path) -> None:
+def test_rows_beyond_what_the_commits_say_are_reported(lake: DeltaLake, tmp_path: Path) -> None:
     lake.commit([write(tmp_path, range(12))], {CLICKS: 0}, {CLICKS: 10})
     assert only(verify(lake)).outside == 2
 
 
-def test_a_gap_with_a_reason_is_legal_and_only_within_its_range(lake: LakeTable, tmp_path: Path) -> None:
+def test_a_gap_with_a_reason_is_legal_and_only_within_its_range(lake: DeltaLake, tmp_path: Path) -> None:
     gaps = [Gap(CLICKS, 4, 6, "control")]
     lake.commit([write(tmp_path, [0, 1, 2, 3, 7, 8, 9])], {CLICKS: 0}, {CLICKS: 10}, gaps)
     verdict = only(verify(lake))
@@ -132,7 +133,7 @@ def test_a_gap_with_a_reason_is_legal_and_only_within_its_range(lake: LakeTable,
     assert verdict.missing_ranges == [(6, 7)]
 
 
-def test_a_filter_on_any_column_finds_the_rows(lake: LakeTable, tmp_path: Path) -> None:
+def test_a_filter_on_any_column_finds_the_rows(lake: DeltaLake, tmp_path: Path) -> None:
     """Readers pass a file over by its statistics; a column without them would hide every row."""
     lake.commit([write(tmp_path, range(10))], {CLICKS: 0}, {CLICKS: 10})
     for name, value in (("topic", "clicks"), ("partition", 0), ("offset", 7), ("timestampType", 0), ("value", b"v")):
@@ -160,7 +161,7 @@ def test_statistics_hold_every_timestamp_that_a_producer_may_send(timestamp_us: 
     assert statistics.low["timestamp"] == statistics.high["timestamp"] == instant
 
 
-def test_a_recreated_topic_is_another_topic(lake: LakeTable, tmp_path: Path) -> None:
+def test_a_recreated_topic_is_another_topic(lake: DeltaLake, tmp_path: Path) -> None:
     lake.commit([write(tmp_path, range(10))], {CLICKS: 0}, {CLICKS: 10})
     lake.commit([write(tmp_path, range(4), CLICKS_AGAIN)], {CLICKS_AGAIN: 0}, {CLICKS_AGAIN: 4})
     assert [(v.topic_id, v.rows, v.clean) for v in verify(lake)] == [
@@ -174,7 +175,7 @@ def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
 
     write_deltalake(str(tmp_path), pa.table({"x": [1]}))
     with pytest.raises(PenstockError, match="has no column topic"):
-        LakeTable.open(str(tmp_path), "test")
+        DeltaLake.open(str(tmp_path), "test")
 
 
 @pytest.mark.parametrize(
@@ -190,4 +191,4 @@ def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_offsets_become_runs(offsets: list[int], runs: list[tuple[int, int]]) -> None:
     import numpy as np
 
-    assert runs_of(np.array(offsets, dtype=np.int64)) == runs
+    assert [tuple(run) for run in runs_of(np.array(offsets, dtype=np.int64)).tolist()] == runs

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.cli.main import main
-from penstock.spark.lake.delta import LakeTable
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, Statistics, TopicPartition
+from penstock.spark.lake.table import open_table
 
 CLICKS = TopicPartition("clicks", UUID(int=1), 0)
 
@@ -34,7 +34,7 @@ def lake_of(directory: Path, offsets: list[int], gaps: list[Gap]) -> None:
     statistics = Statistics()
     statistics.add(table)
     file = DataFile(path.name, path.stat().st_size, len(offsets), statistics.low, statistics.high)
-    LakeTable.open(str(directory), "load").commit([file], {CLICKS: 0}, {CLICKS: 10}, gaps)
+    open_table(str(directory), "load").commit([file], {CLICKS: 0}, {CLICKS: 10}, gaps)
 
 
 def test_a_clean_table_is_0_and_says_what_has_no_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
