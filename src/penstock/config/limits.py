@@ -183,3 +183,19 @@ LAKE_RUNS_UNJOINED = 1 << 16
 """Runs of offsets of a partition that wait to be joined with the others."""
 LAKE_RANGES_SHOWN = 20
 """Ranges kept of each kind a partition; a table that is wrong everywhere must not fill the memory with proof of it."""
+PIPELINES_PER_RUN = 64
+"""Pipelines that one run shares a session among; more need another run."""
+PIPELINE_POLL_MS = 250
+"""How often a pipeline looks at its streaming queries."""
+PIPELINE_STATUS_MS = 1_000
+"""How often a run writes its pipelines' figures for `penstock pipeline status`, and redraws its lines."""
+PIPELINE_LAG_MS = 5_000
+"""How often the brokers are asked how far a streaming query is behind, where Spark does not tell."""
+PIPELINE_RATE_MS = 10_000
+"""The window of a pipeline's rows a second."""
+PIPELINE_RATE_SAMPLES = 1_000
+"""Batches that such a window remembers; of more in so short a time the oldest are forgotten."""
+PIPELINE_STOP_MS = 30_000
+"""How long the batch that runs when a pipeline is stopped may take to end; then it is cut off, and repeated later."""
+PIPELINE_ERROR_CHARACTERS = 2_000
+"""What is kept of an error's text."""
