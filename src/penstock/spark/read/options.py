@@ -1,44 +1,33 @@
 """Options of `format("penstock")`: the official Kafka connector's names and meanings, checked before anything runs.
 
 Spark hands options over case-insensitively; an option that does not exist is an error with the nearest name, because a
-misspelt `startingOffset` that is silently ignored loads the wrong data.
+misspelt `startingOffset` that is silently ignored loads the wrong data. `option_table` declares them.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from penstock.client.client import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
+from penstock.spark.read.option_table import (
+    CONSUMER_TUNING,
+    NO_SECURITY,
+    OPTIONS,
+    REFUSED,
+    SECURITY_PREFIXES,
+    SECURITY_PROTOCOL,
+)
 
 Offsets = Literal["earliest", "latest"] | dict[str, dict[int, int]]
 Timestamps = int | dict[str, dict[int, int]]
 
-KNOWN = (
-    "kafka.bootstrap.servers",
-    "kafka.client.id",
-    "kafka.isolation.level",
-    "kafka.request.timeout.ms",
-    "assign",
-    "subscribe",
-    "subscribePattern",
-    "startingOffsets",
-    "endingOffsets",
-    "startingTimestamp",
-    "endingTimestamp",
-    "startingOffsetsByTimestamp",
-    "endingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "minPartitions",
-    "includeHeaders",
-    "failOnDataLoss",
-)
 ISOLATION_LEVELS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+CHOICES = ("assign", "subscribe", "subscribePattern")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,153 +35,173 @@ class ReadOptions:
     """A checked set of options. Exactly one of `assign`, `subscribe`, `pattern` is set.
 
     `starting` and `ending` are "earliest", "latest" or offsets a topic and partition (-2 earliest, -1 latest);
-    `starting_ms` and `ending_ms`, epoch milliseconds for all or a topic and partition, win over them.
+    `starting_ms` and `ending_ms`, epoch milliseconds for all or a topic and partition, win over them. The four of
+    admission (`max_offsets` to `max_delay_ms`) are a stream's.
     """
 
     bootstrap: str
-    assign: dict[str, list[int]] | None
-    subscribe: list[str] | None
+    assign: dict[str, tuple[int, ...]] | None
+    subscribe: tuple[str, ...] | None
     pattern: str | None
     starting: Offsets
     ending: Offsets
     starting_ms: Timestamps | None
     ending_ms: Timestamps | None
     late_start_is_error: bool
+    max_offsets: int | None
+    max_bytes: int | None
+    min_offsets: int | None
+    max_delay_ms: int
     min_partitions: int | None
+    max_records_per_task: int | None
     include_headers: bool
     fail_on_data_loss: bool
     isolation: int
     client_id: str
     timeout_ms: int
+    retries: int
+    retry_interval_ms: int
+    read: str
+    log_dirs: tuple[str, ...]
+
+    def chooses(self, topic: str, partition: int) -> bool:
+        """Whether the options choose a partition, if it exists."""
+        if self.assign is not None:
+            return partition in self.assign.get(topic, ())
+        if self.subscribe is not None:
+            return topic in self.subscribe
+        return re.fullmatch(self.pattern or "", topic) is not None
 
 
-def parse(options: Mapping[str, str]) -> ReadOptions:
-    """Checks the options of a batch read. Raises ConfigError naming the option, what it has and what it may have."""
-    given = _recognised(options)
-    if not given.get("kafka.bootstrap.servers"):
-        raise ConfigError('option kafka.bootstrap.servers is missing: "host:port", several separated by commas')
-    chosen = [name for name in ("assign", "subscribe", "subscribePattern") if name in given]
-    if len(chosen) != 1:
-        raise ConfigError(f"exactly one of assign, subscribe, subscribePattern is needed, not {chosen or 'none'}")
-    strategy = _one_of(given, "startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
-    isolation = _one_of(given, "kafka.isolation.level", tuple(ISOLATION_LEVELS), "read_uncommitted")
-    topics = [name.strip() for name in given["subscribe"].split(",")] if "subscribe" in given else None
-    if topics is not None and not all(topics):
-        raise ConfigError(f"option subscribe = {given['subscribe']!r} has an empty topic name")
-    starting = _offsets(given, "startingOffsets", "earliest")
-    ending = _offsets(given, "endingOffsets", "latest")
-    if starting == "latest":
-        raise ConfigError("option startingOffsets = latest has no meaning in a batch read: there is nothing after it")
-    if ending == "earliest":
-        raise ConfigError("option endingOffsets = earliest has no meaning in a batch read: there is nothing before it")
+def parse(options: Mapping[str, str], *, stream: bool = False) -> ReadOptions:
+    """Checks the options of a read. Raises ConfigError naming the option, what it has and what it may have.
+
+    Args:
+        options: as Spark hands them over, names in any case.
+        stream: whether they are of `readStream`; some options are for one kind of read only.
+    """
+    given = recognised(options)
+    _check_kind(given, stream)
+    _check_together(given)
+    value = _values(given, stream)
+    if not stream:
+        _check_batch_start(value["startingOffsets"])
+        _check_times(value["startingTimestamp"], value["endingTimestamp"])
     return ReadOptions(
-        bootstrap=given["kafka.bootstrap.servers"],
-        assign=_assignment(given),
-        subscribe=topics,
-        pattern=_pattern(given),
-        starting=starting,
-        ending=ending,
-        starting_ms=_timestamps(given, "startingTimestamp", "startingOffsetsByTimestamp"),
-        ending_ms=_timestamps(given, "endingTimestamp", "endingOffsetsByTimestamp"),
-        late_start_is_error=strategy == "error",
-        min_partitions=_integer(given, "minPartitions", 1),
-        include_headers=_boolean(given, "includeHeaders", False),
-        fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
-        isolation=ISOLATION_LEVELS[isolation],
-        client_id=given.get("kafka.client.id", "penstock-spark"),
-        timeout_ms=_integer(given, "kafka.request.timeout.ms", 1) or 30_000,
+        bootstrap=value["kafka.bootstrap.servers"],
+        assign=value["assign"],
+        subscribe=value["subscribe"],
+        pattern=value["subscribePattern"],
+        starting=value["startingOffsets"],
+        ending=value["endingOffsets"],
+        starting_ms=_first(value["startingTimestamp"], value["startingOffsetsByTimestamp"]),
+        ending_ms=_first(value["endingTimestamp"], value["endingOffsetsByTimestamp"]),
+        late_start_is_error=value["startingOffsetsByTimestampStrategy"] == "error",
+        max_offsets=value["maxOffsetsPerTrigger"],
+        max_bytes=value["maxBytesPerTrigger"],
+        min_offsets=value["minOffsetsPerTrigger"],
+        max_delay_ms=value["maxTriggerDelay"],
+        min_partitions=value["minPartitions"],
+        max_records_per_task=value["maxRecordsPerPartition"],
+        include_headers=value["includeHeaders"],
+        fail_on_data_loss=value["failOnDataLoss"],
+        isolation=ISOLATION_LEVELS[value["kafka.isolation.level"]],
+        client_id=value["kafka.client.id"],
+        timeout_ms=value["kafka.request.timeout.ms"],
+        retries=value["fetchOffset.numRetries"],
+        retry_interval_ms=value["fetchOffset.retryIntervalMs"],
+        read=value["penstock.read"],
+        log_dirs=value["penstock.log.dirs"] or (),
     )
 
 
-def _recognised(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by their proper spelling."""
-    spelling = {name.lower(): name for name in KNOWN}
+def includes_headers(options: Mapping[str, str]) -> bool:
+    """Whether rows have headers: all that the columns depend on. Raises ConfigError for an unknown option."""
+    name = "includeHeaders"
+    option = OPTIONS[name]
+    return bool(_read(name, option.type.read, recognised(options).get(name, option.default or "")))
+
+
+def recognised(options: Mapping[str, str]) -> dict[str, str]:
+    """The declared options by their proper spelling. Raises ConfigError for one that is unknown or refused."""
+    spelling = {name.lower(): name for name in OPTIONS}
     given = {}
     for name, value in options.items():
-        proper = spelling.get(name.lower())
-        if proper is None:
-            raise ConfigError(f"unknown option {name}{did_you_mean(name, KNOWN)}")
-        given[proper] = value
+        lower = name.lower()
+        if lower in spelling:
+            given[spelling[lower]] = value
+        elif lower == SECURITY_PROTOCOL:
+            if value.upper() != "PLAINTEXT":
+                raise ConfigError(f"option {name} = {value!r} is not possible: {NO_SECURITY}")
+        elif lower.startswith(SECURITY_PREFIXES) or lower in REFUSED:
+            raise ConfigError(f"option {name} is not possible: {REFUSED.get(lower, NO_SECURITY)}")
+        elif lower not in CONSUMER_TUNING:
+            raise ConfigError(f"unknown option {name}{did_you_mean(name, OPTIONS)}")
     return given
 
 
-def _one_of(given: Mapping[str, str], name: str, values: tuple[str, ...], default: str) -> str:
-    value = given.get(name, default).lower()
-    if value not in values:
-        raise ConfigError(f"option {name} = {given[name]!r} must be one of {', '.join(values)}")
-    return value
+def _check_kind(given: Mapping[str, str], stream: bool) -> None:
+    """Raises ConfigError for an option that is of the other kind of read."""
+    for name in given:
+        if stream and not OPTIONS[name].stream:
+            raise ConfigError(f"option {name} is for batch reads only: a stream (readStream) has no end")
+        if not stream and not OPTIONS[name].batch:
+            raise ConfigError(f"option {name} is for streams (readStream) only: a batch read has no triggers")
 
 
-def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
-    return _one_of(given, name, ("true", "false"), str(default).lower()) == "true"
+def _check_together(given: Mapping[str, str]) -> None:
+    """Raises ConfigError for options that are missing or exclude each other."""
+    if "kafka.bootstrap.servers" not in given:
+        raise ConfigError('option kafka.bootstrap.servers is missing: "host:port", several separated by commas')
+    chosen = [name for name in CHOICES if name in given]
+    if len(chosen) != 1:
+        said = " and ".join(chosen) or "none"
+        raise ConfigError(f"exactly one of {', '.join(CHOICES)} is needed, not {said}")
+    if "maxTriggerDelay" in given and "minOffsetsPerTrigger" not in given:
+        raise ConfigError("option maxTriggerDelay has no meaning without minOffsetsPerTrigger, which it bounds")
+    if "minOffsetsPerTrigger" in given and "maxOffsetsPerTrigger" in given:
+        low, high = (OPTIONS[name].type for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger"))
+        at_least = _read("minOffsetsPerTrigger", low.read, given["minOffsetsPerTrigger"])
+        at_most = _read("maxOffsetsPerTrigger", high.read, given["maxOffsetsPerTrigger"])
+        if at_least > at_most:
+            raise ConfigError(
+                f"option minOffsetsPerTrigger = {at_least} must not be above maxOffsetsPerTrigger = {at_most}"
+            )
 
 
-def _integer(given: Mapping[str, str], name: str, at_least: int) -> int | None:
-    if name not in given:
-        return None
-    try:
-        value = int(given[name])
-    except ValueError:
-        raise ConfigError(f"option {name} = {given[name]!r} must be a whole number") from None
-    if value < at_least:
-        raise ConfigError(f"option {name} = {value} must be at least {at_least}")
-    return value
-
-
-def _pattern(given: Mapping[str, str]) -> str | None:
-    text = given.get("subscribePattern")
-    if text is not None:
-        try:
-            re.compile(text)
-        except re.error as error:
-            raise ConfigError(f"option subscribePattern = {text!r} is no regular expression: {error}") from None
-    return text
-
-
-def _offsets(given: Mapping[str, str], name: str, default: Literal["earliest", "latest"]) -> Offsets:
-    text = given.get(name, default).strip()
-    if text.lower() in ("earliest", "latest"):
-        return "earliest" if text.lower() == "earliest" else "latest"
-    offsets = _by_partition(name, text)
-    impossible = LATEST if name == "startingOffsets" else EARLIEST
-    for topic, partitions in offsets.items():
+def _check_batch_start(starting: Offsets) -> None:
+    if starting == "latest":
+        raise ConfigError("option startingOffsets = latest has no meaning in a batch read: there is nothing after it")
+    for topic, partitions in starting.items() if isinstance(starting, dict) else ():
         for partition, offset in partitions.items():
-            if offset < EARLIEST or offset == impossible:
-                raise ConfigError(f"option {name}: {offset} for {topic}-{partition} is no offset that can be used here")
-    return offsets
+            if offset == LATEST:
+                raise ConfigError(
+                    f"option startingOffsets has -1 (latest) for {topic}-{partition}, which has no meaning in a batch "
+                    "read: there is nothing after it"
+                )
 
 
-def _timestamps(given: Mapping[str, str], name: str, by_partition: str) -> Timestamps | None:
-    if name in given:
-        return _integer(given, name, 0)
-    return _by_partition(by_partition, given[by_partition]) if by_partition in given else None
+def _check_times(starting_ms: int | None, ending_ms: int | None) -> None:
+    if starting_ms is not None and ending_ms is not None and ending_ms < starting_ms:
+        raise ConfigError(f"option endingTimestamp = {ending_ms} is before startingTimestamp = {starting_ms}")
 
 
-def _by_partition(name: str, text: str) -> dict[str, dict[int, int]]:
-    """{"topic": {"0": 23, "1": -1}} with whole numbers."""
-    wanted = f'option {name} must look like {{"topic": {{"0": 23, "1": 5}}}}'
+def _values(given: Mapping[str, str], stream: bool) -> dict[str, Any]:
+    """The value of every option, None where it has neither a text nor a default."""
+    values = {}
+    for name, option in OPTIONS.items():
+        default = option.stream_default if stream and option.stream_default is not None else option.default
+        text = given.get(name, default)
+        values[name] = None if text is None else _read(name, option.type.read, text)
+    return values
+
+
+def _read(name: str, read: Any, text: str) -> Any:
     try:
-        parsed = json.loads(text)
-        return {
-            str(topic): {int(partition): _whole(value) for partition, value in partitions.items()}
-            for topic, partitions in parsed.items()
-        }
-    except (ValueError, AttributeError) as error:
-        raise ConfigError(f"{wanted}, not {text!r} ({error})") from None
+        return read(text)
+    except ValueError as error:
+        raise ConfigError(f"option {name} = {text!r} {error}") from None
 
 
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{value!r} is not a whole number")
-    return value
-
-
-def _assignment(given: Mapping[str, str]) -> dict[str, list[int]] | None:
-    if "assign" not in given:
-        return None
-    try:
-        parsed = json.loads(given["assign"])
-        return {str(topic): sorted({_whole(p) for p in partitions}) for topic, partitions in parsed.items()}
-    except (ValueError, AttributeError, TypeError) as error:
-        text = given["assign"]
-        raise ConfigError(f'option assign must look like {{"topic": [0, 1]}}, not {text!r} ({error})') from None
+def _first(*values: Timestamps | None) -> Timestamps | None:
+    return next((value for value in values if value is not None), None)

@@ -1,21 +1,23 @@
-"""What a read covers: which partitions, from where to where, and which task reads what.
+"""What a read covers: which offsets, what is lost of them, and which task reads what. Pure; `brokers` does the asking.
 
-The brokers are asked once, on the driver. Ranges are then packed into tasks: a large range is split, many small ones
-share a task, because a Spark task costs milliseconds and a fetch of a small partition does not.
+A batch read and each microbatch of a stream are the same here: two sets of positions, what the brokers have, and the
+ranges between. Ranges are then cut into tasks of equal size: a large range is split, many small ones share a task,
+because a Spark task costs milliseconds and a fetch of a small partition does not.
 """
 
 from __future__ import annotations
 
-import itertools
+import logging
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
-from penstock.client.client import EARLIEST, LATEST, Client, Partition
-from penstock.errors import ErrorCode, PenstockError, RequestError
-from penstock.spark.read.options import Offsets, ReadOptions, Timestamps
+from penstock.client.client import Partition
+from penstock.config.limits import SPARK_TASK_OFFSETS_WORTHWHILE
+from penstock.errors import ErrorCode, PenstockError
+
+LOG = logging.getLogger(__name__)
 
 
 class DataLossError(PenstockError):
@@ -39,120 +41,139 @@ class OffsetRange:
         return self.end - self.start
 
 
-async def partitions_of(client: Client, options: ReadOptions) -> list[Partition]:
-    """The partitions that the options choose, sorted. Raises RequestError for a topic that does not exist."""
-    if options.assign is not None:
-        return sorted((topic, index) for topic, indexes in options.assign.items() for index in indexes)
-    if options.pattern is not None:
-        names = [name for name in await client.topic_names() if re.fullmatch(options.pattern, name)]
-    else:
-        names = sorted(set(options.subscribe or ()))
-    return [(name, index) for name in names for index in range(len((await client.topic(name)).leaders))]
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the brokers have of one partition: offsets [earliest, latest).
 
-
-async def ranges_of(client: Client, options: ReadOptions) -> list[OffsetRange]:
-    """The non-empty ranges that a batch read covers.
-
-    Raises:
-        RequestError: a topic or partition does not exist.
-        DataLossError: an offset asked for lies outside of what the brokers have, and `failOnDataLoss` is on.
+    `latest` is as the isolation sees it (the last stable offset for read_committed), `high_watermark` for everybody.
     """
-    partitions = await partitions_of(client, options)
-    if not partitions:
-        return []
-    earliest = {p: at.offset for p, at in (await client.offsets(partitions, EARLIEST)).items()}
-    latest = {p: at.offset for p, at in (await client.offsets(partitions, LATEST, isolation=options.isolation)).items()}
-    known = {EARLIEST: earliest, LATEST: latest}
-    starts = await _resolve(client, partitions, options.starting, options.starting_ms, known)
-    ends = await _resolve(client, partitions, options.ending, options.ending_ms, known)
+
+    topic_id: UUID
+    earliest: int
+    latest: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the brokers have now of all partitions that a read chooses, and the topics that it names and they lack."""
+
+    bounds: Mapping[Partition, Bounds]
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a read is in a partition: everything before `offset` has been read.
+
+    `topic_id` is None where nobody wrote it down: in a checkpoint of the official connector. `begin` is the offset at
+    which reading of the partition began or will begin, as long as no earlier position tells: see `stream_offsets`.
+    """
+
+    topic_id: UUID | None
+    offset: int
+    begin: int | None = None
+
+
+Positions = Mapping[Partition, Position]
+
+
+@dataclass(slots=True)
+class Losses:
+    """What is done about offsets that are gone: an error, or a warning, each once."""
+
+    are_errors: bool
+    said: set[str] = field(default_factory=set)
+
+    def report(self, partition: Partition, what: str, remedy: str) -> None:
+        """Raises DataLossError, or logs what is passed over."""
+        message = f"{partition[0]}-{partition[1]}: {what}"
+        if self.are_errors:
+            raise DataLossError(f"{message}; failOnDataLoss = false {remedy}")
+        if message not in self.said:
+            self.said.add(message)
+            LOG.warning("%s (failOnDataLoss = false %s)", message, remedy)
+
+
+def goes_on_at(partition: Partition, position: Position, bounds: Bounds | None, losses: Losses) -> int:
+    """The offset at which reading goes on, which is the position's unless something was lost.
+
+    Raises DataLossError when something was, and that is an error.
+    """
+    offset = position.offset
+    if bounds is None:
+        losses.report(partition, f"the topic is gone, it was read up to {offset}", "waits for it to come back")
+        return offset
+    if position.topic_id not in (None, bounds.topic_id):
+        what = f"the topic was deleted and created anew (id {position.topic_id} was read up to {offset}, the brokers "
+        losses.report(partition, what + f"have {bounds.topic_id})", "reads the new one from its start")
+        return bounds.earliest
+    if offset < bounds.earliest:
+        what = f"read up to {offset}, and the brokers have {bounds.earliest} to {bounds.latest}"
+        losses.report(partition, what, "goes on with what is left")
+        return bounds.earliest
+    if offset > bounds.high_watermark:
+        what = f"read up to {offset}, and the brokers' log ends at {bounds.high_watermark}: it was cut"
+        losses.report(partition, what, "goes on at its end")
+        return bounds.latest
+    return offset
+
+
+def ranges_between(start: Positions, end: Positions, snapshot: Snapshot, losses: Losses) -> list[OffsetRange]:
+    """The non-empty ranges from one set of positions to another, cut to what the brokers have.
+
+    Raises DataLossError when something would be cut and must not be.
+    """
     ranges = []
-    for partition in partitions:
-        start, end = starts[partition], ends[partition]
-        if start is None:  # no record is as late as the time asked for
-            if options.late_start_is_error:
-                raise RequestError(
-                    ErrorCode.OFFSET_NOT_AVAILABLE,
-                    f"{partition[0]}-{partition[1]} has no record at or after the starting time; "
-                    "startingOffsetsByTimestampStrategy = latest reads nothing of it instead",
-                )
-            start = latest[partition]
-        end = latest[partition] if end is None else end
-        available = (earliest[partition], latest[partition])
-        start, end = _within(partition, (start, end), available, options.fail_on_data_loss)
-        if start < end:
-            topic_id = (await client.topic(partition[0])).topic_id
-            ranges.append(OffsetRange(partition[0], topic_id, partition[1], start, end))
+    for partition, until in end.items():
+        begin = until.begin
+        if begin is None:
+            begin = start[partition].offset if partition in start else 0
+        if begin >= until.offset:
+            continue
+        bounds = snapshot.bounds.get(partition)
+        if bounds is None or until.topic_id not in (None, bounds.topic_id):
+            what = "the topic is gone" if bounds is None else f"the topic was created anew (id {bounds.topic_id})"
+            losses.report(
+                partition, f"offsets {begin} to {until.offset} are planned, and {what}", "reads nothing of it"
+            )
+            continue
+        if begin < bounds.earliest or until.offset > bounds.latest:
+            what = f"offsets {begin} to {until.offset} were asked for, the brokers have {bounds.earliest} to "
+            losses.report(partition, what + str(bounds.latest), "reads what is left")
+        first, last = max(begin, bounds.earliest), min(until.offset, bounds.latest)
+        if first < last:
+            ranges.append(OffsetRange(partition[0], bounds.topic_id, partition[1], first, last))
     return ranges
 
 
-def _within(
-    partition: Partition, wanted: tuple[int, int], available: tuple[int, int], fail_on_data_loss: bool
-) -> tuple[int, int]:
-    """The range cut to what the brokers have; DataLossError when something would be cut and must not be."""
-    if fail_on_data_loss and (wanted[0] < available[0] or wanted[1] > available[1]):
-        raise DataLossError(
-            f"{partition[0]}-{partition[1]}: offsets {wanted[0]} to {wanted[1]} were asked for, the brokers have "
-            f"{available[0]} to {available[1]}; failOnDataLoss = false reads what is left"
-        )
-    return max(wanted[0], available[0]), min(wanted[1], available[1])
+def task_count(offsets: int, cores: int, *, at_least: int | None = None, task_offsets: int | None = None) -> int:
+    """How many tasks are worth it for so many offsets.
 
-
-async def _resolve(
-    client: Client,
-    partitions: Sequence[Partition],
-    offsets: Offsets,
-    times: Timestamps | None,
-    known: Mapping[int, Mapping[Partition, int]],
-) -> dict[Partition, int | None]:
-    """An offset a partition; None where a time lies beyond the last record."""
-    if times is not None:
-        return await _at_times(client, partitions, times)
-    if isinstance(offsets, str):
-        return dict(known[EARLIEST if offsets == "earliest" else LATEST])
-    resolved: dict[Partition, int | None] = {}
-    for topic, index in partitions:
-        offset = offsets.get(topic, {}).get(index)
-        if offset is None:
-            raise RequestError(ErrorCode.INVALID_REQUEST, f"no offset is given for {topic}-{index}, which is read")
-        resolved[topic, index] = known[offset][topic, index] if offset in known else offset
-    return resolved
-
-
-async def _at_times(client: Client, partitions: Sequence[Partition], times: Timestamps) -> dict[Partition, int | None]:
-    by_time: dict[int, list[Partition]] = {}
-    for topic, index in partitions:
-        timestamp_ms = times if isinstance(times, int) else times.get(topic, {}).get(index)
-        if timestamp_ms is None:
-            raise RequestError(ErrorCode.INVALID_REQUEST, f"no timestamp is given for {topic}-{index}, which is read")
-        by_time.setdefault(timestamp_ms, []).append((topic, index))
-    resolved: dict[Partition, int | None] = {}
-    for timestamp_ms, some in by_time.items():
-        for partition, at in (await client.offsets(some, timestamp_ms)).items():
-            resolved[partition] = None if at.offset < 0 else at.offset
-    return resolved
+    Args:
+        offsets: how many are to be read in all.
+        cores: tasks that may run at once.
+        at_least: `minPartitions`.
+        task_offsets: `maxRecordsPerPartition`.
+    """
+    tasks = min(cores, math.ceil(offsets / SPARK_TASK_OFFSETS_WORTHWHILE))
+    return max(1, tasks, at_least or 0, math.ceil(offsets / task_offsets) if task_offsets else 0)
 
 
 def tasks_of(ranges: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange]]:
-    """Packs ranges into at most about `tasks` lists of like size, splitting what is larger than a task's share.
-
-    Largest first into the emptiest list, so one hot partition does not leave the other tasks idle.
-    """
+    """The ranges laid end to end and cut into so many lists of equal size; fewer only if there are fewer offsets."""
     total = sum(each.size for each in ranges)
-    if not total:
-        return []
-    share = math.ceil(total / tasks)
-    pieces = []
-    for each in filter(lambda each: each.size, ranges):
-        parts = math.ceil(each.size / share)
-        bounds = [each.start + each.size * part // parts for part in range(parts + 1)]
-        pieces += [
-            OffsetRange(each.topic, each.topic_id, each.partition, low, high)
-            for low, high in itertools.pairwise(bounds)
-        ]
-    packed: list[list[OffsetRange]] = [[] for _ in range(min(tasks, len(pieces)))]
-    loads = [0] * len(packed)
-    for piece in sorted(pieces, key=lambda piece: (-piece.size, piece.topic, piece.partition, piece.start)):
-        lightest = loads.index(min(loads))
-        packed[lightest].append(piece)
-        loads[lightest] += piece.size
+    tasks = min(tasks, total)
+    packed: list[list[OffsetRange]] = [[] for _ in range(tasks)]
+    passed, task = 0, 0
+    for each in ranges:
+        start = each.start
+        while start < each.end:
+            room = total * (task + 1) // tasks - passed
+            end = min(each.end, start + room)
+            packed[task].append(OffsetRange(each.topic, each.topic_id, each.partition, start, end))
+            passed += end - start
+            start = end
+            if passed == total * (task + 1) // tasks:
+                task += 1
     return packed

@@ -1,36 +1,40 @@
-"""`spark.read.format("penstock")`: topics as Spark rows, with the official Kafka connector's options and columns.
+"""`format("penstock")`: topics as Spark rows, with the official Kafka connector's options and columns.
 
-The driver asks the brokers once and packs the offsets into tasks (`plan`); each task fetches, decodes with the kernels
-and hands Spark Arrow batches, no Python object a record. Spark finds the format by itself through the package
-`pyspark_penstock`.
+The driver asks the brokers (`brokers`), finds the offsets to read and cuts them into tasks (`plan`); each task fetches,
+decodes with the kernels and hands Spark Arrow batches, no Python object a record (`rows`). Spark finds the format by
+itself through the package `pyspark_penstock`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.client.client import Client
-from penstock.config.limits import SPARK_ARROW_BATCH_ROWS
-from penstock.spark.read.options import ReadOptions, parse
-from penstock.spark.read.plan import OffsetRange, ranges_of, tasks_of
+from penstock.config.nearest import did_you_mean
+from penstock.errors import ConfigError
+from penstock.spark.read.brokers import Brokers
+from penstock.spark.read.options import ReadOptions, includes_headers, parse
+from penstock.spark.read.plan import Losses, OffsetRange, ranges_between, task_count, tasks_of
+from penstock.spark.read.rows import Task, rows
+from penstock.spark.read.streaming import StreamReader
 
-COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-HEADERS_COLUMN = "headers array<struct<key: string, value: binary>>"
+if TYPE_CHECKING:
+    from penstock.spark.write.sink import BatchWriter, StreamWriter
 
-
-@dataclass(frozen=True, slots=True)
-class _Task(InputPartition):
-    """What one Spark task reads."""
-
-    ranges: Sequence[OffsetRange]
+COLUMNS: Mapping[str, str] = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+HEADERS: Mapping[str, str] = {"headers": "array<struct<key:string,value:binary>>"}
 
 
 class PenstockSource(DataSource):
@@ -41,10 +45,40 @@ class PenstockSource(DataSource):
         return "penstock"
 
     def schema(self) -> str:
-        return f"{COLUMNS}, {HEADERS_COLUMN}" if parse(self.options).include_headers else COLUMNS
+        columns = {**COLUMNS, **HEADERS} if includes_headers(self.options) else COLUMNS
+        return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(parse(self.options), schema.names)
+        return BatchReader(parse(self.options), columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        return StreamReader(parse(self.options, stream=True), columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        from penstock.spark.write.sink import BatchWriter  # who only reads needs no confluent-kafka
+
+        return BatchWriter(schema, self.options, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        from penstock.spark.write.sink import StreamWriter
+
+        return StreamWriter(schema, self.options)
+
+
+def columns_of(schema: StructType) -> list[str]:
+    """The columns that are read: all, or those of `.schema("value binary, offset bigint")`; only they are made.
+
+    Raises ConfigError for a column that does not exist or has another type.
+    """
+    there = {**COLUMNS, **HEADERS}
+    for field in schema.fields:
+        kind, given = there.get(field.name), field.dataType.simpleString()
+        if kind is None:
+            nearest = did_you_mean(field.name, there)
+            raise ConfigError(f"there is no column {field.name}{nearest} (columns are {', '.join(there)})")
+        if given != kind:
+            raise ConfigError(f"column {field.name} is {kind}, not {given}; cast it in the query")
+    return list(schema.names)
 
 
 class BatchReader(DataSourceReader):
@@ -52,28 +86,28 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, names: Sequence[str]) -> None:
         self.options = options
-        self.names = list(names)
+        self.names = tuple(names)
 
     def partitions(self) -> Sequence[InputPartition]:
-        ranges = asyncio.run(self._plan())
-        tasks = max(self.options.min_partitions or 0, os.cpu_count() or 1)
-        return [_Task(packed) for packed in tasks_of(ranges, tasks)] or [
-            _Task(())
-        ]  # Spark reads no plan as one of None
-
-    async def _plan(self) -> list[OffsetRange]:
         options = self.options
-        async with Client(options.bootstrap, client_id=options.client_id, timeout_ms=options.timeout_ms) as client:
-            return await ranges_of(client, options)
+        ranges = self._ranges()
+        tasks = task_count(
+            sum(each.size for each in ranges),
+            os.cpu_count() or 1,
+            at_least=options.min_partitions,
+            task_offsets=options.max_records_per_task,
+        )
+        return [Task(packed) for packed in tasks_of(ranges, tasks)] or [Task(())]  # Spark reads no plan as one of None
+
+    def _ranges(self) -> list[OffsetRange]:
+        brokers = Brokers(self.options)
+        try:
+            snapshot = brokers.existing()
+            start, end = brokers.starting(snapshot), brokers.ending(snapshot)
+        finally:
+            brokers.close()
+        return ranges_between(start, end, snapshot, Losses(self.options.fail_on_data_loss))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from penstock.records.arrow_schema import Decoded
-        from penstock.spark.read.fetching import Connect, decoded, record_batch  # imports numba: in workers only
-
-        assert isinstance(partition, _Task)
-        options = self.options
-        connect = Connect(options.bootstrap, options.client_id, options.timeout_ms, options.isolation)
-        for wanted, got in decoded(connect, partition.ranges):
-            assert isinstance(got, Decoded)  # a broken batch is an error here
-            rows = pa.Table.from_batches([record_batch(wanted, got)]).select(self.names)
-            yield from rows.to_batches(max_chunksize=SPARK_ARROW_BATCH_ROWS)
+        assert isinstance(partition, Task)
+        return rows(self.options, self.names, partition.ranges)

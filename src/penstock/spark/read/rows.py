@@ -1,0 +1,78 @@
+"""How a task turns its ranges into rows, and what it does about offsets that vanish while it reads.
+
+Between planning and reading, retention may delete what was planned, or somebody a topic. With `failOnDataLoss` the task
+fails; else it asks the brokers what is left of the rest of its ranges and goes on with that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from penstock.config.limits import SPARK_ARROW_BATCH_ROWS, SPARK_TASK_REPLANS
+from penstock.errors import ErrorCode, RequestError
+from penstock.spark.read.brokers import Brokers
+from penstock.spark.read.options import ReadOptions
+from penstock.spark.read.plan import DataLossError, Losses, OffsetRange, Position, Snapshot, ranges_between
+
+LOST = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class Task(InputPartition):
+    """What one Spark task reads."""
+
+    ranges: Sequence[OffsetRange]
+
+
+def rows(options: ReadOptions, names: Sequence[str], ranges: Sequence[OffsetRange]) -> Iterator[Any]:
+    """The records of the ranges as Arrow batches with the named columns.
+
+    Raises DataLossError, CorruptBatchError, RequestError, UnreachableError.
+    """
+    from penstock.records.arrow_schema import Decoded
+    from penstock.spark.read.fetching import Connect, decoded, record_batch  # imports numba: in workers only
+
+    connect = Connect(
+        options.bootstrap, options.client_id, options.timeout_ms, options.isolation, options.read, options.log_dirs
+    )
+    left = list(ranges)
+    for _ in range(SPARK_TASK_REPLANS):
+        done: dict[OffsetRange, int] = {}
+        try:
+            for wanted, got in decoded(connect, left, include_headers="headers" in names):
+                assert isinstance(got, Decoded)  # a broken batch is an error here
+                batch = pa.Table.from_batches([record_batch(wanted, got, names)])
+                yield from batch.to_batches(max_chunksize=SPARK_ARROW_BATCH_ROWS)
+                done[wanted] = got.next_offset
+            return
+        except (RequestError, DataLossError) as error:
+            if error.code not in LOST:
+                raise
+            failure = error
+        left = _what_is_left(options, left, done)
+    raise DataLossError(f"offsets vanish faster than they are read: {failure}")
+
+
+def _what_is_left(
+    options: ReadOptions, ranges: Sequence[OffsetRange], done: dict[OffsetRange, int]
+) -> list[OffsetRange]:
+    """The rest of the ranges that the brokers still have. Raises DataLossError where loss is an error."""
+    rest = [replace(each, start=max(each.start, done.get(each, each.start))) for each in ranges]
+    chosen = replace(options, assign=None, subscribe=tuple(sorted({each.topic for each in rest})), pattern=None)
+    brokers = Brokers(chosen)
+    try:
+        snapshot = brokers.snapshot()
+    finally:
+        brokers.close()
+    return [left for each in rest for left in _cut(each, snapshot, Losses(options.fail_on_data_loss))]
+
+
+def _cut(each: OffsetRange, snapshot: Snapshot, losses: Losses) -> list[OffsetRange]:
+    key = (each.topic, each.partition)
+    end = Position(each.topic_id, each.end, each.start)
+    return ranges_between({}, {key: end}, snapshot, losses)
