@@ -41,6 +41,9 @@ class Context:
         kafka: further client options of the file's `[kafka]`, as `kafka.NAME`.
         interval_ms: of a microbatch, and of a step that has none of its own.
         once: work until caught up, then end.
+        checkpoints: directory or URI of the queries' checkpoints; below `directory` by default.
+        dead_letter_sink: where `dead_letters` puts them; None drops them.
+        listener: what `heard` tells.
     """
 
     spark: SparkSession
@@ -52,6 +55,7 @@ class Context:
     kafka: Mapping[str, str] = field(default_factory=dict)
     interval_ms: int = 1000
     once: bool = False
+    checkpoints: str = ""
     dead_letter_sink: DeadLetters | None = None
     listener: Callable[[Figures], None] = _ignore
 
@@ -65,7 +69,7 @@ class Context:
 
     def checkpoint(self, query: str) -> str:
         """The checkpoint location of one of the pipeline's streaming queries."""
-        return str(self.directory / "checkpoints" / query)
+        return f"{(self.checkpoints or str(self.directory / 'checkpoints')).rstrip('/')}/{query}"
 
     def source(self) -> dict[str, str]:
         """Options of `format("penstock")` that say where the brokers are."""

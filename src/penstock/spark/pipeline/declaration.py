@@ -50,7 +50,8 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A declared pipeline that has been checked. `directory` is its own; `file` is where it was declared."""
+    """A declared pipeline that has been checked. `directory` is its own; `file` is where it was declared;
+    `checkpoints` is the directory or URI of its streaming queries' checkpoints."""
 
     name: str
     job_name: str
@@ -60,6 +61,7 @@ class Pipeline:
     directory: Path
     file: Path | None = None
     interval_ms: int = 1_000
+    checkpoints: str = ""
     kafka: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
     restart: Restart = field(default_factory=Restart)

@@ -53,6 +53,7 @@ class Option:
         choices: the only values it may have, if not empty.
         at_least, at_most: bounds of a number.
         reads, writes: it names a topic, or topics, that the job reads (must exist) or writes.
+        path: it is a file or directory; a relative one counts from the pipeline's file.
         example: a value for the file that `penstock pipeline init` writes; the default serves when there is one.
         fields: the options of each table, where `type` is dict.
     """
@@ -66,6 +67,7 @@ class Option:
     at_most: float | None = None
     reads: bool = False
     writes: bool = False
+    path: bool = False
     example: Any = None
     fields: Sequence[Option] = ()
 
