@@ -81,7 +81,7 @@ class DeltaLake(lake_table.LakeTable):
         except (DeltaError, OSError) as error:
             raise PenstockError(f"the table at {uri} cannot be opened: {error}") from error
         found = set(pa.schema(table.schema().to_arrow()).names)
-        missing = [name for name in RECORD_SCHEMA.names if name not in found]
+        missing = [name for name in RECORD_SCHEMA.names if name not in found and name != "value"]
         if missing:
             raise PenstockError(f"the table at {uri} is not a load's: it has no column {', '.join(missing)}")
         return cls(table, pipeline, options)
@@ -115,6 +115,8 @@ class DeltaLake(lake_table.LakeTable):
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
         gaps: Sequence[Gap] = (),
+        *,
+        exclusive: bool = False,
     ) -> int:
         self._check_starts(starts)
         before = self._before()
@@ -127,10 +129,13 @@ class DeltaLake(lake_table.LakeTable):
             app_transactions=[
                 Transaction(application(self.pipeline), now.number, last_updated=now_ms),
                 *(Transaction(self._application(self.pipeline, p), e, last_updated=now_ms) for p, e in ends.items()),
+                *(Transaction(f"penstock//{p.topic_id}/{p.partition}", self.version + 1) for p in ends if exclusive),
             ],
         )
         try:
-            self._commit_actions([_add_action(file, now_ms) for file in files], starts, properties)
+            self._commit_actions(
+                [_add_action(file, now_ms) for file in files], starts, properties, 1 if exclusive else COMMIT_TRIES
+            )
         except LakeConflictError:
             if self.table.transaction_version(application(self.pipeline)) != now.number:
                 self.summaries.drop(self.pipeline, now.number)
@@ -145,11 +150,11 @@ class DeltaLake(lake_table.LakeTable):
         lake_table.check_starts(self.pipeline, known, starts)
 
     def _commit_actions(
-        self, actions: list[Any], starts: Mapping[TopicPartition, int], properties: CommitProperties
+        self, actions: list[Any], starts: Mapping[TopicPartition, int], properties: CommitProperties, tries: int
     ) -> None:
         """One commit, again as long as what stood in its way was not another copy of this pipeline."""
         by = list(self.partition_by) or None
-        for tried in range(COMMIT_TRIES):
+        for tried in range(tries):
             pointer = self.table.transaction_version(application(self.pipeline))
             try:
                 schema = self.table.schema()
@@ -159,7 +164,7 @@ class DeltaLake(lake_table.LakeTable):
                 self.refresh()
                 self._check_starts(starts)
                 moved = self.table.transaction_version(application(self.pipeline)) != pointer
-                if moved or tried == COMMIT_TRIES - 1:
+                if moved or tried == tries - 1:
                     raise LakeConflictError(f"another writer committed at the same time: {error}") from error
 
     def progress(self) -> dict[TopicPartition, Progress]:

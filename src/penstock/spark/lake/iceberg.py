@@ -104,7 +104,7 @@ class IcebergLake(LakeTable):
                 ) from None
             table = _create(catalog, name, uri, columns, partition_by)
         found = set(table.schema().as_arrow().names)
-        missing = [name for name in RECORD_SCHEMA.names if name not in found]
+        missing = [name for name in RECORD_SCHEMA.names if name not in found and name != "value"]
         if missing:
             raise PenstockError(f"the table at {uri} is not a load's: it has no column {', '.join(missing)}")
         if _location(uri) != table.location().rstrip("/"):
@@ -136,6 +136,8 @@ class IcebergLake(LakeTable):
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
         gaps: Sequence[Gap] = (),
+        *,
+        exclusive: bool = False,
     ) -> int:
         paths = [f"{_location(self.uri)}/{file.path}" for file in files]
         for tried in range(COMMIT_TRIES):
@@ -148,7 +150,7 @@ class IcebergLake(LakeTable):
                 return self.version
             except CommitFailedException as error:
                 self.refresh()
-                if tried == COMMIT_TRIES - 1:
+                if exclusive or tried == COMMIT_TRIES - 1:
                     raise LakeConflictError(f"other writers commit all the time: {error}") from error
         raise AssertionError("unreachable")
 

@@ -79,6 +79,8 @@ class LakeTable(ABC):
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
         gaps: Sequence[Gap] = (),
+        *,
+        exclusive: bool = False,
     ) -> int:
         """Adds files and moves ends in one atomic commit; returns the table's new version.
 
@@ -87,6 +89,8 @@ class LakeTable(ABC):
             starts: where the plan began, a partition; the table must still end there.
             ends: the next offset of each partition after this commit.
             gaps: offsets within the ranges that legally carry no record.
+            exclusive: fail also if an exclusive commit of another pipeline touched one of the partitions since the last
+                refresh, so that what was planned from the claims of all pipelines still holds.
 
         Raises:
             LakeConflictError: the table no longer ends where the plan began. Nothing was committed.
