@@ -18,7 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Fetched, TopicState
-from penstock.errors import ErrorCode, RequestError
+from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.log import partition_metadata
 from penstock.log.names import LOG, OFFSET_INDEX, PARTITION_METADATA, file_name
 from penstock.records.batch import read_header
@@ -104,6 +104,8 @@ class Leader:
 
     async def send(self, request: Any) -> Any:
         """ListOffsets, fenced by the leader epoch."""
+        if self.closed:
+            raise UnreachableError("the connection was closed")
         if self.before_check:
             self.before_check.pop(0)()
         fenced = request.topics[0].partitions[0].current_leader_epoch != self.epoch

@@ -29,7 +29,7 @@ FENCED_FROM_VERSION = 4
 class Lead:
     """What the leader of a partition said before any of its files was opened.
 
-    `connection` is the one it said it on: while that lives, the broker has not been restarted. Offsets from `start` to
+    `connection` is the one it said it on: a broker that was restarted does not answer on it. Offsets from `start` to
     before `end` were readable then, and nothing but compaction and deletion changes them while `leader_epoch` lasts.
     """
 
@@ -43,8 +43,6 @@ class Lead:
 
     async def lasts(self) -> bool:
         """Whether the broker leads the partition still, in the same epoch and without a restart since."""
-        if self.connection.closed:
-            return False
         request = _list_offsets({(self.topic, self.partition): self.leader_epoch}, EARLIEST, READ_UNCOMMITTED)
         try:
             answer = await self.connection.send(request)

@@ -26,6 +26,7 @@ from penstock.log import partition_metadata
 from penstock.log.names import LOG, OFFSET_INDEX, PARTITION_METADATA, file_name, offset_of
 from penstock.records.batch import (
     ATTRIBUTES_POSITION,
+    BASE_OFFSET,
     CONTROL_FLAG,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -57,6 +58,10 @@ class Hole(Exception):
         self.start, self.end = start, end
 
 
+class _Stale(Exception):
+    """The list of files is not that of the directory any more."""
+
+
 class Piece(NamedTuple):
     """Whole batches that follow each other, and the offset after the last of them."""
 
@@ -65,12 +70,17 @@ class Piece(NamedTuple):
 
 
 class _Segment:
-    """An open file of a closed segment, and how far it has been read."""
+    """An open file of a closed segment, how far it has been read, and where the next file begins.
 
-    __slots__ = ("at", "base_offset", "descriptor", "name")
+    `expected` is the least offset that the next batch may have: -1 before the first one, which may begin anywhere.
+    """
 
-    def __init__(self, directory: int, base_offset: int) -> None:
+    __slots__ = ("at", "base_offset", "descriptor", "expected", "following", "name")
+
+    def __init__(self, directory: int, base_offset: int, following: int) -> None:
         self.base_offset = base_offset
+        self.following = following
+        self.expected = -1
         self.name = file_name(base_offset, LOG)
         self.descriptor = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
         self.at = 0
@@ -98,6 +108,13 @@ class _Segment:
             base_offset, length, _, magic, *_ = BATCH.unpack(header)
             if magic == MAGIC and length >= HEADER_BYTES - LOG_OVERHEAD_BYTES and base_offset <= offset:
                 self.at = position
+
+    def base_offset_at(self, at: int, data: memoryview) -> int:
+        """The base offset of the batch `at` bytes further on, of which `data` may hold the beginning."""
+        head = data[at : at + BASE_OFFSET.size]
+        if len(head) < BASE_OFFSET.size:
+            head = memoryview(os.pread(self.descriptor, BASE_OFFSET.size, self.at + at))
+        return int(BASE_OFFSET.unpack(head)[0]) if len(head) == BASE_OFFSET.size else self.following
 
     def read(self, size_bytes: int) -> memoryview:
         """Up to `size_bytes` from where the segment stands, in a buffer of its own."""
@@ -168,9 +185,11 @@ class PartitionFiles:
                 if piece is not None:
                     return piece
                 self._pass_to_next(segment, position)
-            except FileNotFoundError:
+            except (FileNotFoundError, _Stale) as error:
                 if relisted:
-                    raise Elsewhere("a segment's file is gone", self._following(position)) from None
+                    self._leave()
+                    why = str(error) if isinstance(error, _Stale) else "a segment's file is gone"
+                    raise Elsewhere(why, self._following(position)) from None
             except Elsewhere as error:
                 if not error.active or relisted:
                     raise
@@ -218,7 +237,7 @@ class PartitionFiles:
             raise Elsewhere(f"no file has the offset {position}", self._following(wanted))
         if slot == len(self._bases) - 1:
             raise Elsewhere(f"the segment with the offset {position} is not closed yet", active=True)
-        segment = _Segment(self._directory, self._bases[slot])
+        segment = _Segment(self._directory, self._bases[slot], self._bases[slot + 1])
         try:
             segment.seek(self._directory, position)
         except BaseException:
@@ -243,7 +262,10 @@ class PartitionFiles:
             data = segment.read(size_bytes)
             first, last, next_offset, wanted_bytes = self._walk(segment, data, position, end)
             if last > first:
+                if segment.base_offset_at(last, data) < next_offset:  # the CRC does not cover base offsets
+                    raise self._broken(segment, position, f"goes back from the offset {next_offset}")
                 segment.at += last
+                segment.expected = next_offset
                 return Piece(data[first:last], next_offset)
             if len(data) < size_bytes:
                 if first < len(data):
@@ -256,36 +278,33 @@ class PartitionFiles:
 
     def _walk(self, segment: _Segment, data: memoryview, position: int, end: int) -> tuple[int, int, int, int]:
         """Which bytes of `data` are the batches wanted, the offset after them, and the size of what did not fit."""
-        first = at = 0
-        expected, size = position, 0
+        first = at = size = 0
+        expected = segment.expected
         unpack, total, hidden = BATCH.unpack_from, len(data), self._hidden
         while total - at >= HEADER_BYTES and expected < end:
             base_offset, length, epoch, magic, crc, attributes, last_delta = unpack(data, at)
-            size = length + LOG_OVERHEAD_BYTES
+            size, last_offset = length + LOG_OVERHEAD_BYTES, base_offset + last_delta
             if magic != MAGIC or size < HEADER_BYTES or last_delta < 0 or epoch > self._leader_epoch:
-                return self._stop(segment, (first, at, expected), "has no batch where one should be")
+                raise self._broken(segment, position, "has no batch where one should be")
+            if base_offset < expected:
+                raise self._broken(segment, position, f"goes back to the offset {base_offset}")
             if size > total - at:
                 break
-            if base_offset + last_delta < position:  # before what is wanted
+            if last_offset < position:  # before what is wanted
                 at += size
                 first = at
                 continue
-            if base_offset < expected and at > first:
-                return self._stop(segment, (first, at, expected), f"goes back to the offset {base_offset}")
+            if last_offset >= segment.following:  # the cleaner made one file of two
+                raise _Stale(f"{segment.name} has the offset {last_offset}, which belongs into the next file")
             if crc32c(data[at + ATTRIBUTES_POSITION : at + size]) != crc:
-                return self._stop(segment, (first, at, expected), f"has a wrong CRC at the offset {base_offset}")
+                raise self._broken(segment, position, f"has a wrong CRC at the offset {base_offset}")
             if attributes & hidden:
-                return self._stop(segment, (first, at, expected), "has transactions, whose ends the broker knows")
-            expected = base_offset + last_delta + 1
+                if at > first:
+                    break
+                raise self._broken(segment, position, "has transactions, whose ends the broker knows")
+            expected = last_offset + 1
             at += size
         return first, at, expected, size if total - at >= HEADER_BYTES else HEADER_BYTES
-
-    def _stop(self, segment: _Segment, walked: tuple[int, int, int], why: str) -> tuple[int, int, int, int]:
-        """What was walked is given; with nothing walked, what comes next is for the broker."""
-        first, at, expected = walked
-        if at == first:
-            raise self._broken(segment, expected, why)
-        return first, at, expected, 0
 
     def _broken(self, segment: _Segment, position: int, why: str) -> Elsewhere:
         self._leave()

@@ -27,7 +27,7 @@ MARKER_TYPES = (ControlType.ABORT, ControlType.COMMIT)
 
 
 class RandomLog:
-    """A log with gaps, all codecs, headers, nulls, and transactions of two producers that are all decided at its end."""
+    """A log with gaps, all codecs, headers, nulls, and transactions of two producers, all decided at its end."""
 
     def __init__(self, random: Random, batches: int) -> None:
         self.random = random
