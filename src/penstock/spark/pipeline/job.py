@@ -13,7 +13,7 @@ pipeline's thread calls again and again. A job that returns nothing has done its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -31,13 +31,14 @@ class _Required(Enum):
 REQUIRED: Final = _Required.REQUIRED
 """The default of an option that a pipeline must set."""
 
-TYPE_NAMES: dict[type, str] = {
+TYPE_NAMES: dict[Any, str] = {
     str: "text",
     int: "a whole number",
     float: "a number",
     bool: "true or false",
     list: "a list of texts",
     dict: "tables",
+    Mapping: "a section of texts",
 }
 
 
@@ -47,7 +48,8 @@ class Option:
 
     Args:
         name: in snake_case, units last.
-        type: str, int, float, bool, list (of texts), or dict (an array of tables with the options `fields`).
+        type: str, int, float, bool, list (of texts), Mapping (of texts by name), or dict (an array of tables, each
+            with the options `fields`).
         default: what it is when the file does not say; None: unset; REQUIRED: the file must say.
         doc: one or two sentences for a person.
         choices: the only values it may have, if not empty.
@@ -59,7 +61,7 @@ class Option:
     """
 
     name: str
-    type: type
+    type: Any
     default: Any
     doc: str
     choices: Sequence[str] = ()
@@ -82,7 +84,8 @@ class Option:
     def problem(self, value: Any) -> str | None:
         """What is wrong with a value: what it is and what it may be; None if nothing is."""
         number = self.type is float and isinstance(value, int) and not isinstance(value, bool)
-        if not number and type(value) is not self.type:
+        texts = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+        if not (number or (texts and self.type is Mapping) or type(value) is self.type):
             return f"is {_text(value)}, it must be {TYPE_NAMES[self.type]}"
         if self.type is list and not all(isinstance(each, str) and each for each in value):
             return f"is {_text(value)}, it must be {TYPE_NAMES[self.type]}, none of them empty"
