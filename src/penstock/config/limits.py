@@ -199,3 +199,11 @@ PIPELINE_STOP_MS = 30_000
 """How long the batch that runs when a pipeline is stopped may take to end; then it is cut off, and repeated later."""
 PIPELINE_ERROR_CHARACTERS = 2_000
 """What is kept of an error's text."""
+LAKE_ROW_GROUP_ROWS = 1 << 18
+"""Rows that a task collects before it writes them as one row group of a Parquet file."""
+LAKE_ROW_GROUP_BYTES = 32 * MiB
+"""The same in bytes; a file that is open holds as much memory."""
+LAKE_SAMPLE_RANGES = 10
+"""Places of each partition at which a sample of its rows is held against the broker."""
+MIRROR_FETCH_BYTES = 4 * MiB
+"""What a mirror takes of one partition at a time."""

@@ -171,7 +171,7 @@ def raise_alerts(
         found = alerts(rows, Thresholds(**limits)).toArrow()
         if not found.num_rows:
             return
-        episodes, new = merged(found, known(path, found))
+        episodes, new = merged(found, known(path, found), ("client", "rule"), "requests")
         if to_topic is not None and new.num_rows:
             sent = records(rows.sparkSession.createDataFrame(new))
             sent.write.format("penstock").options(**to_topic).mode("append").save()
