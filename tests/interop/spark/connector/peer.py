@@ -17,14 +17,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interop.kafka_peer import FETCH_TIMEOUT_S, ROOT, ToolError, run
+from interop.kafka_peer import FETCH_TIMEOUT_S, ROOT, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,10 +108,6 @@ def matched_python(python: str) -> Path:
         return interpreter
     run([python, "-m", "venv", "--clear", str(PYTHON)])
     install = ["-m", "pip", "install", "-q", "--disable-pip-version-check", f"pyspark=={VERSION}"]
-    done = subprocess.run(
-        [interpreter, *install], timeout=INSTALL_TIMEOUT_S, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise ToolError(f"pyspark {VERSION} cannot be installed:\n{done.stdout}{done.stderr}")
+    run([str(interpreter), *install], timeout_s=INSTALL_TIMEOUT_S)
     ready.touch()
     return interpreter

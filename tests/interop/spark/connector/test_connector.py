@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector reads Penstock and writes it, and Penstock's source sees the same rows as the connector."""
+"""Spark's own Kafka connector reads Penstock and writes it, and Penstock's source sees the same rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def broker() -> Iterator[LocalBroker]:
 
 
 def publish(broker: LocalBroker, topic: str, codec: str) -> None:
-    """Record i has the time FIRST_MS + i, headers unless i is even, no key for each third and no value for each fifth."""
+    """Record i has the time FIRST_MS + i, headers if i is odd, no key for each third, no value for each fifth."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": codec, "batch.num.messages": 50})
     for i in range(RECORDS):
         producer.produce(

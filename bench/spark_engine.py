@@ -1,0 +1,150 @@
+"""A Spark session under orders, for bench/spark.py: orders come as JSON, one a line; each gets one line of JSON back.
+
+Two kinds: "connector", Spark's own Kafka connector on the Spark that it was released with, which needs nothing of
+Penstock; and "penstock", the data source and the load into Delta. Both have two cores and the same Spark settings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import statistics
+import sys
+import threading
+import time
+from typing import Any
+
+TABLE_OPTIONS = {"compression": "zstd"}
+PROGRESS_KEPT = "100000"
+
+
+class Engine:
+    """One session; `source` is the data source's name in it."""
+
+    def __init__(self, spark: Any, source: str) -> None:
+        self.spark = spark
+        self.source = source
+
+    def reader(self, reader: Any, order: dict[str, Any]) -> Any:
+        given = {"kafka.bootstrap.servers": order["bootstrap"], "subscribe": order["topic"]}
+        return reader.format(self.source).options(**given, startingOffsets="earliest", **order["options"]).load()
+
+    def batch(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Reads a topic whole, into nothing or into Parquet."""
+        frame = self.reader(self.spark.read, order)
+        if order["to"] == "noop":
+            frame.write.format("noop").mode("overwrite").save()
+        else:
+            frame.write.options(**TABLE_OPTIONS).parquet(order["directory"])
+        return {}
+
+    def available_now(self, order: dict[str, Any]) -> dict[str, Any]:
+        """The same as a stream that ends when it has caught up, with a checkpoint."""
+        query = self.stream(order).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return {"rows": sum(each["numInputRows"] for each in query.recentProgress)}
+
+    def stream(self, order: dict[str, Any]) -> Any:
+        frame = self.reader(self.spark.readStream, order)
+        writer = frame.writeStream.option("checkpointLocation", order["directory"] + "-checkpoint")
+        if order["to"] == "noop":
+            return writer.format("noop")
+        return writer.format("parquet").options(**TABLE_OPTIONS).option("path", order["directory"])
+
+    def start(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Starts a stream that runs batch after batch."""
+        self.query = self.stream(order).trigger(processingTime="0 seconds").start()
+        return {}
+
+    def stop(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Ends it; the median time of its batches, those of its first seconds left out."""
+        self.query.stop()
+        if (error := self.query.exception()) is not None:
+            raise error
+        progress = [each for each in self.query.recentProgress if each["numInputRows"]]
+        batches = [each["durationMs"]["triggerExecution"] for each in progress]
+        return {"batch_ms": statistics.median(batches[len(batches) // 5 :]), "batches": len(batches)}
+
+
+class PenstockEngine(Engine):
+    """Also loads into Delta, without Spark's streaming."""
+
+    def load(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Loads a topic whole."""
+        rows: list[int] = []
+        with self.opened(order) as load:
+            load.run(threading.Event(), 0, lambda outcome: rows.append(outcome.rows), once=True)
+        return {"rows": sum(rows)}
+
+    def opened(self, order: dict[str, Any]) -> Any:
+        from penstock.spark.load.load import Load, LoadOptions
+
+        return Load(self.spark, LoadOptions(order["bootstrap"], [order["topic"]], order["directory"], "bench"))
+
+    def start_load(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Starts a load that runs job after job."""
+        self.jobs: list[float] = []
+        self.failed: list[BaseException] = []
+        self.ending = threading.Event()
+
+        def keep_loading() -> None:
+            try:
+                with self.opened(order) as load:
+                    load.run(self.ending, 0, lambda outcome: self.jobs.append(outcome.seconds * 1000), once=False)
+            except BaseException as error:
+                self.failed.append(error)
+
+        self.loading = threading.Thread(target=keep_loading)
+        self.loading.start()
+        return {}
+
+    def stop_load(self, order: dict[str, Any]) -> dict[str, Any]:
+        self.ending.set()
+        self.loading.join()
+        for error in self.failed:
+            raise error
+        return {"batch_ms": statistics.median(self.jobs[len(self.jobs) // 5 :]), "batches": len(self.jobs)}
+
+
+def connector_session(settings: dict[str, str], jars: list[str]) -> Any:
+    """A session of plain PySpark with the connector's jars."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("bench connector").config("spark.jars", ",".join(jars))
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def engine_of(kind: str, settings: dict[str, str], jars: list[str]) -> Engine:
+    settings = {**settings, "spark.sql.streaming.numRecentProgressUpdates": PROGRESS_KEPT}
+    if kind == "connector":
+        return Engine(connector_session(settings, jars), "kafka")
+    from penstock.spark.session import session
+
+    return PenstockEngine(session("bench penstock", master="local[2]", settings=settings), "penstock")
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what Spark prints is not an answer
+    engine = engine_of(**json.loads(sys.stdin.readline()))
+    engine.spark.sparkContext.setLogLevel("ERROR")
+    print(json.dumps({"spark": engine.spark.version}), file=answers, flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        began = time.perf_counter()
+        try:
+            answer = getattr(engine, order["do"])(order)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {str(error)[:2000]}"}
+        answer["seconds"] = time.perf_counter() - began
+        print(json.dumps(answer), file=answers, flush=True)
+    with contextlib.suppress(Exception):
+        engine.spark.stop()
+
+
+if __name__ == "__main__":
+    main()
