@@ -253,6 +253,18 @@ def test_a_flipped_byte_sends_the_reader_to_the_broker_for_the_rest_of_the_file(
         leader.read(0, 35, read="files")
 
 
+def test_batches_of_one_read_that_overlap_are_left_to_the_broker(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files_segments, "SPARK_FILE_READ_BYTES", 100_000)
+    data = bytearray(leader.path(0).read_bytes())
+    data[len(batch(0, 5)) + 7] ^= 2
+    leader.path(0).write_bytes(data)
+    assert leader.read(0, 35).offsets == list(range(35))
+    with pytest.raises(DirectReadError, match="goes back to the offset 10"):
+        leader.read(0, 35, read="files")
+
+
 def test_what_is_broken_at_the_broker_too_is_the_same_error_or_the_same_gap(leader: Leader) -> None:
     data = bytearray(leader.batches[2])
     data[-1] ^= 1
