@@ -1,0 +1,75 @@
+"""Options of a write: what is taken, what is renamed, what is refused and how that reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.spark.write.options import WriteOptions, parse
+
+BROKERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+
+
+def parsed(**options: str) -> WriteOptions:
+    return parse({**BROKERS, **{name.replace("__", "."): value for name, value in options.items()}})
+
+
+def setting(name: str, **options: str) -> str | None:
+    return dict(parsed(**options).producer).get(name)
+
+
+def test_the_producer_begins_with_javas_defaults() -> None:
+    options = parsed(topic="clicks")
+    assert (options.topic, options.bootstrap, options.max_block_ms) == ("clicks", "127.0.0.1:9092", 60_000)
+    assert (options.include_headers, options.timestamps) == (True, False)
+    assert setting("partitioner") == "murmur2_random"
+    assert setting("delivery.timeout.ms") == "120000"
+    assert setting("enable.idempotence") == "true"
+
+
+def test_names_are_matched_whatever_their_case() -> None:
+    options = parse({"KAFKA.bootstrap.Servers": "a:1", "TOPIC": "t", "includeheaders": "FALSE", "kafka.Linger.ms": "7"})
+    assert (options.bootstrap, options.topic, options.include_headers) == ("a:1", "t", False)
+    assert dict(options.producer)["linger.ms"] == "7"
+
+
+def test_javas_names_become_librdkafkas() -> None:
+    assert setting("queue.buffering.max.kbytes", kafka__buffer__memory="1048576") == "1024"
+    assert setting("message.max.bytes", **{"kafka.max.request.size": "5000"}) == "5000"
+    levels = {
+        "kafka.compression.type": "zstd",
+        "kafka.compression.zstd.level": "7",
+        "kafka.compression.gzip.level": "1",
+    }
+    assert setting("compression.level", **levels) == "7"
+    assert parsed(**{"kafka.max.block.ms": "250"}).max_block_ms == 250
+
+
+@pytest.mark.parametrize(("acks", "idempotent"), [("all", "true"), ("-1", "true"), ("1", "false"), ("0", "false")])
+def test_weaker_acks_turn_idempotence_off_as_in_java(acks: str, idempotent: str) -> None:
+    assert setting("enable.idempotence", kafka__acks=acks) == idempotent
+    assert setting("enable.idempotence", **{"kafka.acks": acks, "kafka.enable.idempotence": "true"}) == "true"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"topik": "t"}, "unknown option topik; did you mean topic?"),
+        ({"subscribe": "t"}, "unknown option subscribe"),
+        ({"topic": " "}, "option topic is empty"),
+        ({"includeHeaders": "yes"}, "option includeHeaders = 'yes' must be one of true, false"),
+        ({"kafka.linger.ms": "5", "kafka.batch.size": "10k"}, "option kafka.batch.size = '10k' must be a whole number"),
+        ({"kafka.value.serializer": "x"}, "kafka.value.serializer cannot be used: values are written as they are"),
+        ({"kafka.transactional.id": "x"}, "at least once, without transactions"),
+        ({"kafka.ssl.truststore.location": "x"}, "certificates are given in PEM: ssl.ca.location"),
+        ({"kafka.sasl.jaas.config": "x"}, "kafka.sasl.username and kafka.sasl.password"),
+    ],
+)
+def test_what_cannot_be_is_named_with_what_would_be_right(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+        parse({**BROKERS, **options})
+
+
+def test_brokers_are_needed() -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing"):
+        parse({"topic": "t"})
