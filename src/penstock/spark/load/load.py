@@ -1,44 +1,43 @@
-"""The lake load: topics into a Delta table, exactly once, as a loop of bounded Spark jobs.
+"""The lake load: topics into lake tables, exactly once, as a loop of bounded jobs.
 
-Each job is planned from the table's own last commit: it begins where the table ends and goes to what the brokers have
-now. Its tasks write Parquet files; the driver adds all of them and the new ends in one atomic commit. So there is no
-other checkpoint: a crash anywhere repeats a plan, and two copies of a load cannot both commit. See `lake` for why.
+Each job is planned from the tables' own last commits: it begins where a table ends and goes to what the brokers have
+now. Its tasks write data files; the driver adds all of them and the new ends in one atomic commit a table. So there is
+no other checkpoint: a crash anywhere repeats a plan, and two copies of a load cannot both commit. See `lake` for why.
+
+Between jobs the load waits in a long poll at the brokers, so that the next job starts when there is something to load;
+an interval bounds how often. A job of few offsets runs in this process: a Spark job costs more than it would share.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
-from uuid import UUID
 
-from penstock.client.client import EARLIEST, LATEST, Client, Partition
-from penstock.config.limits import LOAD_OFFSETS_PER_JOB
-from penstock.errors import ErrorCode, PenstockError, RequestError
-from penstock.spark.lake.delta import LakeTable
-from penstock.spark.lake.records import DataFile, Gap, TopicPartition
-from penstock.spark.load.options import LoadOptions as LoadOptions
-from penstock.spark.load.writing import LoadSource, plan_option
-from penstock.spark.read.plan import DataLossError, OffsetRange, tasks_of
+from penstock.client.client import EARLIEST, Client
+from penstock.config.limits import LOAD_COLUMNS_MAX, LOAD_FIRST_OFFSETS, LOAD_METADATA_AGE_MS, LOAD_REPLANS
+from penstock.spark.lake.records import Claim, LakeConflictError, TopicPartition
+from penstock.spark.lake.table import LakeTable
+from penstock.spark.load.brokers import Brokers
+from penstock.spark.load.jobs import JobError, Result, discard, run_inline, run_on_spark
+from penstock.spark.load.options import LoadOptions
+from penstock.spark.load.plan import Extent, Plan, Span, holes, live_span, live_start, reload_name, share_out
+from penstock.spark.load.registry import Registry
+from penstock.spark.load.repair import repair
+from penstock.spark.load.tables import Target, open_target, table_of
+from penstock.spark.load.work import JobPlan
+from penstock.spark.read.fetching import Connect
+from penstock.spark.read.plan import OffsetRange, tasks_of
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark.sql import SparkSession
 
-
-ERROR_LINE = re.compile(r"(?!org\.apache|py4j)[\w.]*(Error|Exception): .")
-"""A line of a stack trace that says what went wrong, and not who passed it on."""
-
-
-class JobError(PenstockError):
-    """A task of a job failed, for a reason that the message gives. Nothing was committed."""
+__all__ = ["JobError", "Load", "LoadOptions", "Outcome", "Stop"]
 
 
 class Stop(Protocol):
@@ -49,166 +48,343 @@ class Stop(Protocol):
     def wait(self, timeout: float) -> bool: ...
 
 
-@dataclass(slots=True)
-class Plan:
-    """One bounded job: where each partition begins in the table, and ends after the commit; what to read between."""
-
-    starts: dict[TopicPartition, int] = field(default_factory=dict)
-    ends: dict[TopicPartition, int] = field(default_factory=dict)
-    ranges: list[OffsetRange] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
-    lag: int = 0
-    """Offsets that the brokers have beyond the plan's end."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one job did."""
+    """What one job did.
+
+    `version` is that of the (last) table, `rows` and `files` are what went into tables, `quarantined` the rows that
+    did not fit, `lag` the offsets that wait for the next job.
+    """
 
     version: int
     rows: int
     files: int
     lag: int
     seconds: float
+    quarantined: int = 0
+
+
+class _Again(Exception):
+    """Something changed under the job: plan anew."""
 
 
 class Load:
-    """A load that is running. A context manager: it holds connections to the brokers."""
+    """A load that is running. A context manager: it holds connections to the brokers.
 
-    def __init__(self, spark: SparkSession, options: LoadOptions) -> None:
+    Args:
+        spark: the session that larger jobs run on; None runs all of them in this process.
+        options: what to load. Raises ConfigError when the table that is there is of another kind.
+    """
+
+    def __init__(self, spark: SparkSession | None, options: LoadOptions) -> None:
         self.options = options
         self._spark = spark
         self._runner = asyncio.Runner()
         self._client = Client(options.bootstrap, client_id=options.client_id, timeout_ms=options.timeout_ms)
-        self.lake = LakeTable.open(str(Path(options.table).absolute()), options.pipeline)
-        spark.dataSource.register(LoadSource)
+        self._brokers = Brokers(self._client, options)
+        self._registry = Registry(options.schema_registry) if options.schema_registry else None
+        self._targets: dict[tuple[str, str], Target] = {}
+        self._settled: set[tuple[str, str]] = set()
+        self._begin: dict[TopicPartition, int] = {}
+        self._wanted: dict[TopicPartition, tuple[int, int]] | None = None
+        self._ends: dict[TopicPartition, int] = {}
+        self._add_fields = options.new_fields == "add"
+        if spark is not None:
+            from penstock.spark.load.writing import LoadSource
+
+            spark.dataSource.register(LoadSource)
+        if not options.table_per_topic and not options.is_reload:
+            self._target(options.table, options.pipeline)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connections."""
         self._client.close()
         self._runner.close()
 
-    def run(self, stop: Stop, interval_ms: int, heard: Callable[[Outcome], None], *, once: bool) -> None:
-        """Repeats jobs until told to stop, or until caught up if `once`; an interval counts from start to start.
+    @property
+    def tables(self) -> dict[str, LakeTable]:
+        """The tables that this load has written or is about to, by where they are."""
+        return {target.lake.uri: target.lake for target in self._targets.values()}
 
-        Raises LakeConflictError when another copy of the pipeline is at work, JobError, DataLossError, RequestError,
-        UnreachableError.
+    @property
+    def quarantines(self) -> dict[str, LakeTable]:
+        """The quarantine of each table, by where the table is; none for raw values."""
+        return {t.lake.uri: t.quarantine for t in self._targets.values() if t.quarantine is not None}
+
+    @property
+    def lake(self) -> LakeTable:
+        """The table of a load that has one."""
+        return next(iter(self._targets.values())).lake
+
+    def run(self, stop: Stop, interval_ms: int, heard: Callable[[Outcome], None], *, once: bool) -> None:
+        """Repeats jobs until told to stop, or until caught up if `once`, as a reload always is.
+
+        A job begins as soon as there is something to load, but at least `interval_ms` after the one before began,
+        which bounds the commits per second.
+
+        Raises LakeConflictError when another copy of the pipeline is at work, ClaimError when another pipeline is,
+        JobError, DataLossError, RegistryError, RequestError, UnreachableError.
         """
+        once = once or self.options.is_reload
         while not stop.is_set():
             began = time.monotonic()
             outcome = self.run_job()
             if outcome is not None:
                 heard(outcome)
-            if once and (outcome is None or not outcome.lag):
+            behind = outcome is not None and outcome.lag > 0
+            if once and not behind:
                 return
-            if outcome is None or not outcome.lag:
+            if not behind:
                 stop.wait(max(0.0, began + interval_ms / 1000 - time.monotonic()))
+                self.wait(stop)
+
+    def wait(self, stop: Stop) -> None:
+        """Returns when the brokers have more than the tables, when it is time to look for partitions, or to stop."""
+        until = time.monotonic() + LOAD_METADATA_AGE_MS / 1000
+        while not stop.is_set() and time.monotonic() < until:
+            if self._runner.run(self._brokers.wait_for_more(self._ends)):
+                return
 
     def run_job(self) -> Outcome | None:
         """Plans, runs and commits one job; None if there is nothing new."""
         began = time.monotonic()
-        self.lake.refresh()
-        plan = self._runner.run(self.plan())
-        if not plan.ranges and not plan.gaps:
-            return None
-        files, gaps = self._execute(plan)
-        version = self.lake.commit(files, plan.starts, plan.ends, [*plan.gaps, *gaps])
-        rows = sum(file.rows for file in files)
-        return Outcome(version, rows, len(files), plan.lag, time.monotonic() - began)
-
-    async def plan(self) -> Plan:
-        """From where the table ends to what the brokers have, at most `offsets_per_job` offsets."""
-        partitions = await self._partitions()
-        earliest = await self._offsets(partitions, EARLIEST)
-        latest = await self._offsets(partitions, LATEST)
-        known = {p: self.lake.end(p) for p in partitions}
-        fresh = [p for p, end in known.items() if end is None]
-        begin = await self._offsets(fresh, self.options.starting) if fresh else {}
-        plan = Plan()
-        waiting: dict[TopicPartition, tuple[int, int]] = {}
-        for partition in partitions:
-            end = known[partition]
-            start = begin[partition] if end is None else end
-            start = latest[partition] if start < 0 else start  # no record is as late as the time to start from
-            first, last = earliest[partition], latest[partition]
-            if start > last or (start < first and self.options.fail_on_data_loss):
-                raise DataLossError(self._loss(partition, start, first, last))
-            if start == last:
+        for _ in range(LOAD_REPLANS):
+            try:
+                return self._reload_job(began) if self.options.is_reload else self._live_job(began)
+            except _Again:
                 continue
-            plan.starts[partition] = start
-            if start < first:
-                plan.gaps.append(Gap(partition, start, first, "deleted"))
-            waiting[partition] = (max(start, first), last)
-        self._share_out(plan, waiting)
+        raise JobError(f"the tables or their columns changed {LOAD_REPLANS} times while one job ran: it was given up")
+
+    def _live_job(self, began: float) -> Outcome | None:
+        partitions = self._runner.run(self._brokers.partitions())
+        targets = {p.topic: self._target(table_of(self.options, p.topic), self.options.pipeline) for p in partitions}
+        for target in {id(each): each for each in targets.values()}.values():
+            target.refresh()
+        extents = self._runner.run(self._brokers.extents(partitions))
+        self._settle(targets, extents)
+        known = {p: targets[p.topic].lake.end(p) for p in partitions}
+        self._resolve_begins([p for p in partitions if known[p] is None])
+        plan = self._live_plan(targets, known, extents)
+        if not plan.ends:
+            return None
+        return self._finish(plan, targets, began)
+
+    def _live_plan(
+        self,
+        targets: Mapping[str, Target],
+        known: Mapping[TopicPartition, int | None],
+        extents: Mapping[TopicPartition, Extent],
+    ) -> Plan:
+        spans: dict[TopicPartition, Span] = {}
+        exclusive = False
+        for partition, end in known.items():
+            start = self._begin[partition] if end is None else end
+            self._ends[partition] = start
+            if end is None and start != extents[partition].last:
+                start = live_start(partition, start, self._claims(targets[partition.topic], partition))
+                exclusive = True
+            loss = self.options.fail_on_data_loss
+            span = live_span(partition, extents[partition], start, known=end is not None, fail_on_data_loss=loss)
+            if span is not None:
+                spans[partition] = span
+        plan = share_out(spans, self._limit(targets))
+        plan.exclusive = exclusive
+        self._ends |= plan.ends
         return plan
 
-    def _share_out(self, plan: Plan, waiting: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Gives each partition its part of the job: all that waits, or the same fraction of it."""
-        total = sum(last - first for first, last in waiting.values())
-        fraction = min(1.0, self.options.offsets_per_job / total) if total else 1.0
-        for partition, (first, last) in waiting.items():
-            end = last if fraction == 1.0 else first + max(1, int((last - first) * fraction))
-            plan.ends[partition] = end
-            plan.lag += last - end
-            if first < end:
-                plan.ranges.append(OffsetRange(partition.topic, partition.topic_id, partition.partition, first, end))
+    def _reload_job(self, began: float) -> Outcome | None:
+        if self._wanted is None:
+            self._wanted = self._runner.run(self._resolve_wanted())
+        extents = self._runner.run(self._brokers.extents(list(self._wanted)))
+        todo: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+        waiting = 0
+        for partition, wanted in self._wanted.items():
+            base = self._target(table_of(self.options, partition.topic), self.options.pipeline)
+            base.refresh()
+            claims = self._claims(base, partition)
+            found = holes(wanted, claims)
+            waiting += sum(end - start for start, end in found)
+            if found:
+                name = reload_name(self.options.pipeline, found[0][0], claims)
+                todo.setdefault(name, {})[partition] = found[0]
+        if not todo:
+            return None
+        name, some = min(todo.items())
+        targets = {p.topic: self._target(table_of(self.options, p.topic), name) for p in some}
+        for target in targets.values():
+            target.refresh()
+        self._settle(targets, extents)
+        spans = {}
+        for partition, (start, end) in some.items():
+            have = Extent(extents[partition].first, min(end, extents[partition].last))
+            loss = self.options.fail_on_data_loss
+            span = live_span(partition, have, start, known=True, fail_on_data_loss=loss)
+            if span is not None:
+                spans[partition] = span
+        plan = share_out(spans, self._limit(targets))
+        plan.exclusive = True
+        plan.lag = waiting - sum(plan.ends[p] - plan.starts[p] for p in plan.ends)
+        return self._finish(plan, targets, began) if plan.ends else None
 
-    def _execute(self, plan: Plan) -> tuple[list[DataFile], list[Gap]]:
-        """Runs the job on Spark. An exception means that nothing was committed."""
-        from penstock.spark.read.fetching import Connect
-
-        if not plan.ranges:
-            return [], []
+    async def _resolve_wanted(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The offsets between the two times, a partition: fixed when the reload begins."""
+        partitions = await self._brokers.partitions()
+        extents = await self._brokers.extents(partitions)
         options = self.options
-        connect = Connect(options.bootstrap, options.client_id, options.timeout_ms, options.isolation)
-        small = sum(each.size for each in plan.ranges) < LOAD_OFFSETS_PER_JOB // 1000
-        tasks = tasks_of(plan.ranges, 1 if small else os.cpu_count() or 1)
-        text = plan_option(connect, tasks, self.lake.directory, skip_corrupt=options.skip_corrupt)
-        rows = self._rows(text)
-        for row in rows:
-            if row.error is not None:
-                raise JobError(row.error)
-        files, gaps = [], []
-        for row in rows:
-            for topic, topic_id, partition, start, end, reason in json.loads(row.gaps):
-                gaps.append(Gap(TopicPartition(topic, UUID(topic_id), partition), start, end, reason))
-            if row.path is not None:
-                files.append(DataFile(row.path, row.size_bytes, row.rows, json.loads(row.low), json.loads(row.high)))
-        return files, gaps
+        low = {} if options.from_ms is None else await self._brokers.offsets(partitions, options.from_ms)
+        high = {} if options.until_ms is None else await self._brokers.offsets(partitions, options.until_ms)
+        wanted = {}
+        for partition, extent in extents.items():
+            start, end = low.get(partition, extent.first), high.get(partition, extent.last)
+            start = extent.last if start < 0 else start  # no record is as late
+            end = extent.last if end < 0 else end
+            if start < end:
+                wanted[partition] = (start, end)
+        return wanted
 
-    def _rows(self, plan: str) -> Sequence[Any]:
-        """Runs a plan; Spark's own troubles become one line."""
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
+    def _resolve_begins(self, fresh: Sequence[TopicPartition]) -> None:
+        """Where partitions begin that the table has nothing of: asked once, so that `latest` does not move along.
 
-        try:
-            return self._spark.read.format(LoadSource.name()).option("plan", plan).load().collect()
-        except (PySparkException, Py4JError) as error:
-            lines = [line.strip() for line in str(error).splitlines()]
-            said = [line for line in lines if ERROR_LINE.match(line)]
-            raise JobError(f"Spark could not run the job: {said[-1] if said else lines[0]}") from error
+        Topics and partitions that appear later begin at their start.
+        """
+        first = not self._begin and not self._ends
+        unknown = [p for p in fresh if p not in self._begin]
+        if not unknown:
+            return
+        at = self.options.starting if first else EARLIEST
+        found = self._runner.run(self._brokers.offsets(unknown, at))
+        late = [p for p, offset in found.items() if offset < 0]
+        ends = self._runner.run(self._brokers.extents(late)) if late else {}
+        self._begin |= {p: ends[p].last if p in ends else offset for p, offset in found.items()}
 
-    async def _partitions(self) -> list[TopicPartition]:
-        answer = await self._client.refresh(self.options.topics)
-        partitions = []
-        for topic in answer.topics:
-            if topic.error_code != ErrorCode.NONE:
-                raise RequestError(
-                    ErrorCode(topic.error_code), f"topic {topic.name}: {ErrorCode(topic.error_code).name}"
-                )
-            assert topic.name is not None
-            partitions += [TopicPartition(topic.name, topic.topic_id, p.partition_index) for p in topic.partitions]
-        return sorted(partitions)
+    def _limit(self, targets: Mapping[str, Target]) -> int:
+        finding = self.options.format == "json" and self.options.schema is None and self._add_fields
+        fresh = finding and any(not len(target.plan().value_columns) for target in targets.values())
+        return min(self.options.offsets_per_job, LOAD_FIRST_OFFSETS) if fresh else self.options.offsets_per_job
 
-    async def _offsets(self, partitions: Sequence[TopicPartition], at: int) -> dict[TopicPartition, int]:
-        names: list[Partition] = [(p.topic, p.partition) for p in partitions]
-        found = await self._client.offsets(names, at, isolation=self.options.isolation)
-        return {p: found[name].offset for p, name in zip(partitions, names, strict=True)}
+    def _claims(self, target: Target, partition: TopicPartition) -> list[Claim]:
+        progress = target.lake.progress().get(partition)
+        return [] if progress is None else progress.claims
 
-    def _loss(self, partition: TopicPartition, start: int, first: int, last: int) -> str:
-        return (
-            f"{partition.topic}-{partition.partition}: the table ends at {start}, the brokers have {first} to {last}; "
-            "with --allow-data-loss the load goes on and the table records the gap"
-        )
+    def _target(self, table: str, pipeline: str) -> Target:
+        key = (table, pipeline)
+        if key not in self._targets:
+            self._targets[key] = open_target(self.options, table, pipeline)
+        return self._targets[key]
+
+    def _settle(self, targets: Mapping[str, Target], extents: Mapping[TopicPartition, Extent]) -> None:
+        """Before the first job: gives quarantines what a crash kept from them."""
+        for topic, target in targets.items():
+            key = (target.lake.uri, target.lake.pipeline)
+            if key in self._settled:
+                continue
+            behind = {p: span for p, span in target.behind().items() if p in extents}
+            if behind:
+                self._learn({p.topic: () for p in behind}, {topic: target})
+                loss = self.options.fail_on_data_loss
+                repair(target, behind, extents, self._connect(), self._format_plan(), fail_on_data_loss=loss)
+            self._settled.add(key)
+
+    def _finish(self, plan: Plan, targets: Mapping[str, Target], began: float) -> Outcome:
+        """Runs the tasks of a plan, and commits."""
+        order = list({id(each): each for each in targets.values()}.values())
+        at = {topic: next(i for i, each in enumerate(order) if each is target) for topic, target in targets.items()}
+        self._learn({topic: () for topic in targets if self._registry and topic not in self._registry.readers}, targets)
+        job = self._job_plan(plan, order, at)
+        small = plan.size <= self.options.inline_offsets
+        if not plan.ranges:
+            result = Result()
+        else:
+            result = run_inline(job) if small or self._spark is None else run_on_spark(self._spark, job)
+        if result.unknown or result.schemas:
+            for index, unknown in result.unknown.items():
+                self._widen(order[index], unknown)
+            self._learn(result.schemas, targets)
+            raise _Again
+        self._check_same_topics(plan.ranges, job, result)
+        version = self._commit(plan, order, at, job, result)
+        files = sum(len(some) for (_, quarantine), some in result.files.items() if not quarantine)
+        rows, quarantined = result.rows(quarantine=False), result.rows(quarantine=True)
+        return Outcome(version, rows, files, plan.lag, time.monotonic() - began, quarantined)
+
+    def _job_plan(self, plan: Plan, targets: Sequence[Target], at: Mapping[str, int]) -> JobPlan:
+        connect = self._connect()
+        inline = plan.size <= self.options.inline_offsets
+        told: dict[str, Any] = {name: getattr(connect, name) for name in connect.__slots__}
+        if inline and connect.read == "auto":
+            told["read"] = "broker"  # what is new is in the broker's memory; finding files costs more than it saves
+        tasks = tasks_of(plan.ranges, 1 if inline else os.cpu_count() or 1)
+        return JobPlan(told, self.options.skip_corrupt, self._format_plan(), [t.plan() for t in targets], at, tasks)
+
+    def _connect(self) -> Connect:
+        o = self.options
+        return Connect(o.bootstrap, o.client_id, o.timeout_ms, o.isolation, o.read, tuple(o.log_dirs))
+
+    def _format_plan(self) -> dict[str, Any]:
+        plan: dict[str, Any] = {"name": self.options.format}
+        if self.options.format == "json":
+            plan["add_fields"] = self._add_fields
+        if self._registry is not None:
+            plan |= self._registry.plan()
+        return plan
+
+    def _widen(self, target: Target, unknown: Mapping[str, Any]) -> None:
+        """Adds columns, as many as a table may have; records with further new fields are quarantined from then on."""
+        import pyarrow as pa
+
+        room = LOAD_COLUMNS_MAX - len(target.lake.columns)
+        chosen = sorted(unknown.items())[: max(0, room)]
+        if len(chosen) < len(unknown):
+            self._add_fields = False
+        target.lake.add_columns([pa.field(name, kind) for name, kind in chosen])
+
+    def _learn(self, seen: Mapping[str, Any], targets: Mapping[str, Target]) -> None:
+        """Asks the schema registry for what is new, and gives the tables the columns that it takes."""
+        if self._registry is None or not seen:
+            return
+        self._registry.learn(seen)
+        for topic in seen:
+            target = targets[topic]
+            found = self._registry.columns(topic, target.plan().own_columns)
+            lacking = {each.name: each.type for each in found if each.name not in target.lake.columns.names}
+            if lacking and (self._add_fields or not len(target.plan().value_columns)):
+                self._widen(target, lacking)
+
+    def _check_same_topics(self, ranges: Sequence[OffsetRange], job: JobPlan, result: Result) -> None:
+        """Fetches go by name: of a topic that was deleted and made again meanwhile, another one was read."""
+        present = set(self._runner.run(self._brokers.partitions(fresh=True)))
+        if any(TopicPartition(each.topic, each.topic_id, each.partition) not in present for each in ranges):
+            discard(job, result)
+            raise _Again
+
+    def _commit(
+        self, plan: Plan, targets: Sequence[Target], at: Mapping[str, int], job: JobPlan, result: Result
+    ) -> int:
+        """Table by table; a crash in between leaves the others to be planned again."""
+        version = 0
+        gaps = [*plan.gaps, *result.gaps]
+        for index, target in enumerate(targets):
+            starts = {p: start for p, start in plan.starts.items() if at[p.topic] == index}
+            ends = {p: plan.ends[p] for p in starts}
+            mine = [gap for gap in gaps if gap.partition in starts]
+            if not starts:
+                continue
+            before = {p: target.lake.end(p) for p in starts}
+            files = result.files.get((index, False), [])
+            try:
+                version = target.lake.commit(files, starts, ends, mine, exclusive=plan.exclusive)
+            except LakeConflictError:
+                left = {key: some for key, some in result.files.items() if key[0] >= index}
+                discard(job, Result(files=left))
+                target.refresh()
+                if any(target.lake.end(p) != before[p] for p in starts):
+                    raise
+                raise _Again from None  # another pipeline's commit came between: its claims must be looked at
+            target.commit_quarantine(result.files.get((index, True), []), starts, ends, mine)
+        return version

@@ -90,19 +90,8 @@ class LoadOptions:
             ("new_fields", NEW_FIELDS),
         ):
             _one_of(name, getattr(self, name), allowed)
-        if bool(self.topics) == (self.topic_pattern is not None):
-            raise ConfigError("a load has either topics or topic_pattern")
-        if self.topic_pattern is not None:
-            try:
-                re.compile(self.topic_pattern)
-            except re.error as error:
-                raise ConfigError(f"topic_pattern = {self.topic_pattern!r} is no regular expression: {error}") from None
-        if self.schema is not None and self.format != "json":
-            raise ConfigError("schema is for format = json; Avro has its own in the registry, raw has none")
-        if self.format == "avro" and not self.schema_registry:
-            raise ConfigError("format = avro needs schema_registry, the registry's URL")
-        if self.format != "avro" and self.schema_registry:
-            raise ConfigError("schema_registry is for format = avro")
+        self._check_topics()
+        self._check_format()
         if RELOAD in self.pipeline or not self.pipeline:
             raise ConfigError(f"pipeline = {self.pipeline!r}: it must not be empty or contain {RELOAD!r}")
         if self.from_ms is not None and self.until_ms is not None and self.from_ms >= self.until_ms:
@@ -110,6 +99,22 @@ class LoadOptions:
         for name in ("offsets_per_job", "timeout_ms"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)}: it must be at least 1")
+
+    def _check_topics(self) -> None:
+        if bool(self.topics) == (self.topic_pattern is not None):
+            raise ConfigError("a load has either topics or topic_pattern")
+        try:
+            re.compile(self.topic_pattern or "")
+        except re.error as error:
+            raise ConfigError(f"topic_pattern = {self.topic_pattern!r} is no regular expression: {error}") from None
+
+    def _check_format(self) -> None:
+        if self.schema is not None and self.format != "json":
+            raise ConfigError("schema is for format = json; Avro has its own in the registry, raw has none")
+        if self.format == "avro" and not self.schema_registry:
+            raise ConfigError("format = avro needs schema_registry, the registry's URL")
+        if self.format != "avro" and self.schema_registry:
+            raise ConfigError("schema_registry is for format = avro")
 
     @property
     def is_reload(self) -> bool:

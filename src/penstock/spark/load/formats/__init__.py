@@ -1,0 +1,1 @@
+"""What record values are, and how they become columns: raw bytes, JSON, Avro."""

@@ -1,0 +1,301 @@
+"""Avro values with a schema registry: a zero byte, the schema's id in four bytes, then the value (Confluent's framing).
+
+Only the driver talks to the registry; a job's plan holds the schemas that its tasks need, so that a registry that is
+away stops the load and is never taken for a record that cannot be read. A task that meets an id which the plan does not
+hold reports it, and the job is run again with it. An id that the registry does not know rejects its records.
+
+A topic's columns are the fields of the latest schema of its subject `<topic>-value` (of the writer's schema where there
+is no such subject), to which values are resolved as Avro says: defaults, promotions, aliases. A field that an older
+writer has and the latest schema no longer does is kept too, as a column of its own. A schema that is no record is one
+column `value`.
+
+Types: int, long, float, double, boolean, string, bytes, fixed and enum (as string) as they are; decimal, date and
+timestamp-millis and -micros as Spark's; uuid, times of day and local timestamps as text; arrays, records and maps as
+nested columns; unions of several types and recursive records as JSON text. All columns are nullable.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.spark.load.formats.format import (
+    OWN_COLUMNS,
+    Parsed,
+    Rejected,
+    column_of,
+    shortened,
+    type_name,
+    with_tombstones,
+)
+
+MAGIC, HEADER_BYTES = 0, 5
+WHOLE_VALUE = "value"
+PRIMITIVE: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+    "fixed": pa.binary(),
+    "enum": pa.string(),
+    "null": pa.string(),
+}
+LOGICAL: dict[str, pa.DataType] = {
+    "date": pa.date32(),
+    "timestamp-millis": pa.timestamp("us", tz="UTC"),
+    "timestamp-micros": pa.timestamp("us", tz="UTC"),
+}
+AS_TEXT = ("uuid", "time-millis", "time-micros", "local-timestamp-millis", "local-timestamp-micros")
+Bundle = Sequence[Any]
+"""A schema as parsed JSON, after those that it refers to."""
+Convert = Callable[[Any], Any]
+
+
+class Schema:
+    """One Avro schema, ready to read with, and its columns."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        import fastavro
+
+        self.named: dict[str, Any] = {}
+        parsed: Any = None
+        try:
+            for each in bundle:
+                parsed = fastavro.parse_schema(each, named_schemas=self.named)
+        except Exception as error:  # what fastavro makes of a broken schema has many types
+            raise PenstockError(f"the registry has an Avro schema that cannot be read: {error}") from error
+        self.parsed = parsed
+        self.fields: dict[str, Any] = {WHOLE_VALUE: parsed}
+        if isinstance(parsed, dict) and parsed.get("type") == "record":
+            self.fields = {field["name"]: field["type"] for field in parsed["fields"]}
+            self.is_record = True
+        else:
+            self.is_record = False
+        self.names = {alias for f in self._raw_fields() for alias in (f["name"], *f.get("aliases", ()))}
+
+    def _raw_fields(self) -> list[Any]:
+        return list(self.parsed["fields"]) if self.is_record else [{"name": WHOLE_VALUE}]
+
+    def column(self, name: str) -> tuple[pa.DataType, Convert | None]:
+        """The type of a field's column, and what makes a value for it of a decoded one (None: nothing to do)."""
+        return _column(self.fields[name], self.named, ())
+
+    def extra(self, reader: Schema) -> list[str]:
+        """Fields of this writer's schema that the reader's lacks."""
+        return [name for name in self.fields if name not in reader.names] if self.is_record else []
+
+
+def columns_of(reader: Bundle | None, writers: Iterable[Bundle], own: Sequence[str] = OWN_COLUMNS) -> pa.Schema:
+    """The table columns of a topic: the reader's fields, then those that only writers have."""
+    schemas = [Schema(each) for each in writers]
+    base = Schema(reader) if reader is not None else None
+    found: dict[str, pa.DataType] = {}
+    for schema in [*([base] if base is not None else []), *schemas]:
+        names = list(schema.fields) if base is None or schema is base else schema.extra(base)
+        for name in names:
+            found.setdefault(column_of(name, own), schema.column(name)[0])
+    return pa.schema(list(found.items()))
+
+
+class AvroFormat:
+    """Parses values of one table.
+
+    Args:
+        columns: the table's value columns.
+        readers: the latest schema of each topic, None where the subject does not exist.
+        schemas: the writers' schemas by id; None for one that the registry does not know, text for why it is of no use.
+        known: ids that each topic's columns were made with.
+        own: names that value columns must not have.
+    """
+
+    def __init__(
+        self,
+        columns: pa.Schema,
+        readers: Mapping[str, Bundle | None],
+        schemas: Mapping[int, Bundle | str | None],
+        known: Mapping[str, Sequence[int]],
+        own: Sequence[str] = OWN_COLUMNS,
+    ) -> None:
+        self._columns = columns
+        self._own = own
+        self._readers = {topic: Schema(bundle) if bundle is not None else None for topic, bundle in readers.items()}
+        self._bundles = schemas
+        self._known = {topic: set(ids) for topic, ids in known.items()}
+        self._decoders: dict[tuple[str, int], Callable[[bytes], dict[str, Any]] | str] = {}
+
+    def parse(self, topic: str, values: pa.Array) -> Parsed:
+        present = values.drop_null() if values.null_count else values
+        return with_tombstones(values, self._parse(topic, present.to_pylist()))
+
+    def _parse(self, topic: str, values: Sequence[bytes]) -> Parsed:
+        rejected: dict[int, str] = {}
+        unknown: set[int] = set()
+        rows: list[tuple[int, dict[str, Any]]] = []
+        for at, value in enumerate(values):
+            try:
+                schema_id = _schema_id(value)
+                if schema_id not in self._known.get(topic, ()):
+                    unknown.add(schema_id)
+                else:
+                    rows.append((at, self._row(topic, schema_id, value)))
+            except Rejected as error:
+                rejected[at] = shortened(error)
+        if unknown:
+            return Parsed(self._batch([]), unknown_schemas=sorted(unknown))
+        for field in self._columns:
+            rejected |= _misfits(field, rows)
+        kept = [(at, row) for at, row in rows if at not in rejected]
+        index = pa.array([at for at, _ in kept], pa.int64()) if rejected else None
+        return Parsed(self._batch([row for _, row in kept]), index, rejected)
+
+    def _batch(self, rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+        if not len(self._columns):
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+        arrays = [pa.array([row.get(field.name) for row in rows], field.type) for field in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
+
+    def _row(self, topic: str, schema_id: int, value: bytes) -> dict[str, Any]:
+        key = (topic, schema_id)
+        if key not in self._decoders:
+            self._decoders[key] = self._decoder(topic, schema_id)
+        decode = self._decoders[key]
+        if isinstance(decode, str):
+            raise Rejected(decode)
+        row = decode(value)
+        for name, given in row.items():
+            if given is not None and name not in self._columns.names:
+                raise Rejected(f"{name}: the table has no such column")
+        return row
+
+    def _decoder(self, topic: str, schema_id: int) -> Callable[[bytes], dict[str, Any]] | str:
+        bundle = self._bundles.get(schema_id)
+        if bundle is None or isinstance(bundle, str):
+            return bundle or f"the registry knows no schema {schema_id}"
+        writer = Schema(bundle)
+        reader = self._readers.get(topic) or writer
+        shape = self._shape(reader, list(reader.fields))
+        extra = self._shape(writer, writer.extra(reader)) if reader is not writer else []
+
+        def decode(value: bytes) -> dict[str, Any]:
+            row = _filled(_read(value, writer, None if reader is writer else reader), reader, shape)
+            return row | _filled(_read(value, writer, None), writer, extra) if extra else row
+
+        return decode
+
+    def _shape(self, schema: Schema, names: Sequence[str]) -> list[tuple[str, str, Convert | None]]:
+        return [(name, column_of(name, self._own), schema.column(name)[1]) for name in names]
+
+
+def _schema_id(value: bytes) -> int:
+    if len(value) < HEADER_BYTES or value[0] != MAGIC:
+        raise Rejected("no schema id: the value does not begin with a zero byte and four more")
+    return int.from_bytes(value[1:HEADER_BYTES], "big")
+
+
+def _read(value: bytes, writer: Schema, reader: Schema | None) -> Any:
+    import fastavro
+
+    stream = io.BytesIO(value)
+    stream.seek(HEADER_BYTES)
+    try:
+        found = fastavro.schemaless_reader(stream, writer.parsed, reader.parsed if reader is not None else None)
+    except Exception as error:  # what a broken value makes of the decoder has many types
+        raise Rejected(f"no value of its Avro schema: {error or type(error).__name__}") from None
+    if left := len(value) - stream.tell():
+        raise Rejected(f"no value of its Avro schema: {left} bytes are left over")
+    return found
+
+
+def _filled(found: Any, schema: Schema, shape: Sequence[tuple[str, str, Convert | None]]) -> dict[str, Any]:
+    """The columns of a decoded value. Raises Rejected for text that is no Unicode and the like."""
+    fields = found if schema.is_record else {WHOLE_VALUE: found}
+    row = {}
+    for name, column, convert in shape:
+        given = fields[name]
+        row[column] = given if given is None or convert is None else convert(given)
+    return row
+
+
+def _misfits(field: pa.Field, rows: Sequence[tuple[int, dict[str, Any]]]) -> dict[int, str]:
+    """The rows whose value the column cannot hold, with the reason."""
+    try:
+        pa.array([row.get(field.name) for _, row in rows], field.type)
+        return {}
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        found = {}
+    for at, row in rows:
+        given = row.get(field.name)
+        try:
+            pa.array([given], field.type)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            found[at] = shortened(f"{field.name}: {given!r} does not fit the column, which is {type_name(field.type)}")
+    return found
+
+
+def _column(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) -> tuple[pa.DataType, Convert | None]:
+    """The type of a column for a schema, and the conversion of its values; text for what no column can hold."""
+    if isinstance(schema, list):
+        others = [each for each in schema if each != "null"]
+        return _column(others[0], named, within) if len(others) == 1 else (pa.string(), _text)
+    if isinstance(schema, str):
+        if schema in PRIMITIVE:
+            return PRIMITIVE[schema], None
+        return (pa.string(), _text) if schema in within else _column(named[schema], named, within)
+    kind, logical = schema["type"], schema.get("logicalType")
+    if logical in LOGICAL:
+        return LOGICAL[logical], None
+    if logical in AS_TEXT:
+        return pa.string(), _plain_text
+    if logical == "decimal":
+        return pa.decimal128(min(38, schema["precision"]), schema.get("scale", 0)), None
+    if kind in ("record", "error"):
+        return _record(schema, named, within)
+    if kind in ("array", "map"):
+        return _container(schema, kind, named, within)
+    return (
+        _column(kind, named, within) if not isinstance(kind, str) or kind not in PRIMITIVE else (PRIMITIVE[kind], None)
+    )
+
+
+def _record(schema: Any, named: Mapping[str, Any], within: tuple[str, ...]) -> tuple[pa.DataType, Convert | None]:
+    if schema["name"] in within or not schema["fields"]:
+        return pa.string(), _text
+    inner = {f["name"]: _column(f["type"], named, (*within, schema["name"])) for f in schema["fields"]}
+    converts = {name: convert for name, (_, convert) in inner.items() if convert is not None}
+
+    def convert(value: dict[str, Any]) -> dict[str, Any]:
+        return value | {n: c(value[n]) for n, c in converts.items() if value[n] is not None}
+
+    kind = pa.struct([(name, each) for name, (each, _) in inner.items()])
+    return kind, convert if converts else None
+
+
+def _container(
+    schema: Any, kind: str, named: Mapping[str, Any], within: tuple[str, ...]
+) -> tuple[pa.DataType, Convert | None]:
+    each, inner = _column(schema["items" if kind == "array" else "values"], named, within)
+    change: Convert = (lambda v: v) if inner is None else (lambda v: None if v is None else inner(v))
+    if kind == "map":
+        return pa.map_(pa.string(), each), lambda value: [(name, change(v)) for name, v in value.items()]
+    return pa.list_(each), None if inner is None else lambda value: [change(v) for v in value]
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain_text)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise Rejected(f"cannot be written as JSON text: {error}") from None
+
+
+def _plain_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,79 @@
+"""Gives a quarantine what it lacks after a load ended between the two commits of a job (see `tables`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.spark.lake.records import DataFile, Gap, TopicPartition
+from penstock.spark.load.files import Files
+from penstock.spark.load.plan import Extent, live_span
+from penstock.spark.load.tables import Target, complement
+from penstock.spark.load.work import QUARANTINE_SCHEMA, QUARANTINED, format_of
+from penstock.spark.read.fetching import Connect
+from penstock.spark.read.plan import OffsetRange
+
+FITS_NOW = "did not fit the table's columns when it was loaded"
+
+
+def repair(
+    target: Target,
+    behind: Mapping[TopicPartition, tuple[int, int]],
+    extents: Mapping[TopicPartition, Extent],
+    connect: Connect,
+    format_plan: Mapping[str, object],
+    *,
+    fail_on_data_loss: bool,
+) -> int:
+    """Commits the records of the ranges that the table has as quarantined; returns how many.
+
+    Raises DataLossError when the brokers no longer have them, unless that may be; LakeConflictError when another copy
+    of the load did the same.
+    """
+    from penstock.spark.read.decoding import Corrupt
+    from penstock.spark.read.fetching import decoded, record_batch
+
+    assert target.quarantine is not None, "only a load with a quarantine can be behind"
+    plan = target.plan()
+    files = Files(target.quarantine.destination(), QUARANTINE_SCHEMA)
+    values = format_of(format_plan, plan)
+    absent: list[Gap] = []
+    try:
+        for partition, (start, end) in sorted(behind.items()):
+            span = live_span(partition, extents[partition], start, known=True, fail_on_data_loss=fail_on_data_loss)
+            first = end if span is None else min(span.first, end)
+            absent += [Gap(partition, start, first, "deleted")] if start < first else []
+            present = target.offsets_between(partition, start, end)
+            wanted = OffsetRange(partition.topic, partition.topic_id, partition.partition, first, end)
+            for _, got in decoded(connect, [wanted] if wanted.size else [], skip_corrupt=True):
+                if isinstance(got, Corrupt) or not got.batch.num_rows:
+                    continue
+                records = record_batch(wanted, got)
+                offsets = records.column("offset").to_numpy()
+                rows = np.flatnonzero(~np.isin(offsets, present))
+                if not len(rows):
+                    continue
+                some = records.take(pa.array(rows))
+                why = values.parse(partition.topic, some.column("value")).rejected
+                reasons = pa.array([why.get(at, FITS_NOW) for at in range(len(rows))], pa.string())
+                files.write(pa.RecordBatch.from_arrays([*some.columns, reasons], schema=QUARANTINE_SCHEMA))
+                absent += [Gap(partition, o, o + 1, QUARANTINED) for o in offsets[rows].tolist()]
+        written = files.close()
+    except BaseException:
+        files.abort()
+        raise
+    _commit(target, behind, written, absent)
+    return sum(file.rows for file in written)
+
+
+def _commit(
+    target: Target, behind: Mapping[TopicPartition, tuple[int, int]], files: list[DataFile], absent: list[Gap]
+) -> None:
+    assert target.quarantine is not None
+    starts = {partition: start for partition, (start, _) in behind.items()}
+    ends = {partition: end for partition, (_, end) in behind.items()}
+    gaps = [each for p in sorted(behind) for each in complement(p, starts[p], ends[p], absent)]
+    gaps += [gap for gap in absent if gap.reason != QUARANTINED]
+    target.quarantine.commit(files, starts, ends, gaps)

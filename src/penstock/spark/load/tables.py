@@ -1,0 +1,197 @@
+"""The tables that a load writes: a table of records that fit, and beside it a quarantine of those that do not.
+
+An offset is in exactly one of the two, though they are committed one after the other. The table's commit comes first
+and is the truth: its gaps of the reason "quarantined" name the offsets that the quarantine gets, whose commit follows
+and moves the quarantine's own end to the same offset (with what is in the table as gaps of the reason "loaded"). After
+a crash between the two the quarantine ends before the table. The load notices at its next start, and before it loads
+anything else: it reads those offsets again and gives the quarantine exactly the records that the table does not have,
+whatever the schema says by then. A copy of the load that does so at the same time makes the other's commit fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.spark.lake.destination import table_uri
+from penstock.spark.lake.records import DATE, RECORD_SCHEMA, DataFile, Gap, TopicPartition, with_date
+from penstock.spark.lake.table import LakeTable, open_table
+from penstock.spark.load.formats.ddl import parse_ddl
+from penstock.spark.load.formats.format import OWN_COLUMNS, column_of
+from penstock.spark.load.options import QUARANTINE_SUFFIX, LoadOptions
+from penstock.spark.load.work import QUARANTINE_SCHEMA, QUARANTINED, TargetPlan
+
+LOADED = "loaded"
+"""Reason of a gap in a quarantine: the record is in the table."""
+
+
+@dataclass(slots=True)
+class Target:
+    """A table, as one pipeline feeds it, and its quarantine if the format has one."""
+
+    lake: LakeTable
+    quarantine: LakeTable | None
+
+    def plan(self) -> TargetPlan:
+        quarantine = None if self.quarantine is None else self.quarantine.destination()
+        return TargetPlan(self.lake.destination(), self.lake.columns, quarantine)
+
+    def refresh(self) -> None:
+        """Sees what others committed. Raises PenstockError if a table is gone."""
+        for table in (self.lake, self.quarantine):
+            if table is None:
+                continue
+            try:
+                table.refresh()
+            except PenstockError:
+                raise
+            except Exception as error:  # each format's own, and its store's
+                raise PenstockError(f"the table at {table.uri} is gone or cannot be read: {one_line(error)}") from error
+
+    def commit_quarantine(
+        self,
+        files: Sequence[DataFile],
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        gaps: Sequence[Gap],
+    ) -> None:
+        """After the table's commit: moves the quarantine to the same ends, if there is anything to put into it."""
+        if self.quarantine is None or not files:
+            return
+        self.quarantine.refresh()
+        quarantined = [gap for gap in gaps if gap.reason == QUARANTINED]
+        touched = {gap.partition for gap in quarantined}
+        begins = {}
+        for partition in touched:
+            end = self.quarantine.end(partition)
+            begins[partition] = starts[partition] if end is None else end
+        loaded = [
+            each
+            for partition in sorted(touched)
+            for each in complement(partition, begins[partition], ends[partition], quarantined)
+        ]
+        self.quarantine.commit(files, begins, {p: ends[p] for p in touched}, loaded)
+
+    def behind(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Ranges whose quarantined records the quarantine lacks, because a load ended between two commits."""
+        if self.quarantine is None:
+            return {}
+        found = {}
+        progress = self.lake.progress()
+        for partition, end in self.lake.ends().items():
+            known = progress[partition]
+            claim = next(each for each in known.claims if each.pipeline == self.lake.pipeline)
+            at = self.quarantine.end(partition)
+            start = claim.start if at is None else max(at, claim.start)
+            recent = any(g.reason == QUARANTINED and start <= g.start < end for g in known.gaps)
+            folded = any(QUARANTINED in s.reasons and s.end > start and s.start < end for s in known.sealed)
+            if start < end and (recent or folded):
+                found[partition] = (start, end)
+        return found
+
+    def offsets_between(
+        self, partition: TopicPartition, start: int, end: int
+    ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The offsets in [start, end) of a partition that the table has, sorted."""
+        found = [np.zeros(0, np.int64)]
+        columns = ["topicId", "partition", "offset"]
+        for batch in self.lake.batches(columns, partition.topic):
+            table = pa.Table.from_batches([batch]).select(columns)
+            offsets = table["offset"].to_numpy()
+            here = (offsets >= start) & (offsets < end) & (table["partition"].to_numpy() == partition.partition)
+            if here.any():
+                ids = np.asarray(table["topicId"].to_pylist(), object) == str(partition.topic_id)
+                found.append(offsets[here & ids])
+        return np.sort(np.concatenate(found))
+
+
+def complement(partition: TopicPartition, start: int, end: int, gaps: Sequence[Gap]) -> list[Gap]:
+    """What of [start, end) is in none of a partition's gaps, as gaps of the reason LOADED."""
+    found = []
+    position = start
+    for gap in sorted((g for g in gaps if g.partition == partition), key=lambda g: g.start):
+        if gap.start > position:
+            found.append(Gap(partition, position, gap.start, LOADED))
+        position = max(position, gap.end)
+    if position < end:
+        found.append(Gap(partition, position, end, LOADED))
+    return found
+
+
+def table_of(options: LoadOptions, topic: str) -> str:
+    """Where a topic's table is."""
+    return f"{options.table.rstrip('/')}/{topic}" if options.table_per_topic else options.table
+
+
+def open_target(options: LoadOptions, uri: str, pipeline: str) -> Target:
+    """Opens or makes a table and its quarantine.
+
+    Raises ConfigError when the table that is there is of another kind than the options say.
+    """
+    columns = first_columns(options)
+    by = (DATE,) if options.partition_by_date else ()
+    lake = open_table(
+        uri,
+        pipeline,
+        format=options.table_format,
+        columns=with_date(columns) if by else columns,
+        partition_by=by,
+        storage_options=options.storage_options,
+    )
+    _check_kind(options, lake)
+    if options.schema is not None:
+        lake.add_columns(list(_declared(options, lake.partition_by)))
+    if options.format == "raw":
+        return Target(lake, None)
+    place = table_uri(options.quarantine) if options.quarantine else lake.uri.rstrip("/") + QUARANTINE_SUFFIX
+    quarantine = open_table(
+        place,
+        pipeline,
+        format=options.table_format,
+        columns=QUARANTINE_SCHEMA,
+        storage_options=options.storage_options,
+    )
+    return Target(lake, quarantine)
+
+
+def first_columns(options: LoadOptions) -> pa.Schema:
+    """The columns of a new table."""
+    if options.format == "raw":
+        return RECORD_SCHEMA
+    own = [RECORD_SCHEMA.field(name) for name in OWN_COLUMNS]
+    by = (DATE,) if options.partition_by_date else ()
+    return pa.schema([*own, *_declared(options, by)])
+
+
+def _declared(options: LoadOptions, partition_by: Sequence[str]) -> list[pa.Field]:
+    own = (*OWN_COLUMNS, DATE) if DATE in partition_by else OWN_COLUMNS
+    schema = parse_ddl(options.schema) if options.schema is not None else pa.schema([])
+    fields = [pa.field(column_of(each.name, own), each.type) for each in schema]
+    names = [each.name for each in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"schema: two fields would be the column {name}")
+    return fields
+
+
+def _check_kind(options: LoadOptions, lake: LakeTable) -> None:
+    names = lake.columns.names
+    is_raw = (
+        "value" in names and lake.columns.field("value").type == pa.binary() and set(RECORD_SCHEMA.names) <= set(names)
+    )
+    if options.format == "raw" and not is_raw:
+        raise ConfigError(f"the table at {lake.uri} has no column value of bytes: it is not of format raw")
+    if options.format == "json" and is_raw:
+        raise ConfigError(f"the table at {lake.uri} has raw values: load it with format raw, or use another table")
+    if options.partition_by_date and DATE not in lake.partition_by:
+        raise ConfigError(f"the table at {lake.uri} is not partitioned by date, and cannot be made so")
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of an error that says anything."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
