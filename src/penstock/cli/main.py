@@ -30,6 +30,8 @@ COMMANDS = {
     "generate": "penstock.cli.generate",
     "load": "penstock.cli.load",
     "verify": "penstock.cli.verify",
+    "lake": "penstock.cli.lake",
+    "pipeline": "penstock.cli.pipeline",
     "demo": "penstock.cli.demo",
     "log": "penstock.cli.log",
     "config": "penstock.cli.config",

@@ -134,7 +134,7 @@ class DeltaLake(lake_table.LakeTable):
         )
         try:
             self._commit_actions(
-                [_add_action(file, now_ms) for file in files], starts, properties, 1 if exclusive else COMMIT_TRIES
+                [add_action(file, now_ms) for file in files], starts, properties, 1 if exclusive else COMMIT_TRIES
             )
         except LakeConflictError:
             if self.table.transaction_version(application(self.pipeline)) != now.number:
@@ -185,6 +185,11 @@ class DeltaLake(lake_table.LakeTable):
                 self._check_ends(summary)
                 found.append(summary)
         return found if names else list((history or {}).values())
+
+    def stored(self) -> dict[str, Stored]:
+        """The summary of every pipeline that has one."""
+        found = {name: self._stored(name) for name in self.summaries.pipelines()}
+        return {name: stored for name, stored in found.items() if stored is not None}
 
     def _agrees(self, summary: Summary) -> bool:
         ends = summary.ends().items()
@@ -271,12 +276,12 @@ class DeltaLake(lake_table.LakeTable):
         if deleted.num_rows:
             raise PenstockError(f"the table at {self.uri} has deletion vectors, which are not read here: purge them")
         actions = pa.table(self.table.get_add_actions(flatten=False))
+        actions = actions.sort_by([("modification_time", "ascending"), ("path", "ascending")])
         values = actions["partition"].to_pylist() if "partition" in actions.column_names else [{}] * len(actions)
+        sizes = actions["size_bytes"].to_pylist()
         return [
             TableFile(unquote(path), size, {name: None if v is None else str(v) for name, v in of.items()})
-            for path, size, of in zip(
-                actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), values, strict=True
-            )
+            for path, size, of in zip(actions["path"].to_pylist(), sizes, values, strict=True)
         ]
 
     def batches(self, columns: Sequence[str], topic: str | None = None) -> Iterator[pa.RecordBatch]:
@@ -308,7 +313,8 @@ class DeltaLake(lake_table.LakeTable):
         return json.dumps(told, separators=(",", ":"))
 
 
-def _add_action(file: DataFile, now_ms: int) -> AddAction:
+def add_action(file: DataFile, now_ms: int, *, data_change: bool = True) -> AddAction:
+    """A file as an entry of the table's log."""
     stats = {
         "numRecords": file.rows,
         "minValues": dict(file.low),
@@ -316,7 +322,7 @@ def _add_action(file: DataFile, now_ms: int) -> AddAction:
         "nullCount": {**dict.fromkeys(file.low, 0), **file.nulls},
     }
     path = quote(file.path, safe="/=")
-    return AddAction(path, file.size_bytes, dict(file.partition_values), now_ms, True, json.dumps(stats))
+    return AddAction(path, file.size_bytes, dict(file.partition_values), now_ms, data_change, json.dumps(stats))
 
 
 LakeTable = DeltaLake

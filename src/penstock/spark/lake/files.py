@@ -7,7 +7,7 @@ that is killed leaves orphans, which `penstock lake maintain` removes when they 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.config.limits import LAKE_ROW_GROUP_BYTES, LAKE_ROW_GROUP_ROWS
 from penstock.spark.lake.destination import Destination, partition_directory
 from penstock.spark.lake.records import DATE, DataFile, Statistics, date_of
 
@@ -33,16 +34,29 @@ class _Open:
         self.path = f"{partition_directory(values)}part-{uuid.uuid4()}.parquet"
         self.statistics = Statistics()
         self.rows = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_bytes = 0
         self._sink = destination.open(self.path)
         self._writer = pq.ParquetWriter(self._sink, schema, compression=COMPRESSION, **encodings(schema))
 
     def write(self, rows: pa.RecordBatch) -> None:
-        self._writer.write_batch(rows)
         self.statistics.add(rows)
         self.rows += rows.num_rows
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_rows >= LAKE_ROW_GROUP_ROWS or self._waiting_bytes >= LAKE_ROW_GROUP_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Ends a row group; Arrow's writer would make one of every batch, however small."""
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting))
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def close(self) -> None:
         try:
+            self._flush()
             self._writer.close()
         finally:
             self._sink.close()
@@ -54,10 +68,14 @@ class DataFileWriter:
     Args:
         destination: where the table is; its partition columns set the files apart.
         schema: columns of the rows that `write` is given, without derived partition columns.
+        within: partition values that all the rows have, if the destination does not set them apart.
     """
 
-    def __init__(self, destination: Destination, schema: pa.Schema) -> None:
+    def __init__(
+        self, destination: Destination, schema: pa.Schema, within: Mapping[str, str | None] | None = None
+    ) -> None:
         self._destination = destination
+        self._within = dict(within or {})
         self._by = tuple(destination.partition_by)
         kept = [f for f in schema if f.name not in self._by or destination.keeps_partition_columns]
         if destination.keeps_partition_columns and DATE in self._by and DATE not in schema.names:
@@ -76,7 +94,7 @@ class DataFileWriter:
         for values, part in _apart(rows, self._by):
             file = self._open.get(values)
             if file is None:
-                named = dict(zip(self._by, values, strict=True))
+                named = {**self._within, **dict(zip(self._by, values, strict=True))}
                 file = self._open[values] = _Open(self._destination, self._schema, named)
             file.write(part.select(self._schema.names))
 

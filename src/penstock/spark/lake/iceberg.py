@@ -38,6 +38,8 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField,
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType
+from pyiceberg.utils.datetime import days_to_date
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.spark.lake.destination import Destination
@@ -139,12 +141,12 @@ class IcebergLake(LakeTable):
         *,
         exclusive: bool = False,
     ) -> int:
-        paths = [f"{_location(self.uri)}/{file.path}" for file in files]
+        paths = [self.location_of(file.path) for file in files]
         for tried in range(COMMIT_TRIES):
             before = self._summary(self.pipeline)
             check_starts(self.pipeline, before.ends(), starts)
             now = before.after(starts, ends, gaps)
-            self._forbid_retries()
+            self.forbid_retries()
             try:
                 self._commit_once(paths, now, self._metadata(starts, ends, gaps))
                 return self.version
@@ -164,7 +166,7 @@ class IcebergLake(LakeTable):
                 pass
         transaction.commit_transaction()
 
-    def _forbid_retries(self) -> None:
+    def forbid_retries(self) -> None:
         """pyiceberg reads the property from the table as it was loaded."""
         if self.table.metadata.properties.get(RETRIES) != "0":
             with self.table.transaction() as transaction:
@@ -207,9 +209,13 @@ class IcebergLake(LakeTable):
             path = file.file_path
             if not path.startswith(root):
                 raise PenstockError(f"the table at {self.uri} has a file elsewhere: {path}")
-            values = {n: None if (v := file.partition[at]) is None else str(v) for at, n in enumerate(names)}
-            found.append(TableFile(path[len(root) :], file.file_size_in_bytes, values))
-        return found
+            values = {name: _text(self.table, name, file.partition[at]) for at, name in enumerate(names)}
+            found.append((TableFile(path[len(root) :], file.file_size_in_bytes, values), file))
+        return [each for each, _ in sorted(found, key=lambda pair: (_first_offset(self.table, pair[1]), pair[0].path))]
+
+    def location_of(self, path: str) -> str:
+        """The full location of one of the table's files."""
+        return f"{_location(self.uri)}/{path}"
 
     def batches(self, columns: Sequence[str], topic: str | None = None) -> Iterator[pa.RecordBatch]:
         return batches_of(self, columns, topic)
@@ -298,3 +304,16 @@ def _plain_type(kind: Any) -> Any:
     if types.is_map(kind):
         return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
     return kind
+
+
+def _text(table: Table, name: str, value: Any) -> str | None:
+    """A partition value as text; Iceberg keeps a date as days since 1970."""
+    if value is not None and isinstance(table.schema().find_type(name), DateType):
+        value = days_to_date(value)
+    return None if value is None else str(value)
+
+
+def _first_offset(table: Table, file: Any) -> int:
+    """The least offset of a file by its statistics: good enough to put files in order, as loads only go forward."""
+    low = (file.lower_bounds or {}).get(table.schema().find_field("offset").field_id)
+    return int.from_bytes(low, "little", signed=True) if low else 0

@@ -9,7 +9,7 @@ run; a healthy table has a run or two a file until they are joined.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,7 +53,25 @@ class Held:
         self._new, self._unjoined = [], 0
 
 
-def held_by(lake: LakeTable, topic: str | None = None, threads: int | None = None) -> dict[TopicPartition, Held]:
+@dataclass(slots=True)
+class Watch:
+    """Ranges of offsets, a partition, of which a reader wants to know where in the table they lie."""
+
+    ranges: Mapping[TopicPartition, Sequence[tuple[int, int]]]
+    found: list[tuple[TableFile, int]] = field(default_factory=list)
+    """Files and row groups that hold some of them."""
+
+    def note(self, file: TableFile, row_group: int, partition: TopicPartition, offsets: Offsets) -> None:
+        ranges = self.ranges.get(partition, ())
+        if ranges and (file, row_group) not in self.found[-LAKE_VERIFY_THREADS:]:
+            low, high = int(offsets.min()), int(offsets.max())
+            if any(start <= high and low < end for start, end in ranges):
+                self.found.append((file, row_group))
+
+
+def held_by(
+    lake: LakeTable, topic: str | None = None, threads: int | None = None, watch: Watch | None = None
+) -> dict[TopicPartition, Held]:
     """All offsets of the table's current version (of one topic if named), a partition.
 
     Raises PenstockError for a row without topic, id, partition or offset.
@@ -62,7 +80,7 @@ def held_by(lake: LakeTable, topic: str | None = None, threads: int | None = Non
     workers = threads or min(LAKE_VERIFY_THREADS, os.cpu_count() or 1)
     system = lake.file_systems()
     with ThreadPoolExecutor(workers, "penstock-verify") as pool:
-        for found in pool.map(lambda file: _of_file(system, file, topic), lake.files()):
+        for found in pool.map(lambda file: _of_file(system, file, topic, watch), lake.files()):
             for partition, (rows, runs) in found.items():
                 held.setdefault(partition, Held()).add(rows, runs)
     for each in held.values():
@@ -70,27 +88,32 @@ def held_by(lake: LakeTable, topic: str | None = None, threads: int | None = Non
     return held
 
 
-def _of_file(system: Any, file: TableFile, topic: str | None) -> dict[TopicPartition, tuple[int, Runs]]:
+def _of_file(
+    system: Any, file: TableFile, topic: str | None, watch: Watch | None
+) -> dict[TopicPartition, tuple[int, Runs]]:
     held: dict[TopicPartition, Held] = {}
     with system.open_input_file(file.path) as source:
-        for partition, offsets in _parts(source, file, topic):
+        for row_group, partition, offsets in _parts(source, file, topic):
+            if watch is not None:
+                watch.note(file, row_group, partition, offsets)
             held.setdefault(partition, Held()).add(len(offsets), runs_of(offsets))
     for each in held.values():
         each.join()
     return {partition: (each.rows, each.runs) for partition, each in held.items()}
 
 
-def _parts(source: Any, file: TableFile, topic: str | None) -> Iterator[tuple[TopicPartition, Offsets]]:
-    """The offsets of a file, a batch at a time, apart by partition."""
+def _parts(source: Any, file: TableFile, topic: str | None) -> Iterator[tuple[int, TopicPartition, Offsets]]:
+    """The offsets of a file with their row group, a batch at a time, apart by partition."""
     parquet = pq.ParquetFile(source, read_dictionary=["topic", "topicId"])
     present = [name for name in COLUMNS if name in parquet.schema_arrow.names]
-    for batch in parquet.iter_batches(BATCH_ROWS, columns=present, use_threads=False):
-        columns = [batch.column(n) if n in present else _constant(file, n, batch.num_rows) for n in COLUMNS]
-        if any(column.null_count for column in columns):
-            raise PenstockError(f"{file.path} has rows without topic, topicId, partition or offset: not a load's")
-        for partition, offsets in _by_partition(columns):
-            if topic in (None, partition.topic):
-                yield partition, offsets
+    for group in range(parquet.num_row_groups):
+        for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=present, use_threads=False):
+            columns = [batch.column(n) if n in present else _constant(file, n, batch.num_rows) for n in COLUMNS]
+            if any(column.null_count for column in columns):
+                raise PenstockError(f"{file.path} has rows without topic, topicId, partition or offset: not a load's")
+            for partition, offsets in _by_partition(columns):
+                if topic in (None, partition.topic):
+                    yield group, partition, offsets
 
 
 def _constant(file: TableFile, name: str, rows: int) -> Any:

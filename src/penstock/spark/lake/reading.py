@@ -31,10 +31,11 @@ def batches_of(lake: LakeTable, columns: Sequence[str], topic: str | None = None
             for batch in parquet.iter_batches(BATCH_ROWS, columns=present):
                 rows = batch if topic is None else batch.filter(pc.equal(batch.column("topic"), topic))
                 if rows.num_rows:
-                    yield _as(rows, schema, file)
+                    yield as_rows(rows, schema, file)
 
 
-def _as(rows: pa.RecordBatch, schema: pa.Schema, file: TableFile) -> pa.RecordBatch:
+def as_rows(rows: pa.RecordBatch, schema: pa.Schema, file: TableFile) -> pa.RecordBatch:
+    """Rows of a file with exactly the columns of a schema."""
     arrays: list[Any] = []
     for field in schema:
         if field.name in rows.schema.names:

@@ -98,6 +98,9 @@ class Summaries:
         listed = self._destination.list(DIRECTORY)
         return [each.path for each in listed if each.path not in kept and each.modified_ms < older_than_ms]
 
+    def delete(self, path: str) -> None:
+        self._destination.delete(path)
+
     def _write(self, path: str, content: bytes) -> None:
         if path.endswith(ADOPTED):
             self._destination.delete(path)

@@ -112,7 +112,10 @@ class LakeTable(ABC):
 
     @abstractmethod
     def files(self) -> list[TableFile]:
-        """The data files of the current version. Raises PenstockError if rows of them are deleted by other means."""
+        """The data files of the current version, oldest first.
+
+        Raises PenstockError if rows of them are deleted by other means than leaving them out.
+        """
 
     @abstractmethod
     def batches(self, columns: Sequence[str], topic: str | None = None) -> Iterator[pa.RecordBatch]:

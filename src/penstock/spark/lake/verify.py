@@ -17,7 +17,7 @@ import numpy as np
 
 from penstock.config.limits import LAKE_RANGES_SHOWN
 from penstock.spark.lake.folding import MASK, fingerprint
-from penstock.spark.lake.offsets import Held, Runs, held_by
+from penstock.spark.lake.offsets import Held, Runs, Watch, held_by
 from penstock.spark.lake.records import Progress, Sealed
 from penstock.spark.lake.table import LakeTable
 
@@ -67,13 +67,15 @@ class PartitionVerdict:
         return asdict(self) | {"legal_gaps": self.legal_gaps, "clean": self.clean}
 
 
-def verify(lake: LakeTable, topic: str | None = None) -> list[PartitionVerdict]:
+def verify(lake: LakeTable, topic: str | None = None, watch: Watch | None = None) -> list[PartitionVerdict]:
     """A verdict on each partition of the table (of one topic if named), sorted by topic and partition.
+
+    `watch` is told where the rows lie that it asks for.
 
     Raises PenstockError when what the table says of its own progress is damaged or contradicts itself.
     """
     expected = {known: progress for known, progress in lake.progress().items() if topic in (None, known.topic)}
-    held = held_by(lake, topic)
+    held = held_by(lake, topic, watch=watch)
     verdicts = []
     for partition in sorted(set(held) | set(expected)):
         found = held.get(partition, Held())

@@ -1,0 +1,155 @@
+"""Keep lake tables small and quick, and see what they hold.
+
+examples:
+  penstock lake maintain lake/clicks                   compact, expire, vacuum: all that is due
+  penstock lake maintain lake/clicks --dry-run
+  penstock lake maintain lake/clicks --only compact --target-mb 256
+  penstock lake show lake/clicks
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.common import UsageError, add_action, add_actions, add_json, run_action
+
+if TYPE_CHECKING:
+    from penstock.spark.lake.table import LakeTable
+
+SUMMARY = "compact, vacuum and inspect lake tables"
+STEPS = ("compact", "expire", "vacuum")
+run = run_action
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's actions."""
+    actions = add_actions(parser)
+    maintain = add_action(
+        actions,
+        "maintain",
+        maintain_action,
+        "merge small files, drop old versions, and delete files that nothing refers to",
+        "  penstock lake maintain lake/clicks\n  penstock lake maintain lake/clicks --only vacuum --keep-hours 168",
+    )
+    add_table(maintain)
+    maintain.add_argument("--only", choices=STEPS, action="append", help="only this step; repeatable")
+    maintain.add_argument("--target-mb", type=int, default=128, metavar="N", help="size of a compacted file (128)")
+    maintain.add_argument(
+        "--keep-hours",
+        type=float,
+        default=168.0,
+        metavar="N",
+        help="how long old versions, and files that nothing refers to, are kept (168: a week)",
+    )
+    maintain.add_argument("--force", action="store_true", help="allow --keep-hours below 24, when no load is running")
+    maintain.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    add_json(maintain)
+    show = add_action(actions, "show", show_action, "say what a table is and how far its pipelines are")
+    add_table(show)
+    add_json(show)
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Adds the table, its format and its store's options."""
+    parser.add_argument("table", metavar="TABLE", help="the table's directory, or its URI in an object store")
+    parser.add_argument(
+        "--table-format",
+        choices=["auto", "delta", "iceberg"],
+        default="auto",
+        help="of the table (auto: what is there)",
+    )
+    parser.add_argument(
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the store, such as AWS_ENDPOINT_URL, or of an Iceberg catalog, such as catalog.uri; repeatable",
+    )
+
+
+def storage_options(texts: list[str]) -> dict[str, str]:
+    """--storage-option as a mapping. Raises UsageError for one without `=`."""
+    for text in texts:
+        if "=" not in text:
+            raise UsageError(f"--storage-option {text}: write NAME=VALUE")
+    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def open_named(arguments: argparse.Namespace, pipeline: str) -> LakeTable:
+    """The table that the arguments of `add_table` name. Raises PenstockError if there is none."""
+    from penstock.spark.lake.table import open_table
+
+    return open_table(
+        arguments.table,
+        pipeline,
+        format=arguments.table_format,
+        create=False,
+        storage_options=storage_options(arguments.storage_option),
+    )
+
+
+def maintain_action(arguments: argparse.Namespace) -> int:
+    """Maintains a table and says what was done."""
+    from penstock.spark.lake.maintenance import KEEP_HOURS_MIN, Maintenance
+
+    if arguments.keep_hours < KEEP_HOURS_MIN and not arguments.force:
+        raise UsageError(
+            f"--keep-hours {arguments.keep_hours:g} could delete files of a running job: at least {KEEP_HOURS_MIN}, "
+            "or --force when nothing writes to the table"
+        )
+    maintenance = Maintenance(
+        open_named(arguments, "maintain"),
+        target_bytes=arguments.target_mb << 20,
+        keep_hours=arguments.keep_hours,
+        dry_run=arguments.dry_run,
+    )
+    done = maintenance.run(tuple(arguments.only or STEPS))
+    if arguments.json:
+        print(json.dumps(done, indent=1))
+    else:
+        for step, figures in done.items():
+            print(f"{step:<8} {described(figures)}")
+    return 0
+
+
+def described(figures: dict[str, Any]) -> str:
+    """Figures of a step in a line."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else f"{name.replace('_', ' ')}: {value}"
+        for name, value in figures.items()
+    )
+
+
+def show_action(arguments: argparse.Namespace) -> int:
+    """Says what a table is."""
+    lake = open_named(arguments, "show")
+    files = lake.files()
+    progress = lake.progress()
+    claims = [
+        {"topic": at.topic, "topic_id": str(at.topic_id), "partition": at.partition, "pipeline": claim.pipeline}
+        | {"from": claim.start, "to": claim.end}
+        for at, known in sorted(progress.items())
+        for claim in known.claims
+    ]
+    told: dict[str, Any] = {
+        "table": lake.uri,
+        "format": lake.format,
+        "version": lake.version,
+        "files": len(files),
+        "bytes": sum(file.size_bytes for file in files),
+        "partitioned_by": list(lake.partition_by),
+        "columns": {field.name: str(field.type) for field in lake.columns},
+        "loaded": claims,
+    }
+    if arguments.json:
+        print(json.dumps(told, indent=1))
+        return 0
+    size = f"{told['files']:,} files, {told['bytes'] / 2**20:,.1f} MiB"
+    by = f", by {', '.join(lake.partition_by)}" if lake.partition_by else ""
+    print(f"{lake.uri}: {lake.format}, version {lake.version}, {size}{by}")
+    for each in claims:
+        where = f"{each['topic']}-{each['partition']}"
+        print(f"  {where}  {each['from']:,} to {each['to']:,}  by {each['pipeline']}")
+    return 0

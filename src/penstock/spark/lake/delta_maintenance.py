@@ -1,0 +1,93 @@
+"""Maintenance of a Delta table.
+
+Compaction writes the merged file itself (delta-rs's own would put the newest rows first) and replaces its parts in one
+commit that changes no data. Two compactions, or a compaction and a deletion of rows, may not both win: both kinds of
+commit take away the same file, which Delta refuses, and a compaction also takes an application transaction of its own.
+A load only adds files, so it never stands in the way.
+
+Expiry writes a checkpoint and removes log entries older than `delta.logRetentionDuration`; it does not need
+`keep_hours`, which only concerns data files. Vacuum deletes data files that no version of the kept hours refers to,
+and progress summaries that no commit named.
+"""
+
+from __future__ import annotations
+
+import time
+
+from deltalake import CommitProperties, Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from penstock.spark.lake.compaction import bins_of, merge
+from penstock.spark.lake.delta import DeltaLake, add_action
+from penstock.spark.lake.maintenance import Figures, Steps
+from penstock.spark.lake.records import DataFile
+from penstock.spark.lake.table import TableFile
+
+COMPACTION = "penstock/compaction"
+
+
+class DeltaSteps(Steps):
+    """The steps on one table."""
+
+    def __init__(self, lake: DeltaLake) -> None:
+        self._lake = lake
+
+    def compact(self, target_bytes: int, dry_run: bool) -> Figures:
+        bins = bins_of(self._lake.files(), target_bytes)
+        merged = lost = 0
+        for files in [] if dry_run else bins:
+            file = merge(self._lake, files)
+            if self._replace(files, file):
+                merged += len(files)
+            else:
+                self._lake.destination().delete(file.path)
+                lost += len(files)
+        if dry_run:
+            return {"files_to_merge": sum(map(len, bins)), "into": len(bins)}
+        return {"files_merged": merged, "into": len(bins), "left_to_others": lost}
+
+    def _replace(self, files: list[TableFile], merged: DataFile) -> bool:
+        """Whether the merged file took the place of its parts; not if somebody else changed one of them."""
+        lake = self._lake
+        now_ms = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = [
+            add_action(merged, now_ms, data_change=False),
+            *(RemoveAction(f.path, False, now_ms, f.size_bytes, dict(f.partition_values)) for f in files),
+        ]
+        properties = CommitProperties(
+            custom_metadata={"penstock.compaction": str(len(files))},
+            max_commit_retries=100,
+            app_transactions=[Transaction(COMPACTION, lake.version, last_updated=now_ms)],
+        )
+        by = list(lake.partition_by) or None
+        try:
+            lake.table.create_write_transaction(
+                actions, "append", lake.table.schema(), by, commit_properties=properties
+            )
+        except CommitFailedError:
+            lake.refresh()
+            return False
+        lake.refresh()
+        return True
+
+    def expire(self, keep_hours: float, dry_run: bool) -> Figures:
+        if dry_run:
+            return {"would": "write a checkpoint and remove expired log entries"}
+        table = self._lake.table
+        table.create_checkpoint()
+        table.cleanup_metadata()
+        return {"checkpoint_of_version": self._lake.version}
+
+    def vacuum(self, keep_hours: float, dry_run: bool) -> Figures:
+        lake = self._lake
+        lake.refresh()
+        deleted = lake.table.vacuum(
+            retention_hours=round(keep_hours), dry_run=dry_run, enforce_retention_duration=False, full=True
+        )
+        older_than_ms = int((time.time() - keep_hours * 3600) * 1000)
+        orphans = lake.summaries.orphans(lake.stored(), older_than_ms)
+        for path in [] if dry_run else orphans:
+            lake.summaries.delete(path)
+        lake.refresh()
+        return {"files_to_delete" if dry_run else "files_deleted": len(deleted), "summaries": len(orphans)}

@@ -1,0 +1,108 @@
+"""Maintenance of an Iceberg table, as far as pyiceberg can.
+
+pyiceberg 0.12 expires snapshots but deletes no file, and has no rewriting of data files and no search for orphans.
+Compaction is done here by its overwriting of files: one snapshot takes the parts away and adds the merged file. Vacuum
+lists the table's directory and deletes old files to which neither a snapshot that is left nor the metadata log refers.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+from pyiceberg.exceptions import CommitFailedException, ValidationException
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+from penstock.spark.lake.compaction import bins_of, merge
+from penstock.spark.lake.iceberg import IcebergLake
+from penstock.spark.lake.maintenance import Figures, Steps
+from penstock.spark.lake.records import DataFile
+from penstock.spark.lake.table import TableFile
+
+COMMIT_TRIES = 10
+
+
+class IcebergSteps(Steps):
+    """The steps on one table."""
+
+    def __init__(self, lake: IcebergLake) -> None:
+        self._lake = lake
+
+    def compact(self, target_bytes: int, dry_run: bool) -> Figures:
+        bins = bins_of(self._lake.files(), target_bytes)
+        if dry_run:
+            return {"files_to_merge": sum(map(len, bins)), "into": len(bins)}
+        merged = lost = 0
+        for files in bins:
+            file = merge(self._lake, files)
+            if self._replace(files, file):
+                merged += len(files)
+            else:
+                self._lake.destination().delete(file.path)
+                lost += len(files)
+        return {"files_merged": merged, "into": len(bins), "left_to_others": lost}
+
+    def _replace(self, files: list[TableFile], merged: DataFile) -> bool:
+        """Whether the merged file took the place of its parts; not if somebody else changed one of them."""
+        lake = self._lake
+        wanted = {lake.location_of(file.path) for file in files}
+        for _ in range(COMMIT_TRIES):
+            lake.forbid_retries()
+            parts = [task.file for task in lake.table.scan().plan_files() if task.file.file_path in wanted]
+            if len(parts) != len(wanted):
+                return False
+            transaction = lake.table.transaction()
+            added = parquet_file_to_data_file(lake.table.io, transaction.table_metadata, lake.location_of(merged.path))
+            try:
+                with transaction.update_snapshot({"penstock.compaction": str(len(files))}).overwrite() as overwrite:
+                    for part in parts:
+                        overwrite.delete_data_file(part)
+                    overwrite.append_data_file(added)
+                transaction.commit_transaction()
+                return True
+            except (CommitFailedException, ValidationException):
+                lake.refresh()  # a load came between: look again at what is there
+        return False
+
+    def expire(self, keep_hours: float, dry_run: bool) -> Figures:
+        table = self._lake.table
+        table.refresh()
+        before = datetime.now() - timedelta(hours=keep_hours)
+        old = [each for each in table.snapshots() if each.timestamp_ms < before.timestamp() * 1000]
+        kept = {ref.snapshot_id for ref in table.metadata.refs.values()}
+        old = [each for each in old if each.snapshot_id not in kept]
+        if old and not dry_run:
+            table.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in old]).commit()
+        return {"snapshots_to_expire" if dry_run else "snapshots_expired": len(old)}
+
+    def vacuum(self, keep_hours: float, dry_run: bool) -> Figures:
+        lake = self._lake
+        where = lake.destination()
+        older_than_ms = int((time.time() - keep_hours * 3600) * 1000)
+        old = [each.path for each in where.list("") if each.modified_ms < older_than_ms]  # before what is referred to
+        lake.refresh()
+        needed = self._referred()
+        orphans = [path for path in old if lake.location_of(path) not in needed]
+        for path in [] if dry_run else orphans:
+            where.delete(path)
+        return {"files_to_delete" if dry_run else "files_deleted": len(orphans)}
+
+    def _referred(self) -> set[str]:
+        """Every file that the table's metadata names: data, manifests, manifest lists, metadata, statistics."""
+        table = self._lake.table
+        needed = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+        needed |= {each.statistics_path for each in table.metadata.statistics}
+        seen: set[str] = set()
+        for snapshot in table.snapshots():
+            needed.add(snapshot.manifest_list)
+            for manifest in snapshot.manifests(table.io):
+                needed.add(manifest.manifest_path)
+                if manifest.manifest_path not in seen:
+                    seen.add(manifest.manifest_path)
+                    needed |= self._files_of(manifest)
+        return needed
+
+    def _files_of(self, manifest: Any) -> set[str]:
+        entries = manifest.fetch_manifest_entry(self._lake.table.io, discard_deleted=False)
+        return {entry.data_file.file_path for entry in entries}

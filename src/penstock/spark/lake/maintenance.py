@@ -1,0 +1,74 @@
+"""Keeps a lake table small and quick while loads go on: compaction, expiry of old versions, vacuum.
+
+Every step leaves the table's rows and its pipelines' progress as they are, so `penstock verify` says the same before
+and after. What a running job has written and not committed yet looks like an orphan; only its age tells, so nothing is
+deleted that is younger than `keep_hours`.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.spark.lake.table import LakeTable
+
+KEEP_HOURS_MIN = 24
+"""Longer than a job, with a margin for clocks that differ."""
+Figures = dict[str, Any]
+
+
+class Steps(ABC):
+    """What can be done to a table of one format."""
+
+    @abstractmethod
+    def compact(self, target_bytes: int, dry_run: bool) -> Figures:
+        """Merges small files into files of about a size."""
+
+    @abstractmethod
+    def expire(self, keep_hours: float, dry_run: bool) -> Figures:
+        """Drops versions older than so long, and shortens the table's log."""
+
+    @abstractmethod
+    def vacuum(self, keep_hours: float, dry_run: bool) -> Figures:
+        """Deletes files, older than so long, that no version kept refers to."""
+
+
+class Maintenance:
+    """One run over a table. A step's figures tell what it did, or with `dry_run` would do."""
+
+    def __init__(self, lake: LakeTable, *, target_bytes: int, keep_hours: float, dry_run: bool = False) -> None:
+        self._target_bytes = target_bytes
+        self._keep_hours = keep_hours
+        self._dry_run = dry_run
+        self._steps = steps_of(lake)
+
+    def run(self, steps: Sequence[str] = ("compact", "expire", "vacuum")) -> dict[str, Figures]:
+        """Runs the steps in this order; returns each one's figures."""
+        doing: dict[str, Callable[[], Figures]] = {
+            "compact": lambda: self._steps.compact(self._target_bytes, self._dry_run),
+            "expire": lambda: self._steps.expire(self._keep_hours, self._dry_run),
+            "vacuum": lambda: self._steps.vacuum(self._keep_hours, self._dry_run),
+        }
+        done = {}
+        for name in steps:
+            began = time.perf_counter()
+            figures = doing[name]()
+            done[name] = figures | {"seconds": f"{time.perf_counter() - began:.1f}"}
+        return done
+
+
+def steps_of(lake: LakeTable) -> Steps:
+    """The steps of a table's format."""
+    from penstock.spark.lake.delta import DeltaLake
+
+    if isinstance(lake, DeltaLake):
+        from penstock.spark.lake.delta_maintenance import DeltaSteps
+
+        return DeltaSteps(lake)
+    from penstock.spark.lake.iceberg import IcebergLake
+    from penstock.spark.lake.iceberg_maintenance import IcebergSteps
+
+    assert isinstance(lake, IcebergLake)
+    return IcebergSteps(lake)
