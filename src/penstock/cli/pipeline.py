@@ -1,0 +1,359 @@
+"""Pipelines on Spark, declared in small TOML files.
+
+examples:
+  penstock pipeline list                               the jobs there are, and the pipelines that run
+  penstock pipeline init load clicks.toml              a file to fill in
+  penstock pipeline validate *.toml                    everything that is wrong with them, at once
+  penstock pipeline run clicks.toml alerts.toml        both in one Spark session, until Ctrl-C
+  penstock pipeline status                             their figures, from another terminal
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.cli.common import Actions, UsageError, add_action, add_actions, add_json, run_action
+from penstock.cli.output import GREEN, RED, YELLOW, paint, print_json, print_table
+from penstock.cli.progress import Lines
+from penstock.cli.stopping import Stopping, stopped_by_signals
+from penstock.config.limits import PIPELINE_STATUS_MS, PIPELINES_PER_RUN
+from penstock.errors import ConfigError, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.spark.pipeline.declaration import Pipeline, Problem
+    from penstock.spark.pipeline.monitor import Report
+    from penstock.spark.pipeline.runner import Fleet, Running
+    from penstock.spark.pipeline.state import Known
+
+SUMMARY = "run declared pipelines on Spark"
+SPARK_LOG = Path(tempfile.gettempdir()) / "penstock-spark.log"
+COLOURS = {"running": GREEN, "done": GREEN, "waiting": YELLOW, "failed": RED, "dead": RED}
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the actions."""
+    actions = add_actions(parser)
+    _register_files(actions)
+    _register_run(actions)
+    text = "  penstock pipeline status\n  penstock pipeline status clicks.toml --json"
+    status = add_action(actions, "status", show_status, "figures of pipelines that run, or the last known", text)
+    status.add_argument("of", nargs="?", metavar="DIR|FILE", help="a state directory, or one pipeline's file")
+    add_json(status)
+    listed = add_action(actions, "list", show_list, "built-in jobs, and pipelines that run")
+    add_state(listed)
+    add_json(listed)
+
+
+def _register_files(actions: Actions[argparse.ArgumentParser]) -> None:
+    init = add_action(
+        actions,
+        "init",
+        write_template,
+        "write a commented file for a job",
+        "  penstock pipeline init activity\n  penstock pipeline init load clicks.toml",
+    )
+    init.add_argument("job", metavar="JOB", help="a built-in job, module:function, or file.py:function")
+    init.add_argument("file", nargs="?", type=Path, metavar="FILE", help="where to; standard output by default")
+    init.add_argument("--bootstrap", metavar="HOST:PORT", help="brokers, for the file (PENSTOCK_BOOTSTRAP)")
+    init.add_argument("--force", action="store_true", help="replace a file that is there")
+    validate = add_action(
+        actions,
+        "validate",
+        check_files,
+        "say everything that is wrong with files",
+        "  penstock pipeline validate clicks.toml alerts.toml\n  penstock pipeline validate *.toml --connect",
+    )
+    validate.add_argument("files", nargs="+", type=Path, metavar="FILE", help="pipelines' files")
+    validate.add_argument("--connect", action="store_true", help="also ask the brokers for the topics that are read")
+
+
+def _register_run(actions: Actions[argparse.ArgumentParser]) -> None:
+    text = "  penstock pipeline run clicks.toml alerts.toml\n  penstock pipeline run clicks.toml --once"
+    parser = add_action(actions, "run", run_files, "run pipelines in one Spark session", text)
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="pipelines' files")
+    parser.add_argument("--once", action="store_true", help="end when all have caught up")
+    parser.add_argument("--fail-fast", action="store_true", help="one that fails for good ends the others too")
+    parser.add_argument(
+        "--metrics-port", type=int, default=0, metavar="PORT", help="serve /metrics and /healthz there (0: nowhere)"
+    )
+    parser.add_argument("--metrics-host", default="127.0.0.1", metavar="HOST", help="and on this address (127.0.0.1)")
+    add_state(parser)
+    parser.add_argument("--master", help="Spark master, such as spark://HOST:PORT (local[*])")
+    parser.add_argument("--remote", metavar="sc://HOST:PORT", help="Spark Connect server instead")
+    parser.add_argument(
+        "--spark-log",
+        type=Path,
+        metavar="FILE",
+        default=SPARK_LOG,
+        help="Spark's log (penstock-spark.log where temporary files go)",
+    )
+    parser.add_argument("--explain", action="store_true", help="print the Spark settings and their reasons, and stop")
+
+
+def add_state(parser: argparse.ArgumentParser) -> None:
+    """Adds --state."""
+    text = "where pipelines have their directories (PENSTOCK_STATE, else ~/.local/state/penstock/pipelines)"
+    parser.add_argument("--state", type=Path, metavar="DIR", help=text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the action; returns the exit code."""
+    return run_action(arguments)
+
+
+def state_of(arguments: argparse.Namespace) -> Path:
+    """The state directory that was asked for."""
+    from penstock.spark.pipeline.state import state_directory
+
+    return (getattr(arguments, "state", None) or state_directory()).absolute()
+
+
+def write_template(arguments: argparse.Namespace) -> int:
+    """`init`."""
+    from penstock.spark.pipeline.registry import find_job
+    from penstock.spark.pipeline.template import template
+
+    beside = arguments.file.parent if arguments.file else Path()
+    bootstrap = arguments.bootstrap or os.environ.get("PENSTOCK_BOOTSTRAP")
+    text = template(arguments.job, find_job(arguments.job, beside), bootstrap)
+    if arguments.file is None:
+        print(text, end="")
+        return 0
+    try:
+        with arguments.file.open("w" if arguments.force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{arguments.file} is there already; --force replaces it") from None
+    print(f"wrote {arguments.file}; fill it in, then: penstock pipeline validate {arguments.file}")
+    return 0
+
+
+def check_files(arguments: argparse.Namespace) -> int:
+    """`validate`."""
+    pipelines, problems = read(arguments)
+    if arguments.connect:
+        from penstock.spark.pipeline.reach import unreachable
+
+        problems = problems + unreachable(pipelines)
+    for problem in problems:
+        print(problem)
+    if problems:
+        print(f"{len(problems)} problem{'s' if len(problems) > 1 else ''}", file=sys.stderr)
+        return 1
+    for pipeline in pipelines:
+        print(f"{pipeline.file}: {pipeline.name}, job {pipeline.job_name}: valid")
+    return 0
+
+
+def read(arguments: argparse.Namespace) -> tuple[list[Pipeline], list[Problem]]:
+    """The pipelines of the files, and what is wrong with them."""
+    from penstock.spark.pipeline.reading import read_pipelines
+
+    return read_pipelines(arguments.files, state_of(arguments))
+
+
+def run_files(arguments: argparse.Namespace) -> int:
+    """`run`."""
+    from penstock.spark.session import check_addresses, explain
+
+    if arguments.explain:
+        print(explain())
+        return 0
+    if not arguments.files:
+        raise UsageError("name the pipelines' files: penstock pipeline run FILE...")
+    if len(arguments.files) > PIPELINES_PER_RUN:
+        raise UsageError(f"{len(arguments.files)} pipelines: one run takes at most {PIPELINES_PER_RUN}")
+    check_addresses(arguments.master, arguments.remote)
+    pipelines, problems = read(arguments)
+    if problems:
+        raise ConfigError("\n  ".join([f"{len(problems)} wrong, nothing was started", *map(str, problems)]))
+    from penstock.spark.pipeline.state import Lock
+
+    with ExitStack() as stack:
+        for pipeline in pipelines:
+            stack.enter_context(Lock(pipeline.directory, pipeline.name))
+        stop = stack.enter_context(stopped_by_signals())
+        return run_pipelines(pipelines, arguments, stop)
+
+
+def run_pipelines(pipelines: list[Pipeline], arguments: argparse.Namespace, stop: Stopping) -> int:
+    """Starts Spark and the pipelines, and shows how they do until they end."""
+    from penstock.spark.pipeline.metrics import MetricsThread
+    from penstock.spark.pipeline.monitor import Monitor
+    from penstock.spark.pipeline.runner import Fleet, Running, epoch_ms
+    from penstock.spark.session import end, session
+
+    show = Lines()
+    monitors = [Monitor(each.name, each.job_name, os.getpid(), epoch_ms()) for each in pipelines]
+    paired = zip(pipelines, monitors, strict=True)
+    told = Told(show)
+    running = [Running(pipeline, monitor, stop, arguments.once, told) for pipeline, monitor in paired]
+    fleet = Fleet(running, stop, fail_fast=arguments.fail_fast)
+    with ExitStack() as stack:
+        if arguments.metrics_port:
+            at = f"{arguments.metrics_host}:{arguments.metrics_port}"
+            served = stack.enter_context(MetricsThread(at, monitors, epoch_ms))
+            show.say(f"metrics at http://{served.address}/metrics")
+        settings = {name: value for each in pipelines for name, value in each.spark.items()}
+        name = f"penstock {' '.join(each.name for each in pipelines)}"
+        spark = session(
+            name, master=arguments.master, remote=arguments.remote, settings=settings, log=arguments.spark_log
+        )
+        stack.callback(end, spark)
+        show.say(f"Spark {spark.version} at {arguments.remote or arguments.master or 'local[*]'}; Ctrl-C stops")
+        try:
+            fleet.start(spark)
+            watch(fleet, show, told, stop)
+        finally:
+            stop.set()
+            good = fleet.join()
+            report(running, show, told, last=True)
+    return 0 if good else 1
+
+
+class Told:
+    """What pipelines' threads have to say, kept until the main thread says it."""
+
+    def __init__(self, show: Lines) -> None:
+        self._show = show
+        self._lock = threading.Lock()
+        self._texts: list[str] = []
+
+    def __call__(self, text: str) -> None:
+        with self._lock:
+            self._texts.append(text)
+
+    def say(self) -> None:
+        """Says it."""
+        with self._lock:
+            texts, self._texts = self._texts, []
+        for text in texts:
+            self._show.say(text)
+
+
+def watch(fleet: Fleet, show: Lines, told: Told, stop: Stopping) -> None:
+    """Shows and writes down how pipelines do, until all have ended or they are told to stop."""
+    while fleet.working():
+        report(fleet.running, show, told)
+        if stop.wait(PIPELINE_STATUS_MS / 1000) or stop.is_set():
+            show.say("stopping after the current jobs")
+            return
+
+
+def report(running: Sequence[Running], show: Lines, told: Told, *, last: bool = False) -> None:
+    """One report of each pipeline, to its status file and to the terminal."""
+    from penstock.spark.pipeline.runner import epoch_ms
+    from penstock.spark.pipeline.state import write_status
+
+    told.say()
+    reports = [(each.pipeline, each.monitor.report(epoch_ms())) for each in running]
+    for pipeline, each in reports:
+        write_status(pipeline.directory, each)
+    width = max(len(each.name) for _, each in reports)
+    show.show([line_of(each, width) for _, each in reports], last=last)
+
+
+def line_of(report: Report, width: int) -> str:
+    """A pipeline in one line."""
+    lag = f"lag {report.lag:,}" if report.lag >= 0 else "lag -"
+    restarts = f"  {report.restarts} restarts" if report.restarts else ""
+    return (
+        f"{report.name:{width}}  {report.state:8}  {report.rows:,} rows  {report.rows_per_s:,.0f} rows/s  "
+        f"{lag}  batch {report.batch_ms:,.0f} ms{restarts}"
+    )
+
+
+def show_status(arguments: argparse.Namespace) -> int:
+    """`status`."""
+    known = known_of(arguments)
+    if arguments.json:
+        print_json([{**each.report.as_json(), "state": state_text(each), "live": each.live} for each in known])
+        return 0
+    if not known:
+        print("no pipeline has run here; `penstock pipeline run FILE` runs one")
+        return 0
+    show_table(known)
+    for each in known:
+        if each.report.error:
+            print(f"{each.report.name}, {ago(each.report.error_ms)}: {each.report.error}")
+    return 0
+
+
+def show_table(known: list[Known]) -> None:
+    """Pipelines and their figures."""
+    head = ("pipeline", "job", "state", "rows", "rows/s", "lag", "batch", "last batch", "restarts", "process")
+    right = ("rows", "rows/s", "lag", "batch", "restarts", "process")
+    rows = []
+    for each in known:
+        told, state = each.report, state_text(each)
+        rows.append(
+            (
+                *(told.name, told.job, paint(state, COLOURS.get(state, "0")) if COLOURS.get(state) else state),
+                *(f"{told.rows:,}", f"{told.rows_per_s:,.0f}" if each.live else "-"),
+                *(f"{told.lag:,}" if told.lag >= 0 else "-", f"{told.batch_ms:,.0f} ms", ago(told.last_batch_ms)),
+                *(str(told.restarts), str(told.pid) if each.live else "-"),
+            )
+        )
+    print_table(head, rows, right)
+
+
+def state_text(known: Known) -> str:
+    """The state, as of now: a pipeline whose process ended without a word is dead."""
+    from penstock.spark.pipeline.monitor import ENDED
+
+    return known.report.state if known.live or known.report.state in ENDED else "dead"
+
+
+def ago(at_ms: int) -> str:
+    """How long ago, roughly."""
+    from penstock.spark.pipeline.runner import epoch_ms
+
+    if not at_ms:
+        return "never"
+    seconds = max(0, epoch_ms() - at_ms) // 1000
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def known_of(arguments: argparse.Namespace) -> list[Known]:
+    """Of the pipeline of a file, or of all below a state directory. Raises PenstockError for a file that is wrong."""
+    from penstock.spark.pipeline.reading import read_pipeline
+    from penstock.spark.pipeline.state import all_known, read_status, state_directory
+
+    of = Path(arguments.of) if arguments.of else state_directory()
+    if not of.is_file():
+        if arguments.of and not of.is_dir():
+            raise PenstockError(f"there is no directory or file {of}")
+        return all_known(of)
+    pipeline, problems = read_pipeline(of, state_directory())
+    if pipeline is None:
+        raise ConfigError("\n  ".join(map(str, problems)))
+    known = read_status(pipeline.directory)
+    return [] if known is None else [known]
+
+
+def show_list(arguments: argparse.Namespace) -> int:
+    """`list`."""
+    from penstock.spark.pipeline.registry import BUILT_IN, find_job
+    from penstock.spark.pipeline.state import all_known
+
+    jobs = {name: find_job(name).summary for name in BUILT_IN}
+    live = [known for known in all_known(state_of(arguments)) if known.live]
+    if arguments.json:
+        print_json({"jobs": jobs, "running": [known.report.as_json() for known in live]})
+        return 0
+    print_table(("job", "what it does"), jobs.items())
+    print("\nno pipeline runs" if not live else "")
+    if live:
+        show_table(live)
+    return 0
