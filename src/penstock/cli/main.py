@@ -32,6 +32,7 @@ COMMANDS = {
     "verify": "penstock.cli.verify",
     "lake": "penstock.cli.lake",
     "pipeline": "penstock.cli.pipeline",
+    "spark": "penstock.cli.spark",
     "demo": "penstock.cli.demo",
     "log": "penstock.cli.log",
     "config": "penstock.cli.config",
