@@ -110,7 +110,7 @@ def work(plan: JobPlan, ranges: Sequence[OffsetRange]) -> Iterator[str]:
     try:
         task.load(ranges)
         yield from task.told()
-    except (PenstockError, OSError, pa.ArrowException) as error:
+    except (PenstockError, OSError) as error:
         task.abort()
         wrote = "" if isinstance(error, PenstockError) else "the files could not be written: "
         yield json.dumps({"error": f"{wrote}{error}"})

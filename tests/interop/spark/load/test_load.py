@@ -11,17 +11,14 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-
-from penstock.testing.broker import LocalBroker
+from interop.spark.load.support import caught_up, options, publish, total
 
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
@@ -31,55 +28,19 @@ from penstock.client.client import Client
 from penstock.errors import RequestError
 from penstock.records.batch import CRC, CRC_POSITION, HEADER_BYTES, computed_crc
 from penstock.records.builder import BatchBuilder
-from penstock.spark.lake.table import open_table
 from penstock.spark.lake.records import LakeConflictError
-from penstock.spark.lake.verify import PartitionVerdict, verify
+from penstock.spark.lake.table import open_table
+from penstock.spark.lake.verify import verify
 from penstock.spark.load.load import JobError, Load, LoadOptions
 from penstock.spark.read.plan import DataLossError
+from penstock.testing.broker import LocalBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-PARTITIONS = 3
 KILL_SEED = 20
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[LocalBroker]:
-    with LocalBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def topic(broker: LocalBroker, request: pytest.FixtureRequest) -> str:
-    name = request.node.name[:80].replace("[", ".").replace("]", "")
-    broker.create_topic(name, PARTITIONS)
-    return name
-
-
-def publish(broker: LocalBroker, topic: str, records: int, *, partitions: int = PARTITIONS) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 20})
-    for i in range(records):
-        producer.produce(topic, value=f"value {i}", partition=i % partitions, headers=[("i", str(i))])
-    assert producer.flush(30) == 0
-
-
-def options(broker: LocalBroker, topic: str, table: Path, **more: object) -> LoadOptions:
-    return LoadOptions(broker.bootstrap, [topic], str(table), "test", **more)  # type: ignore[arg-type]
-
-
-def caught_up(load: Load) -> int:
-    """Loads to the end; how many jobs committed."""
-    jobs: list[object] = []
-    load.run(threading.Event(), 0, jobs.append, once=True)
-    return len(jobs)
-
-
-def total(verdicts: list[PartitionVerdict]) -> int:
-    assert all(verdict.clean for verdict in verdicts), verdicts
-    return sum(verdict.rows for verdict in verdicts)
 
 
 def test_every_record_arrives_once_over_several_jobs(
@@ -161,7 +122,9 @@ def test_of_two_copies_of_a_pipeline_one_stops_and_nothing_is_doubled(
         with pytest.raises(LakeConflictError, match="another copy of the pipeline is running"):
             copy.run_job()
         assert total(verify(first.lake)) == 300
-        assert {p.name for p in tmp_path.glob("*.parquet")} == {f.path for f in first.lake.files()}, "its files are gone"
+        assert {p.name for p in tmp_path.glob("*.parquet")} == {f.path for f in first.lake.files()}, (
+            "its files are gone"
+        )
 
 
 def test_retention_that_overtook_the_load_is_an_error_or_a_recorded_gap(

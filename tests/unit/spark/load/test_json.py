@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-pa = pytest.importorskip("pyarrow", reason="needs penstock[spark]")
+pytest.importorskip("pyarrow", reason="needs penstock[spark]")
+
+import pyarrow as pa
 
 from penstock.spark.load.formats.ddl import parse_ddl
 from penstock.spark.load.formats.format import Parsed

@@ -65,7 +65,7 @@ def column_of(name: str, own: Sequence[str] = OWN_COLUMNS) -> str:
 
 def with_tombstones(values: pa.Array, parsed: Parsed) -> Parsed:
     """`parsed` are the columns of the values that are not null: puts a row of nulls where a value is."""
-    if not values.null_count:
+    if not values.null_count or parsed.unknown or parsed.unknown_schemas:
         return parsed
     present = [i for i, valid in enumerate(values.is_valid().to_pylist()) if valid]
     kept = present if parsed.kept is None else [present[i] for i in parsed.kept.to_pylist()]
