@@ -30,6 +30,7 @@ COMMANDS = {
     "generate": "penstock.cli.generate",
     "load": "penstock.cli.load",
     "verify": "penstock.cli.verify",
+    "sql": "penstock.cli.sql",
     "lake": "penstock.cli.lake",
     "pipeline": "penstock.cli.pipeline",
     "spark": "penstock.cli.spark",

@@ -21,6 +21,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import duckdb
+import pyarrow as pa
+from duckdb import ExpectedResultType
 
 from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Client
 from penstock.config.limits import SQL_JSON_SAMPLE_RECORDS, SQL_MEMORY, SQL_RESULT_BATCH_ROWS, SQL_TOPICS_MAX
@@ -79,7 +81,7 @@ class Result:
 class Engine:
     """See the module's head. Raises ConfigError for settings that DuckDB refuses."""
 
-    def __init__(self, bootstrap: str, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
+    def __init__(self, bootstrap: str, settings: Settings = Settings()) -> None:
         self.read = Read()
         self._settings = settings
         isolation = READ_COMMITTED if settings.committed else READ_UNCOMMITTED
@@ -95,7 +97,7 @@ class Engine:
             self._spill.cleanup()
             raise ConfigError(one_line(error)) from None
 
-    def _config(self) -> dict[str, str]:
+    def _config(self) -> dict[str, Any]:
         return {
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -118,19 +120,25 @@ class Engine:
         Raises SqlError for a wrong statement, RequestError for a topic that does not exist, and what reading raises.
         """
         try:
-            statements = [each.query for each in self._duckdb.extract_statements(text)]
+            statements = self._duckdb.extract_statements(text)
         except duckdb.Error as error:
-            raise SqlError(one_line(error)) from None
-        self._open(statements)
-        for statement in statements:
-            yield self._run(statement)
+            raise SqlError(one_line(error) + self._quoting(text)) from None
+        self._open([each.query for each in statements])
+        for each in statements:
+            yield self._run(each.query, shows=ExpectedResultType.QUERY_RESULT in each.expected_result_type)
 
-    def _run(self, statement: str) -> Result:
-        try:
-            reader = self._duckdb.execute(statement).to_arrow_reader(SQL_RESULT_BATCH_ROWS)
-        except duckdb.Error as error:
-            raise self._explained(error, statement) from None
-        return Result(tuple(reader.schema.names), reader.schema, self._batches(reader, statement))
+    def _run(self, statement: str, *, shows: bool) -> Result:
+        while True:
+            try:
+                if not shows:  # such as CREATE TABLE
+                    self._duckdb.execute(statement)
+                    return Result((), pa.schema([]), iter(()))
+                reader = self._duckdb.sql(statement).to_arrow_reader(SQL_RESULT_BATCH_ROWS)
+                return Result(tuple(reader.schema.names), reader.schema, self._batches(reader, statement))
+            except duckdb.Error as error:
+                found = MISSING.search(str(error))  # of some statements DuckDB does not tell the tables beforehand
+                if found is None or not self._opens(found["name"]):
+                    raise self._explained(error, statement) from None
 
     def _batches(self, reader: Any, statement: str) -> Iterator[Any]:
         while True:
@@ -179,6 +187,21 @@ class Engine:
         for schema in sorted(parts[1] for parts in named if len(parts) == 2 and parts[0].lower() == JSON):
             if (topic := self._topic(schema)) is not None:
                 self._open_values(topic)
+
+    def _opens(self, name: str) -> bool:
+        """Makes a table of a topic; False when there is no such topic, or it is a table already."""
+        before = len(self._tables)
+        asyncio.run(self._open_topics({(name,)}, False))
+        return len(self._tables) > before
+
+    def _quoting(self, text: str) -> str:
+        """What more to say of a statement that cannot be parsed, when it names a topic with a dash or a dot."""
+        with suppress(PenstockError):
+            asyncio.run(self._open_topics(set(), False))
+        for topic in self._topics:
+            if not topic.isidentifier() and re.search(rf'(?<!["\\w]){re.escape(topic)}(?!["\\w])', text):
+                return f"\n  a name with dots or dashes is quoted: {values.quoted(topic)}"
+        return ""
 
     async def _open_topics(self, named: set[tuple[str, ...]], everything: bool) -> None:
         connect = self._connect

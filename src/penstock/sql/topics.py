@@ -36,7 +36,6 @@ class Read:
     """What the scans of a query have read so far, and why the last one failed if it did."""
 
     records: int = 0
-    bytes: int = 0
     scans: int = 0
     failure: PenstockError | None = None
 
@@ -76,7 +75,7 @@ class Scan:
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.batches)
 
 
-class TopicTable(ds.Dataset):
+class TopicTable(ds.Dataset):  # type: ignore[misc]
     """A topic as an Arrow data set; see the module's head.
 
     Args:
@@ -111,7 +110,6 @@ class TopicTable(ds.Dataset):
             for wanted, got in decoded(self._connect, ranges, include_headers=headers) if ranges else ():
                 assert isinstance(got, Decoded)  # a broken batch is an error here
                 self._read.records += got.batch.num_rows
-                self._read.bytes += got.consumed_bytes
                 rows = pa.Table.from_batches([record_batch(wanted, got, needed)])
                 if filter.expression is not None:
                     rows = rows.filter(filter.expression)
