@@ -1,11 +1,14 @@
-"""Load topics into a Delta table, exactly once, with Spark.
+"""Load topics into lake tables, exactly once, with Spark.
 
 The table is the checkpoint: stop the load at any time, by any means, and start it again; nothing is lost or doubled.
 
 examples:
   penstock load clicks --table lake/clicks                 until Ctrl-C
-  penstock load clicks orders --table lake/raw --once      until caught up
-  penstock load clicks --table lake/clicks --starting 2026-01-31T08:00:00Z
+  penstock load clicks orders --table lake --table-per-topic --once     until caught up
+  penstock load clicks --table lake/clicks --format json --schema "page string, user string, ms bigint"
+  penstock load clicks --table lake/clicks --format avro --schema-registry http://registry:8081
+  penstock load clicks --table lake/clicks --from 2026-01-01 --until 2026-02-01     what the table lacks of January
+  penstock load --subscribe-pattern 'web-.*' --table s3://lake/web --storage-option AWS_REGION=eu-west-1
 """
 
 from __future__ import annotations
@@ -14,26 +17,31 @@ import argparse
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import add_bootstrap, with_client
+from penstock.cli.common import UsageError, add_bootstrap, pair, with_client
 from penstock.cli.stopping import Stopping, stopped_by_signals
-from penstock.client.client import EARLIEST, LATEST, Client
+from penstock.cli.times import timestamp_ms
+from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Client
+from penstock.config.limits import LOAD_INLINE_OFFSETS, LOAD_OFFSETS_PER_JOB
 from penstock.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
     from penstock.spark.load.load import LoadOptions, Outcome
 
 SPARK_LOG = Path(tempfile.gettempdir()) / "penstock-spark.log"
-SUMMARY = "load topics into a Delta table, exactly once"
+SUMMARY = "load topics into lake tables, exactly once"
+INTERVAL_MS = 250
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("topics", nargs="*", metavar="TOPIC", help="topics to load")
-    parser.add_argument("--table", metavar="DIR", help="the Delta table; made if it is missing")
+    parser.add_argument(
+        "--subscribe-pattern", metavar="REGEX", help="load all topics that match, new ones as they come"
+    )
+    parser.add_argument("--table", metavar="TABLE", help="the table's directory or URI; made if it is missing")
     add_bootstrap(parser)
     parser.add_argument("--pipeline", metavar="NAME", default="load", help="who loads; a table may have several (load)")
     parser.add_argument("--once", action="store_true", help="stop when caught up")
@@ -42,22 +50,82 @@ def register(parser: argparse.ArgumentParser) -> None:
         default="earliest",
         help="where a partition begins that the table has nothing of: earliest, latest, or a time (earliest)",
     )
-    parser.add_argument("--interval-ms", type=int, default=1000, help="from the start of a job to the next (1000)")
-    parser.add_argument(
+    _register_values(parser)
+    _register_tables(parser)
+    _register_running(parser)
+
+
+def _register_values(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("values")
+    group.add_argument("--format", default="raw", help="what values are: raw, json or avro (raw)")
+    group.add_argument(
+        "--schema",
+        metavar="COLUMNS",
+        help="columns of JSON values as Spark writes them, or @FILE that has them; without, they are found in the data",
+    )
+    group.add_argument(
+        "--new-fields", default="add", help="a field without a column: add one, or quarantine the record (add)"
+    )
+    group.add_argument("--schema-registry", metavar="URL", help="where Avro values have their schemas")
+    group.add_argument(
+        "--quarantine", metavar="TABLE", help="records that do not fit (beside the table, _quarantine behind its name)"
+    )
+
+
+def _register_tables(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("tables")
+    group.add_argument("--table-format", default="delta", help="delta or iceberg (delta)")
+    group.add_argument("--table-per-topic", action="store_true", help="a table for each topic, below --table")
+    group.add_argument("--partition-by-date", action="store_true", help="files of a new table are apart by day (UTC)")
+    group.add_argument(
+        "--storage-option", action="append", default=[], metavar="NAME=VALUE", help="of the object store or the catalog"
+    )
+    group.add_argument(
+        "--from", dest="from_time", metavar="TIME", help="reload: fill in what the table lacks since then, and stop"
+    )
+    group.add_argument("--until", metavar="TIME", help="the end of a reload (now)")
+
+
+def _register_running(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("running")
+    group.add_argument(
+        "--interval-ms",
+        type=int,
+        default=INTERVAL_MS,
+        help=f"at least so long from a job's start to the next; bounds the commits a second ({INTERVAL_MS})",
+    )
+    group.add_argument(
+        "--offsets-per-job",
+        type=int,
+        default=LOAD_OFFSETS_PER_JOB,
+        help=f"what one job takes on at most ({LOAD_OFFSETS_PER_JOB})",
+    )
+    group.add_argument(
+        "--inline-offsets",
+        type=int,
+        default=LOAD_INLINE_OFFSETS,
+        help=f"jobs up to this size run without Spark ({LOAD_INLINE_OFFSETS})",
+    )
+    group.add_argument("--isolation", default="read_committed", help="read_committed or read_uncommitted")
+    group.add_argument(
+        "--read", default="auto", help="closed segments from files or through the broker: auto, broker, files"
+    )
+    group.add_argument("--log-dir", action="append", default=[], metavar="DIR", help="where a broker's log is mounted")
+    group.add_argument(
         "--allow-data-loss", action="store_true", help="record offsets that retention removed as a gap, and go on"
     )
-    parser.add_argument(
+    group.add_argument(
         "--skip-corrupt", action="store_true", help="leave broken batches out, record their offsets as a gap, and go on"
     )
-    parser.add_argument("--master", help="Spark master (local[*])")
-    parser.add_argument(
+    group.add_argument("--master", help="Spark master (local[*])")
+    group.add_argument(
         "--spark-log",
         type=Path,
         metavar="FILE",
         default=SPARK_LOG,
         help="Spark's log (penstock-spark.log where temporary files go)",
     )
-    parser.add_argument("--explain", action="store_true", help="print the Spark settings and their reasons, and stop")
+    group.add_argument("--explain", action="store_true", help="print the Spark settings and their reasons, and stop")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,21 +135,55 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.explain:
         print(explain())
         return 0
-    if not arguments.topics or not arguments.table:
-        raise ConfigError("name the topics and the table: penstock load TOPIC... --table DIR")
-    from penstock.spark.load.load import LoadOptions
-
-    options = LoadOptions(
-        bootstrap=arguments.bootstrap,
-        topics=arguments.topics,
-        table=str(Path(arguments.table).absolute()),
-        pipeline=arguments.pipeline,
-        starting=starting_point(arguments.starting),
-        fail_on_data_loss=not arguments.allow_data_loss,
-        skip_corrupt=arguments.skip_corrupt,
-    )
+    options = options_of(arguments)
     with stopped_by_signals() as stop:
         return load(options, arguments, stop)
+
+
+def options_of(arguments: argparse.Namespace) -> LoadOptions:
+    """The load that the arguments ask for. Raises ConfigError and UsageError."""
+    from penstock.spark.load.options import LoadOptions
+
+    if bool(arguments.topics) == bool(arguments.subscribe_pattern) or not arguments.table:
+        raise ConfigError(
+            "name the topics (or --subscribe-pattern) and the table: penstock load TOPIC... --table TABLE"
+        )
+    if arguments.interval_ms < 0:
+        raise UsageError(f"--interval-ms {arguments.interval_ms}: it must be 0 or more")
+    isolations = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
+    if arguments.isolation not in isolations:
+        raise UsageError(f"--isolation {arguments.isolation}: it must be read_committed or read_uncommitted")
+    same: dict[str, Any] = {
+        name: getattr(arguments, name)
+        for name in (
+            "bootstrap", "topics", "pipeline", "format", "schema_registry", "table_format", "table_per_topic",
+            "partition_by_date", "quarantine", "offsets_per_job", "inline_offsets", "read", "skip_corrupt",
+            "new_fields",
+        )
+    }  # fmt: skip
+    return LoadOptions(
+        table=arguments.table if "://" in arguments.table else str(Path(arguments.table).absolute()),
+        topic_pattern=arguments.subscribe_pattern,
+        starting=starting_point(arguments.starting),
+        fail_on_data_loss=not arguments.allow_data_loss,
+        isolation=isolations[arguments.isolation],
+        schema=schema_text(arguments.schema),
+        storage_options=dict(pair(text, "--storage-option") for text in arguments.storage_option),
+        log_dirs=tuple(arguments.log_dir),
+        from_ms=None if arguments.from_time is None else timestamp_ms(arguments.from_time, "--from"),
+        until_ms=None if arguments.until is None else timestamp_ms(arguments.until, "--until"),
+        **same,
+    )
+
+
+def schema_text(text: str | None) -> str | None:
+    """A schema as it is given, or what the file behind an @ has. Raises UsageError."""
+    if text is None or not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--schema {text}: {error}") from None
 
 
 def load(options: LoadOptions, arguments: argparse.Namespace, stop: Stopping) -> int:
@@ -91,7 +193,8 @@ def load(options: LoadOptions, arguments: argparse.Namespace, stop: Stopping) ->
 
     check_topics(options)
     say = Progress()
-    say.line(f"loading {', '.join(options.topics)} from {options.bootstrap} into {options.table}")
+    what = options.topic_pattern if options.topic_pattern is not None else ", ".join(options.topics)
+    say.line(f"loading {what} from {options.bootstrap} into {options.table}")
     spark = session(f"penstock load {options.pipeline}", master=arguments.master, log=arguments.spark_log)
     try:
         with Load(spark, options) as running:
@@ -123,12 +226,11 @@ def starting_point(text: str) -> int:
     if text in ("earliest", "latest"):
         return EARLIEST if text == "earliest" else LATEST
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return timestamp_ms(text, "--starting")
+    except UsageError:
         raise ConfigError(
             f"--starting {text!r} is neither earliest, latest nor a time like 2026-01-31T08:00Z"
         ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 class Progress:
@@ -136,6 +238,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._rows = 0
+        self._quarantined = 0
         self._began = time.monotonic()
         self._terminal = sys.stderr.isatty()
 
@@ -145,9 +248,11 @@ class Progress:
     def heard(self, outcome: Outcome) -> None:
         """Tells of a job that committed."""
         self._rows += outcome.rows
-        rate = outcome.rows / outcome.seconds
+        self._quarantined += outcome.quarantined
+        rate = (outcome.rows + outcome.quarantined) / outcome.seconds
+        beside = f"{self._quarantined:,} quarantined  " if self._quarantined else ""
         text = (
-            f"version {outcome.version}  {self._rows:,} rows  {rate:,.0f} rows/s  "
+            f"version {outcome.version}  {self._rows:,} rows  {beside}{rate:,.0f} rows/s  "
             f"lag {outcome.lag:,}  job {outcome.seconds * 1000:.0f} ms"
         )
         print(f"\r\x1b[K{text}" if self._terminal else text, end="" if self._terminal else "\n", file=sys.stderr)
@@ -157,4 +262,5 @@ class Progress:
         """The last word."""
         seconds = time.monotonic() - self._began
         start = "\n" if self._terminal and self._rows else ""
-        print(f"{start}loaded {self._rows:,} rows in {seconds:.1f} s", file=sys.stderr, flush=True)
+        beside = f", {self._quarantined:,} quarantined" if self._quarantined else ""
+        print(f"{start}loaded {self._rows:,} rows{beside} in {seconds:.1f} s", file=sys.stderr, flush=True)

@@ -27,7 +27,7 @@ from penstock.spark.load.options import LoadOptions
 from penstock.spark.load.plan import Extent, Plan, Span, holes, live_span, live_start, reload_name, share_out
 from penstock.spark.load.registry import Registry
 from penstock.spark.load.repair import repair
-from penstock.spark.load.tables import Target, open_target, table_of
+from penstock.spark.load.tables import Target, failed_commit, open_target, table_of
 from penstock.spark.load.work import JobPlan
 from penstock.spark.read.fetching import Connect
 from penstock.spark.read.plan import OffsetRange, tasks_of
@@ -230,7 +230,12 @@ class Load:
         plan = share_out(spans, self._limit(targets))
         plan.exclusive = True
         plan.lag = waiting - sum(plan.ends[p] - plan.starts[p] for p in plan.ends)
-        return self._finish(plan, targets, began) if plan.ends else None
+        if not plan.ends:
+            return None
+        outcome = self._finish(plan, targets, began)
+        for topic in targets:  # who looks at the table sees what its reload brought
+            self._target(table_of(self.options, topic), self.options.pipeline).refresh()
+        return outcome
 
     async def _resolve_wanted(self) -> dict[TopicPartition, tuple[int, int]]:
         """The offsets between the two times, a partition: fixed when the reload begins."""
@@ -386,5 +391,10 @@ class Load:
                 if any(target.lake.end(p) != before[p] for p in starts):
                     raise
                 raise _Again from None  # another pipeline's commit came between: its claims must be looked at
-            target.commit_quarantine(result.files.get((index, True), []), starts, ends, mine)
+            except Exception as error:
+                raise failed_commit(target.lake, error) from error
+            try:
+                target.commit_quarantine(result.files.get((index, True), []), starts, ends, mine)
+            except Exception as error:
+                raise failed_commit(target.quarantine or target.lake, error) from error
         return version

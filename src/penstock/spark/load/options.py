@@ -111,6 +111,10 @@ class LoadOptions:
     def _check_format(self) -> None:
         if self.schema is not None and self.format != "json":
             raise ConfigError("schema is for format = json; Avro has its own in the registry, raw has none")
+        if self.schema is not None:
+            from penstock.spark.load.formats.ddl import parse_ddl  # and with it pyarrow
+
+            parse_ddl(self.schema)
         if self.format == "avro" and not self.schema_registry:
             raise ConfigError("format = avro needs schema_registry, the registry's URL")
         if self.format != "avro" and self.schema_registry:

@@ -191,6 +191,16 @@ def _check_kind(options: LoadOptions, lake: LakeTable) -> None:
         raise ConfigError(f"the table at {lake.uri} is not partitioned by date, and cannot be made so")
 
 
+def failed_commit(table: LakeTable, error: Exception) -> Exception:
+    """What a commit raised, as an error of ours: of a full disk, a table that is gone, a store that does not answer."""
+    if isinstance(error, PenstockError):
+        return error
+    return PenstockError(
+        f"the commit to {table.uri} failed: {one_line(error)}\n"
+        "  the table has all of the job or nothing of it; start the load again and it goes on from there"
+    )
+
+
 def one_line(error: BaseException) -> str:
     """The first line of an error that says anything."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
