@@ -184,6 +184,8 @@ class DeltaLake(lake_table.LakeTable):
             if summary is not None:
                 self._check_ends(summary)
                 found.append(summary)
+        for name in set(history or {}) - set(names):
+            self._stored(name)  # fails if a commit names a summary that is not there
         return found if names else list((history or {}).values())
 
     def stored(self) -> dict[str, Stored]:

@@ -1,8 +1,8 @@
 """Where the files of a table go: a directory of some store, that tasks write to without knowing the table's format.
 
-A `Destination` travels to Spark's workers as JSON. A local directory is written with plain files and costs no import;
-any other store (`s3://`, `gs://`, `az://`) is written through delta-rs's own object-store client, so that one spelling
-of the storage options serves the files and the table.
+A `Destination` travels to Spark's workers as JSON. A local directory is written with plain files and costs no import,
+`s3://` by Arrow's client (delta-rs's holds Python's lock while it waits), any other store (`gs://`, `az://`) by
+delta-rs's. One spelling of the storage options, delta-rs's, serves the files and the table.
 """
 
 from __future__ import annotations
@@ -101,9 +101,29 @@ class Destination:
 
         if self.is_local:
             return pafs.SubTreeFileSystem(self.uri, pafs.LocalFileSystem())
+        parts = urlsplit(self.uri)
+        if parts.scheme in ("s3", "s3a"):
+            return pafs.SubTreeFileSystem(parts.netloc + parts.path, s3_of(self.storage_options))
         from deltalake.fs import DeltaStorageHandler
 
         return pafs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
+
+
+def s3_of(options: Mapping[str, str]) -> Any:
+    """Arrow's own S3 client by delta-rs's options; what they leave out comes from the environment, as usual."""
+    import pyarrow.fs as pafs
+
+    given = {name.upper(): value for name, value in options.items()}
+    endpoint = urlsplit(given.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT_URL", "")))
+    chosen = {
+        "access_key": given.get("AWS_ACCESS_KEY_ID"),
+        "secret_key": given.get("AWS_SECRET_ACCESS_KEY"),
+        "session_token": given.get("AWS_SESSION_TOKEN"),
+        "region": given.get("AWS_REGION", given.get("AWS_DEFAULT_REGION")),
+        "endpoint_override": endpoint.netloc,
+        "scheme": endpoint.scheme,
+    }
+    return pafs.S3FileSystem(allow_delayed_open=True, **{name: value for name, value in chosen.items() if value})
 
 
 @dataclass(frozen=True, slots=True)

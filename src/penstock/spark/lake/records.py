@@ -25,6 +25,7 @@ FIRST_DAY, LAST_DAY = FIRST_INSTANT_MS * 1000 // DAY_US, LAST_INSTANT_MS * 1000 
 FLOAT_MAX = float_info.max
 TEXT_MAX = 32
 """Characters kept of a string in statistics."""
+LAST_CHARACTER = "\U0010ffff"
 DATE = "date"
 """The partition column that is derived from `timestamp`."""
 
@@ -182,7 +183,8 @@ def _bounds(kind: pa.DataType, column: Any) -> tuple[Any, Any] | None:
         if types.is_date(kind) and low is not None:
             return low.isoformat(), high.isoformat()
         if isinstance(low, str):
-            return low[:TEXT_MAX], high if len(high) <= TEXT_MAX else high[:TEXT_MAX] + "\U0010ffff"
+            cut = len(high) > TEXT_MAX and high[TEXT_MAX] != LAST_CHARACTER
+            return low[:TEXT_MAX], high[:TEXT_MAX] + LAST_CHARACTER if cut else high
         return low, high
     if types.is_decimal(kind):
         low, high = _min_max(column)
@@ -198,7 +200,7 @@ def _float_bounds(column: Any) -> tuple[Any, Any]:
     if pc.any(pc.is_nan(column)).as_py():
         high = inf
         low = -FLOAT_MAX if isnan(low) else low
-    return max(-FLOAT_MAX, low), min(FLOAT_MAX, high)
+    return tuple(min(FLOAT_MAX, max(-FLOAT_MAX, each)) for each in (low, high))
 
 
 def _min_max(column: Any) -> tuple[Any, Any]:
