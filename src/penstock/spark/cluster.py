@@ -276,6 +276,7 @@ def environment(memory: str = DAEMON_MEMORY) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",  # one that is killed is replaced, however often
         "SPARK_DAEMON_MEMORY": memory,  # of the Connect server, too: it wins over spark.driver.memory
     }
 

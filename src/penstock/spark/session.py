@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+CONDITION = re.compile(r"(?:[\w.$]+: )?\[(?!STREAM_FAILED|FOREACH|PYTHON_DATA_SOURCE_ERROR)[A-Z_.]+\] ")
+"""Spark's error conditions; not those that only pass on what failed below them."""
 JAVA_STOP_TIMEOUT_S = 10
 SPARK_MINIMUM = (4, 0)
 
@@ -211,7 +214,11 @@ def worker_trouble(text: str) -> str:
 
 def one_line(error: object) -> str:
     """Spark's pages as the one line that says what went wrong."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    if named := next((line for line in lines if CONDITION.match(line)), None):
+        return named
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        del lines[0]
     said = [line for line in lines if _says(line)]
     return (said or lines or [type(error).__name__])[-1 if said else 0]
 
@@ -226,6 +233,18 @@ def _says(line: str) -> bool:
 def is_remote(spark: SparkSession) -> bool:
     """Whether a session is one of Spark Connect, which has no SparkContext."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def enter_thread(spark: SparkSession, pool: str) -> None:
+    """Makes the session that of the calling thread, with its jobs in a scheduler pool of their own.
+
+    Without it Spark finds Python data sources in the thread that made the session only.
+    """
+    if is_remote(spark):
+        return
+    jvm: Any = spark._jvm
+    jvm.SparkSession.setActiveSession(spark._jsparkSession)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 def parallelism(spark: SparkSession) -> int:

@@ -105,3 +105,9 @@ class Context:
         if self.dead_letter_sink is None:
             return []
         return self.dead_letter_sink.write(self, rows, query)
+
+    def stop_queries(self) -> None:
+        """Stops every query of the session that is named `PIPELINE.something`, as those of `write` are."""
+        for query in self.spark.streams.active:
+            if (query.name or "").startswith(f"{self.name}."):
+                query.stop()

@@ -25,7 +25,7 @@ from penstock.spark.pipeline.job import Figures, Step
 from penstock.spark.pipeline.monitor import Monitor
 from penstock.spark.pipeline.queries import Queries, wait
 from penstock.spark.read.plan import DataLossError
-from penstock.spark.session import is_remote, one_line
+from penstock.spark.session import enter_thread, one_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,8 +66,7 @@ class Running:
 
     def run(self, spark: SparkSession) -> None:
         """Until it is done, told to stop, or has failed too often; the monitor's state says which."""
-        if not is_remote(spark):  # each pipeline its own pool, so that they take turns
-            spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.pipeline.name)
+        enter_thread(spark, self.pipeline.name)
         while True:
             began = time.monotonic()
             try:
@@ -103,7 +102,12 @@ class Running:
     def _work(self, spark: SparkSession) -> None:
         """One run of the job, from its start to its end."""
         self.monitor.enters(states.STARTING)
-        parts = self.pipeline.job.run(self.context(spark)) or ()
+        context = self.context(spark)
+        try:
+            parts = self.pipeline.job.run(context) or ()
+        except BaseException:
+            context.stop_queries()  # those that it started before it failed
+            raise
         streams: list[Any] = [part for part in parts if hasattr(part, "recentProgress")]
         steps: list[Any] = [part for part in parts if not hasattr(part, "recentProgress")]
         queries = Queries(streams, self.monitor, self.pipeline.bootstrap)
