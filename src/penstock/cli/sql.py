@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import UsageError, add_bootstrap
+from penstock.cli.common import UsageError, add_bootstrap, with_client
 from penstock.config.limits import SQL_JSON_SAMPLE_RECORDS, SQL_MEMORY, SQL_TABLE_ROWS
 from penstock.errors import ConfigError
 
@@ -91,9 +91,19 @@ def run(arguments: argparse.Namespace) -> int:
         files=arguments.allow_files,
         sample=arguments.sample,
     )
+    check_brokers(arguments.bootstrap)
     with Engine(arguments.bootstrap, settings) as engine:
         answer(engine, query, arguments)
     return 0
+
+
+def check_brokers(bootstrap: str) -> None:
+    """Raises UsageError or UnreachableError, with what to do, when there are no brokers at the address."""
+
+    async def nothing(_: object) -> int:
+        return 0
+
+    with_client(bootstrap, nothing)
 
 
 def statements(arguments: argparse.Namespace) -> str:

@@ -127,6 +127,8 @@ SPARK_FILE_READ_BYTES = 4 * MiB
 """What one read of a segment's file takes; a batch that is larger is read whole, up to CLIENT_RESPONSE_BYTES."""
 SPARK_FILES_LEAST_OFFSETS = 10_000
 """A task with fewer offsets than this asks the brokers at once: looking for files would cost more than it saves."""
+SPARK_RUN_BYTES = 8 * MiB
+"""Decompressed records that a task turns into Arrow columns at a time; a batch that is larger is decoded whole."""
 SPARK_ARROW_BATCH_ROWS = 10_000
 """Rows of one Arrow batch that a task hands to Spark; larger ones are cut."""
 SPARK_TASK_OFFSETS_WORTHWHILE = 20_000
@@ -221,5 +223,7 @@ SQL_JSON_SAMPLE_RECORDS = 1_000
 """Records from which the columns of JSON values are learnt."""
 SQL_JSON_COLUMNS_MAX = 1_000
 """Fields of JSON values; a topic with more cannot be a table of columns."""
+SQL_STOP_TIMEOUT_S = 5
+"""How long a query that is interrupted may take to end before it is left behind."""
 SQL_TOPICS_MAX = 1_000
 """Topics that SHOW TABLES lists."""

@@ -14,24 +14,33 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
 from duckdb import ExpectedResultType
 
 from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Client
-from penstock.config.limits import SQL_JSON_SAMPLE_RECORDS, SQL_MEMORY, SQL_RESULT_BATCH_ROWS, SQL_TOPICS_MAX
+from penstock.config.limits import (
+    SQL_JSON_SAMPLE_RECORDS,
+    SQL_MEMORY,
+    SQL_RESULT_BATCH_ROWS,
+    SQL_STOP_TIMEOUT_S,
+    SQL_TOPICS_MAX,
+)
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError, ErrorCode, PenstockError, RequestError
 from penstock.spark.read.fetching import Connect
 from penstock.sql import values
 from penstock.sql.topics import COLUMNS, Opened, Read, TopicTable, open_topics
 
+Answer = TypeVar("Answer")
 CLIENT_ID = "penstock-sql"
 JSON = "json"
 NAME = r'"(?:[^"]|"")*"|[^".\s]+'
@@ -125,15 +134,16 @@ class Engine:
             raise SqlError(one_line(error) + self._quoting(text)) from None
         self._open([each.query for each in statements])
         for each in statements:
-            yield self._run(each.query, shows=ExpectedResultType.QUERY_RESULT in each.expected_result_type)
+            answers = set(each.expected_result_type)
+            yield self._run(each.query, shows=answers == {ExpectedResultType.QUERY_RESULT})
 
     def _run(self, statement: str, *, shows: bool) -> Result:
         while True:
             try:
                 if not shows:  # such as CREATE TABLE
-                    self._duckdb.execute(statement)
+                    self._stoppable(lambda: self._duckdb.execute(statement))
                     return Result((), pa.schema([]), iter(()))
-                reader = self._duckdb.sql(statement).to_arrow_reader(SQL_RESULT_BATCH_ROWS)
+                reader = self._stoppable(lambda: self._duckdb.sql(statement).to_arrow_reader(SQL_RESULT_BATCH_ROWS))
                 return Result(tuple(reader.schema.names), reader.schema, self._batches(reader, statement))
             except duckdb.Error as error:
                 found = MISSING.search(str(error))  # of some statements DuckDB does not tell the tables beforehand
@@ -143,18 +153,38 @@ class Engine:
     def _batches(self, reader: Any, statement: str) -> Iterator[Any]:
         while True:
             try:
-                yield reader.read_next_batch()
-            except StopIteration:
-                return
+                batch = self._stoppable(lambda: next(reader, None))
             except (duckdb.Error, OSError, ValueError) as error:  # what fails while rows are read comes through Arrow
                 raise self._explained(error, statement) from None
+            if batch is None:
+                return
+            yield batch
+
+    def _stoppable(self, work: Callable[[], Answer]) -> Answer:
+        """Does DuckDB's work on a thread of its own: a thread that is within DuckDB hears no signals.
+
+        Ctrl-C here interrupts the work, and gives it a moment to end.
+        """
+        done: Future[Answer] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
+
+        threading.Thread(target=run, name="penstock-sql", daemon=True).start()
+        try:
+            return done.result()
+        except KeyboardInterrupt:
+            self._duckdb.interrupt()
+            wait([done], SQL_STOP_TIMEOUT_S)
+            raise
 
     def _explained(self, error: Exception, statement: str) -> Exception:
         """The error to show for one of DuckDB's."""
         if self.read.failure is not None:
             return self.read.failure
-        if "INTERRUPT" in str(error):
-            return KeyboardInterrupt()  # type: ignore[return-value]
         found = MISSING.search(str(error))
         if found is None:
             return SqlError(one_line(error))
