@@ -147,7 +147,7 @@ def _table_rows(lake: LakeTable, watch: Watch, names: Sequence[str]) -> dict[Top
     rows: dict[TopicPartition, dict[int, Row]] = {}
     by_name = {(p.topic, str(p.topic_id), p.partition): p for p in watch.ranges}
     system = lake.file_systems()
-    for file, group in sorted(set(watch.found), key=lambda each: (each[0].path, each[1])):
+    for (_, group), file in sorted(watch.found.items()):
         with system.open_input_file(file.path) as source:
             parquet = pq.ParquetFile(source)
             there = [name for name in names if name in parquet.schema_arrow.names]

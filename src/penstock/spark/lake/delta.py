@@ -324,7 +324,8 @@ def add_action(file: DataFile, now_ms: int, *, data_change: bool = True) -> AddA
         "nullCount": {**dict.fromkeys(file.low, 0), **file.nulls},
     }
     path = quote(file.path, safe="/=")
-    return AddAction(path, file.size_bytes, dict(file.partition_values), now_ms, data_change, json.dumps(stats))
+    told = json.dumps(stats, ensure_ascii=False)  # delta-rs reads escaped surrogate pairs wrongly
+    return AddAction(path, file.size_bytes, dict(file.partition_values), now_ms, data_change, told)
 
 
 LakeTable = DeltaLake

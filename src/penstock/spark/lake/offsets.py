@@ -58,15 +58,15 @@ class Watch:
     """Ranges of offsets, a partition, of which a reader wants to know where in the table they lie."""
 
     ranges: Mapping[TopicPartition, Sequence[tuple[int, int]]]
-    found: list[tuple[TableFile, int]] = field(default_factory=list)
-    """Files and row groups that hold some of them."""
+    found: dict[tuple[str, int], TableFile] = field(default_factory=dict)
+    """Files that hold some of them, by path and row group."""
 
     def note(self, file: TableFile, row_group: int, partition: TopicPartition, offsets: Offsets) -> None:
         ranges = self.ranges.get(partition, ())
-        if ranges and (file, row_group) not in self.found[-LAKE_VERIFY_THREADS:]:
+        if ranges and (file.path, row_group) not in self.found:
             low, high = int(offsets.min()), int(offsets.max())
             if any(start <= high and low < end for start, end in ranges):
-                self.found.append((file, row_group))
+                self.found[file.path, row_group] = file
 
 
 def held_by(
