@@ -1,7 +1,9 @@
-"""See it all at work: a broker, two streams of real data, a Spark load into Delta tables, the proof, and a report.
+"""See it all at work: a broker, three streams, a Spark load into Delta tables, pipelines, the proof, and a report.
 
-The streams are this machine's operational data and the broker's own activity. Everything that the demo starts ends with
-it, Ctrl-C included. It needs no network.
+The streams are this machine's operational data, the broker's own activity, and generated clicks of a site's visitors
+with crawlers planted among them: twenty minutes of theirs pass meanwhile. The pipelines count what visitors do, find
+the crawlers, and watch machine and broker. Everything that the demo starts ends with it, Ctrl-C included. It needs no
+network.
 
 examples:
   penstock demo
@@ -31,15 +33,19 @@ from penstock.errors import ConfigError, PenstockError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.demo.publisher import Publisher
+    from penstock.spark.demo.pipelines import Pipelines
+    from penstock.spark.demo.publisher import Publishing
     from penstock.spark.demo.report import Job
+    from penstock.spark.demo.results import Results
+    from penstock.spark.demo.visitors import Visitors
     from penstock.spark.load.load import Load
 
 INTERRUPTED_EXIT_CODE = 130
-SUMMARY = "a broker, real data, a Spark load, the proof and a report, in a minute"
+SUMMARY = "a broker, three streams, a Spark load, pipelines, the proof and a report, in a minute"
 
-TOPICS = ("operations", "activity")
+TOPICS = ("operations", "activity", "clicks")
 PARTITIONS = 3
+SETTINGS = {"spark.sql.shuffle.partitions": "2"}  # the pipelines' states are small: each part costs, on few cores
 READY_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 15
 SECONDS_MAX = 86_400
@@ -113,31 +119,37 @@ class Demo:
         from penstock.spark.demo.activity import Activity
         from penstock.spark.demo.machine import Machine
         from penstock.spark.demo.publisher import Publisher
+        from penstock.spark.demo.visitors import Visitors
 
         make_room(self.directory)
         with broker(self.directory) as at:
             self.say(f"broker      {at.bootstrap}, data in {self.directory / 'broker'}")
             machine, activity = Machine(), Activity(at.metrics)
-            publishers = [
+            visitors = Visitors(at.bootstrap, "clicks", PARTITIONS, self.seconds)
+            publishers: list[Publishing] = [
                 Publisher(at.bootstrap, "operations", PARTITIONS, machine.read, machine.key),
                 Publisher(at.bootstrap, "activity", PARTITIONS, activity.read, activity.key),
+                visitors,
             ]
             for publisher in publishers:
                 publisher.start()
             self.say("publishing  this machine's operational data and the broker's own activity, every second")
+            self.say(f"            clicks of generated visitors, {visitors.speed:.0f} times as fast as real ones")
             try:
-                return self._load_and_report(at, publishers)
+                return self._load_and_report(at, publishers, visitors)
             finally:
                 for publisher in publishers:
                     publisher.stop()
 
-    def _load_and_report(self, at: Broker, publishers: list[Publisher]) -> int:
+    def _load_and_report(self, at: Broker, publishers: list[Publishing], visitors: Visitors) -> int:
+        from penstock.spark.demo.pipelines import Pipelines
+        from penstock.spark.demo.results import Results
         from penstock.spark.load.load import Load, LoadOptions
         from penstock.spark.session import end, session
 
         self.progress("spark       starting")
         self.proceed()
-        spark = session("penstock demo", log=self.directory / "spark.log")
+        spark = session("penstock demo", settings=SETTINGS, log=self.directory / "spark.log")
         try:
             self.proceed()
             self.progress(f"spark       {spark.version}, {spark.sparkContext.master}", last=True)
@@ -150,17 +162,23 @@ class Demo:
             with contextlib.ExitStack() as stack:
                 for load in loads:
                     stack.enter_context(load)
-                self._load(loads, publishers)
-                return self._conclude(spark, loads, at, publishers)
+                pipelines = stack.enter_context(Pipelines(spark, at.bootstrap, self.directory / "pipelines"))
+                self.progress("pipelines   starting")
+                pipelines.start(self.proceed)
+                self.progress("pipelines   activity, security and operations", last=True)
+                self._load(loads, publishers, pipelines)
+                results = Results(pipelines.table, visitors.planted(), pipelines.batches())
+                return self._conclude(spark, loads, at, publishers, results)
         finally:
             end(spark)
 
-    def _load(self, loads: list[Load], publishers: list[Publisher]) -> None:
-        """Loads both topics side by side until the time is up, then to their ends."""
+    def _load(self, loads: list[Load], publishers: list[Publishing], pipelines: Pipelines) -> None:
+        """Loads the topics side by side until the time is up, then to their ends."""
         began = time.monotonic()
         while (left := began + self.seconds - time.monotonic()) > 0:
             turn = time.monotonic()
             self._turn(loads, publishers)
+            pipelines.check()
             self.progress(f"loading     {self._loaded()}, {max(0.0, left):.0f} s to go")
             self.stop.wait(min(left, max(0.0, turn + 1.0 - time.monotonic())))
             self.proceed()
@@ -169,8 +187,11 @@ class Demo:
         while self._turn(loads, publishers):
             self.proceed()
         self.progress(f"loading     {self._loaded()}, caught up", last=True)
+        self.progress("pipelines   catching up")
+        pipelines.catch_up(self.proceed)
+        self.progress("pipelines   caught up", last=True)
 
-    def _turn(self, loads: list[Load], publishers: list[Publisher]) -> bool:
+    def _turn(self, loads: list[Load], publishers: list[Publishing]) -> bool:
         """One job of each load; whether any found something new."""
         from penstock.spark.demo.report import Job
 
@@ -187,10 +208,13 @@ class Demo:
     def _loaded(self) -> str:
         return f"{sum(job.rows for job in self.jobs):,} rows in {len(self.jobs)} commits"
 
-    def _conclude(self, spark: SparkSession, loads: list[Load], at: Broker, publishers: list[Publisher]) -> int:
+    def _conclude(
+        self, spark: SparkSession, loads: list[Load], at: Broker, publishers: list[Publishing], results: Results
+    ) -> int:
         """Verifies, writes the report, says what arrived where."""
         from penstock.cli.verify import conclusion, table
         from penstock.spark.demo.report import Ran, make_report
+        from penstock.spark.lake.delta import DeltaLake
         from penstock.spark.lake.verify import verify
 
         verdicts = [verdict for load in loads for verdict in verify(load.lake)]
@@ -198,15 +222,20 @@ class Demo:
         loaded = sum(verdict.rows for verdict in verdicts)
         self.say(f"published   {published:,} records; in the lake: {loaded:,}\n")
         self.say(table(verdicts, {}))
-        self.say(conclusion(verdicts) + "\n")
+        self.say(conclusion(verdicts, {}) + "\n")
+        for line in results.said():
+            self.say(line)
         self.progress("report      drawing")
         report = self.directory / "report.html"
+        operations, activity = (load.lake for load in loads[:2])
+        assert isinstance(operations, DeltaLake)
+        assert isinstance(activity, DeltaLake)
         ran = Ran(at.bootstrap, published, self.seconds, self.jobs)
-        page = make_report(spark, (loads[0].lake, loads[1].lake), verdicts, ran, self.proceed)
+        page = make_report(spark, (operations, activity), verdicts, ran, results, proceed=self.proceed)
         report.write_text(page, encoding="utf-8")
         self.progress(f"report      {report}", last=True)
         for load in loads:
-            self.say(f"table       {load.lake.directory.rstrip('/')}  (version {load.lake.table.version()})")
+            self.say(f"table       {load.lake.directory.rstrip('/')}  (version {load.lake.version})")
         self.say(f"prove it    penstock verify {loads[0].lake.directory.rstrip('/')}")
         return 0 if loaded == published and all(verdict.clean for verdict in verdicts) else 1
 

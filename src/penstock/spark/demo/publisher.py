@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,28 +21,19 @@ Event = dict[str, Any]
 PERIOD_S = 1.0
 
 
-class Publisher:
-    """Reads a source every second and publishes what it says to one topic, spread over its partitions by key.
+class Publishing(ABC):
+    """Publishes to one topic on a thread of its own, until it is told to stop.
 
     Args:
         bootstrap: the broker.
         topic: made if it is missing.
         partitions: of a topic that is made.
-        read: gives the events of this moment.
-        key: the key of an event; events of one key stay in order.
     """
 
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        partitions: int,
-        read: Callable[[], Sequence[Event]],
-        key: Callable[[Event], str],
-    ) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.topic = topic
         self.published = 0
-        self._bootstrap, self._partitions, self._read, self._key = bootstrap, partitions, read, key
+        self._bootstrap, self._partitions = bootstrap, partitions
         self._failure: BaseException | None = None
         self._stop = threading.Event()
         self._topic_made = threading.Event()
@@ -68,29 +60,60 @@ class Publisher:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._publish())
+            asyncio.run(self._work())
         except BaseException as error:
             self._failure = error
         finally:
             self._topic_made.set()
 
-    async def _publish(self) -> None:
+    async def _work(self) -> None:
         async with Client(self._bootstrap, client_id=f"demo-{self.topic}") as client:
             await make_topic(client, self.topic, self._partitions)
             self._topic_made.set()
-            due = time.monotonic()
-            while True:
-                due = max(due + PERIOD_S, time.monotonic())  # a rate needs a period before its first reading too
-                if await asyncio.to_thread(self._stop.wait, due - time.monotonic()):
-                    return
-                events = await asyncio.to_thread(self._read)
-                batches: dict[int, list[Event]] = {}
-                for event in events:
-                    partition = partition_for_key(self._key(event).encode(), self._partitions)
-                    batches.setdefault(partition, []).append(event)
-                for partition, some in batches.items():
-                    await client.produce(self.topic, partition, self._batch(some))
-                self.published += len(events)
+            await self._publish(client)
+
+    async def _stopped_after(self, seconds: float) -> bool:
+        """Waits; whether it is to stop."""
+        return await asyncio.to_thread(self._stop.wait, max(0.0, seconds))
+
+    @abstractmethod
+    async def _publish(self, client: Client) -> None:
+        """Publishes, and counts it in `published`, until it is to stop."""
+
+
+class Publisher(Publishing):
+    """Reads a source every second and publishes what it says, spread over the topic's partitions by key.
+
+    Args:
+        read: gives the events of this moment.
+        key: the key of an event; events of one key stay in order.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        read: Callable[[], Sequence[Event]],
+        key: Callable[[Event], str],
+    ) -> None:
+        super().__init__(bootstrap, topic, partitions)
+        self._read, self._key = read, key
+
+    async def _publish(self, client: Client) -> None:
+        due = time.monotonic()
+        while True:
+            due = max(due + PERIOD_S, time.monotonic())  # a rate needs a period before its first reading too
+            if await self._stopped_after(due - time.monotonic()):
+                return
+            events = await asyncio.to_thread(self._read)
+            batches: dict[int, list[Event]] = {}
+            for event in events:
+                partition = partition_for_key(self._key(event).encode(), self._partitions)
+                batches.setdefault(partition, []).append(event)
+            for partition, some in batches.items():
+                await client.produce(self.topic, partition, self._batch(some))
+            self.published += len(events)
 
     def _batch(self, events: Sequence[Event]) -> bytes:
         builder = BatchBuilder(codec=Codec.LZ4)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from penstock.spark.demo.results import Results
 from penstock.spark.drawing import svg
 from penstock.spark.drawing.page import Fact, card, page, table
-from penstock.spark.lake.delta import LakeTable
+from penstock.spark.lake.delta import DeltaLake
 from penstock.spark.lake.verify import PartitionVerdict
 
 if TYPE_CHECKING:
@@ -53,19 +54,19 @@ class Ran:
     jobs: Sequence[Job]
 
 
-def rows_of(spark: SparkSession, lake: LakeTable) -> DataFrame:
+def rows_of(spark: SparkSession, lake: DeltaLake) -> DataFrame:
     """A lake table's rows, from the files of its current version, each with the name of its file as `file`."""
     files = [os.path.join(lake.directory, path) for path in data_files(lake)]
     return spark.read.schema(ROWS).parquet(*files).select("*", "_metadata.file_name")
 
 
-def data_files(lake: LakeTable) -> list[str]:
+def data_files(lake: DeltaLake) -> list[str]:
     """The data files of a table's current version, relative to it."""
     actions = lake.table.get_add_actions()
     return [str(path) for path in actions.column("path").to_pylist()]
 
 
-def events(spark: SparkSession, lake: LakeTable, schema: str) -> DataFrame:
+def events(spark: SparkSession, lake: DeltaLake, schema: str) -> DataFrame:
     """A table's JSON values as columns, with when each was published, in epoch seconds, as `at`."""
     from pyspark.sql import functions as f
 
@@ -75,13 +76,15 @@ def events(spark: SparkSession, lake: LakeTable, schema: str) -> DataFrame:
 
 def make_report(
     spark: SparkSession,
-    tables: tuple[LakeTable, LakeTable],
+    tables: tuple[DeltaLake, DeltaLake],
     verdicts: Sequence[PartitionVerdict],
     ran: Ran,
+    results: Results,
+    *,
     proceed: Callable[[], None] = lambda: None,
 ) -> str:
-    """The page from the tables of operations and of activity. Every figure comes out of the tables
-    through Spark, but for the verdict and the job times.
+    """The page from the tables of operations and of activity, and from what the pipelines found. Every figure comes
+    out of tables, but for the verdict and the times of jobs and batches.
 
     `proceed` is called between the parts and may raise, to end early.
     """
@@ -90,7 +93,7 @@ def make_report(
     delays = {name: delay(spark, lake) for name, lake in (("operations", operations), ("activity", activity))}
     proceed()
     topics_card = latest_card(spark, ran.bootstrap)
-    lake_cards = [delay_card(delays), *job_cards(ran.jobs), topics_card, verdict_card(verdicts)]
+    lake_cards = [delay_card(delays), *job_cards(ran.jobs), results.batch_card(), topics_card, verdict_card(verdicts)]
     machine = machine_cards(events(spark, operations, OPERATIONS))
     proceed()
     broker = broker_cards(events(spark, activity, ACTIVITY))
@@ -101,20 +104,29 @@ def make_report(
     facts = [
         Fact("clean" if clean else "NOT CLEAN", "no offset missing, none twice", "good" if clean else "bad"),
         Fact(f"{sum(verdict.rows for verdict in verdicts):,}", f"rows in the lake, of {ran.published:,} published"),
+        *results.facts(),
         Fact(f"{len(jobs)}", f"atomic commits in {ran.seconds:.0f} s"),
         Fact(svg.milliseconds(jobs[len(jobs) // 2] * 1000) if jobs else "-", "a job, median"),
         Fact(svg.milliseconds(every[len(every) // 2]) if every else "-", "from published to in the lake, median"),
     ]
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     lead = (
-        "This machine's operational data and the broker's own activity were published as records every second, loaded "
-        "into two Delta tables by Spark, exactly once, and read back from there for this page."
+        "This machine's operational data, the broker's own activity and clicks of generated visitors were published as "
+        "records, loaded into Delta tables by Spark, exactly once, and analysed by three pipelines meanwhile. The "
+        "page is made from the tables."
     )
-    sections = {"The lake": lake_cards, "The machine": machine, "The broker": broker}
+    sections = {
+        "The visitors": results.visitors(),
+        "Crawlers and abuse": results.abuse(),
+        "Operations": results.operations(),
+        "The lake": lake_cards,
+        "The machine": machine,
+        "The broker": broker,
+    }
     return page("What flowed through Penstock", lead, facts, sections, f"Made {when} UTC; all times are UTC.")
 
 
-def delay(spark: SparkSession, lake: LakeTable) -> list[svg.Point]:
+def delay(spark: SparkSession, lake: DeltaLake) -> list[svg.Point]:
     """A point a reading: when it was published, and the milliseconds until its file was committed to the table.
 
     What was published before the first commit waited for Spark to start and is left out.
@@ -284,7 +296,7 @@ def latest_card(spark: SparkSession, bootstrap: str) -> str:
     live = (
         spark.read.format("penstock")
         .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribePattern", "operations|activity")
+        .option("subscribePattern", "operations|activity|clicks|alerts|page-counts")
         .load()
         .groupBy("topic", "partition")
         .agg({"offset": "max", "timestamp": "max", "value": "count"})
