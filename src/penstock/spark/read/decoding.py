@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from penstock.client.client import READ_COMMITTED
+from penstock.config.limits import SPARK_RUN_BYTES
 from penstock.errors import CorruptRecordError, ErrorCode, InvalidRecordError, PenstockError
 from penstock.records.arrow import to_arrow
 from penstock.records.arrow_schema import Decoded
@@ -72,9 +73,9 @@ def runs(
             )
             return
         yield got
-        if not got.consumed_bytes:
-            return
         start, records = got.next_offset, records[got.consumed_bytes :]
+        if not got.consumed_bytes or start >= wanted.end:
+            return
 
 
 def _batch_by_batch(
@@ -128,7 +129,14 @@ def broken_header(wanted: OffsetRange, position: int, error: Exception) -> Corru
 
 
 def _decode(records: Any, start: int, end: int, isolation: Isolation | None, include_headers: bool) -> Decoded:
-    return to_arrow(records, start_offset=start, end_offset=end, isolation=isolation, include_headers=include_headers)
+    return to_arrow(
+        records,
+        start_offset=start,
+        end_offset=end,
+        isolation=isolation,
+        include_headers=include_headers,
+        limit_bytes=SPARK_RUN_BYTES,
+    )
 
 
 def _nothing(start: int, end: int, include_headers: bool) -> Decoded:

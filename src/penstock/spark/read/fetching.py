@@ -8,11 +8,14 @@ them holds the memory down. Several ranges are read side by side, each in its ow
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,6 +29,9 @@ from penstock.spark.lake.records import RECORD_SCHEMA, Gap, TopicPartition
 from penstock.spark.read.decoding import BROKEN, Corrupt, broken_header, runs
 from penstock.spark.read.files import Reads
 from penstock.spark.read.plan import OffsetRange
+
+SPARK_WORKERS = ("pyspark.daemon", "pyspark.worker")
+"""What a process that runs tasks was started as; any other process is not ours to tune."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,16 @@ def decoded(
                 include_headers=include_headers,
             ):
                 yield wanted, got
+    settle()
+
+
+@cache
+def settle() -> None:
+    """Once a worker of PySpark's: all that is loaded by now stays, and is not looked at again by the full garbage
+    collection which the worker runs after every task (60 ms with numba, pandas and pyarrow loaded)."""
+    main = sys.modules["__main__"].__spec__
+    if main is not None and main.name in SPARK_WORKERS:
+        gc.freeze()
 
 
 def record_batch(wanted: OffsetRange, got: Decoded, names: Sequence[str] = RECORD_SCHEMA.names) -> Any:
