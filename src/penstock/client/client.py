@@ -27,6 +27,8 @@ from penstock.protocol.messages.produce_request import PartitionProduceData, Pro
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+CONSUMER = -1
+"""The replica id of who is no replica; a broker tells a replica its log end, whatever the isolation."""
 
 Partition = tuple[str, int]
 Ask = Callable[[int, list[Partition]], Awaitable[list[Partition]]]
@@ -180,7 +182,8 @@ class Client:
                 )
                 for name, indexes in _by_topic(some).items()
             ]
-            answer = await self.send(ListOffsetsRequest(isolation_level=isolation, topics=topics), node_id=node_id)
+            request = ListOffsetsRequest(replica_id=CONSUMER, isolation_level=isolation, topics=topics)
+            answer = await self.send(request, node_id=node_id)
             failed = []
             for topic in answer.topics:
                 for got in topic.partitions:

@@ -33,8 +33,9 @@ class Brokers:
         self._client = Client(options.bootstrap, client_id=options.client_id, timeout_ms=options.timeout_ms)
 
     def close(self) -> None:
-        """Ends connections and the event loop. Twice is no error."""
+        """Ends connections and the event loop."""
         self._client.close()
+        self._runner.run(asyncio.sleep(0))  # lets the transports close
         self._runner.close()
 
     def snapshot(self) -> Snapshot:
