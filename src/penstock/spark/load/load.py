@@ -168,7 +168,7 @@ class Load:
             target.refresh()
         extents = self._runner.run(self._brokers.extents(partitions))
         self._settle(targets, extents)
-        known = {p: targets[p.topic].lake.end(p) for p in partitions}
+        known = {p: targets[p.topic].end(p) for p in partitions}
         self._resolve_begins([p for p in partitions if known[p] is None])
         plan = self._live_plan(targets, known, extents)
         if not plan.ends:

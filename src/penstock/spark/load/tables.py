@@ -10,7 +10,8 @@ whatever the schema says by then. A copy of the load that does so at the same ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,14 +44,14 @@ class Target:
     def refresh(self) -> None:
         """Sees what others committed. Raises PenstockError if a table is gone."""
         for table in (self.lake, self.quarantine):
-            if table is None:
-                continue
-            try:
-                table.refresh()
-            except PenstockError:
-                raise
-            except Exception as error:  # each format's own, and its store's
-                raise PenstockError(f"the table at {table.uri} is gone or cannot be read: {one_line(error)}") from error
+            if table is not None:
+                with reading(table):
+                    table.refresh()
+
+    def end(self, partition: TopicPartition) -> int | None:
+        """The next offset to load. Raises PenstockError if the table is gone."""
+        with reading(self.lake):
+            return self.lake.end(partition)
 
     def commit_quarantine(
         self,
@@ -189,6 +190,17 @@ def _check_kind(options: LoadOptions, lake: LakeTable) -> None:
         raise ConfigError(f"the table at {lake.uri} has raw values: load it with format raw, or use another table")
     if options.partition_by_date and DATE not in lake.partition_by:
         raise ConfigError(f"the table at {lake.uri} is not partitioned by date, and cannot be made so")
+
+
+@contextmanager
+def reading(table: LakeTable) -> Iterator[None]:
+    """Turns what a table's library raises, each its own, into one error."""
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise PenstockError(f"the table at {table.uri} is gone or cannot be read: {one_line(error)}") from error
 
 
 def failed_commit(table: LakeTable, error: Exception) -> Exception:

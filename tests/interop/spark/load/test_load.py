@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
-import random
-import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,9 +24,8 @@ from penstock.errors import RequestError
 from penstock.records.batch import CRC, CRC_POSITION, HEADER_BYTES, computed_crc
 from penstock.records.builder import BatchBuilder
 from penstock.spark.lake.records import LakeConflictError
-from penstock.spark.lake.table import open_table
 from penstock.spark.lake.verify import verify
-from penstock.spark.load.load import JobError, Load, LoadOptions
+from penstock.spark.load.load import JobError, Load
 from penstock.spark.read.plan import DataLossError
 from penstock.testing.broker import LocalBroker
 
@@ -39,8 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-KILL_SEED = 20
 
 
 def test_every_record_arrives_once_over_several_jobs(
@@ -244,49 +236,3 @@ def test_the_command_line_verifies_what_a_load_made(
         load.lake.table.delete("partition = 1 AND offset = 42")
     assert main(["verify", str(tmp_path), "--broker", broker.bootstrap]) == 1
     assert f"{topic}-1: missing 42" in capsys.readouterr().out
-
-
-def kill_repeatedly(spark: SparkSession, broker: LocalBroker, topic: str, table: Path, kills: int) -> None:
-    """Runs `penstock load` as a process, -9s it at random points while records flow, then lets a load catch up."""
-    chance = random.Random(KILL_SEED)
-    command = [sys.executable, "-m", "penstock", "load", topic, "--table", str(table), "--bootstrap", broker.bootstrap]
-    published = 0
-    for _ in range(kills):
-        process = subprocess.Popen(
-            [*command, "--interval-ms", "0"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        version = open_table(str(table), "load").version
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline:
-            publish(broker, topic, 300)
-            published += 300
-            if open_table(str(table), "load").version > version:
-                break  # it is loading: from here on a kill can hit anything
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.2)  # leaves it the processor until it has started
-        assert process.poll() is None
-        for _ in range(chance.randrange(1, 4)):
-            publish(broker, topic, 300)
-            published += 300
-            time.sleep(chance.uniform(0.0, 0.15))  # not to wait for something: to kill at a random point
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    with Load(spark, LoadOptions(broker.bootstrap, [topic], str(table), "load")) as load:
-        caught_up(load)
-        assert total(verify(load.lake)) == published
-
-
-def test_two_kills_of_the_load_lose_and_double_nothing(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
-) -> None:
-    kill_repeatedly(spark, broker, topic, tmp_path, 2)
-
-
-@pytest.mark.slow
-def test_ten_kills_of_the_load_lose_and_double_nothing(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
-) -> None:
-    kill_repeatedly(spark, broker, topic, tmp_path, 10)
