@@ -196,9 +196,7 @@ class History:
                 *(Row(at_ms + 3 + each, b"%d" % each, b"row %d" % each, []) for each in range(50)),
             ]
             large = Row(at_ms + 60, b"large", self.random.randbytes(LARGE_BYTES) + bytes(LARGE_BYTES), [])
-            Confluent().produce(self.shared.bootstrap, "codecs", codec, rows)
-            Confluent().produce(self.shared.bootstrap, "codecs", codec, [large])
-            Confluent().produce(self.shared.bootstrap, "appended", codec, rows[:3])
+            publish(self.shared.bootstrap, codec, [("codecs", rows), ("codecs", [large]), ("appended", rows[:3])])
 
     def go_on_as_a_producer(self) -> None:
         """The next batches of one producer id."""
@@ -236,6 +234,28 @@ class History:
         topics = self.admin.list_topics(timeout=TIMEOUT_S).topics
         partitions = [(name, each) for name, topic in topics.items() for each in topic.partitions]
         return read_all(self.shared.bootstrap, sorted(partitions))
+
+
+def publish(bootstrap: str, codec: str, batches: Sequence[tuple[str, Sequence[Row]]]) -> None:
+    """Publishes into partition 0 of topics, each a batch of its own: a large one spoils compression.
+
+    Not idempotent, for librdkafka takes half a second to get a producer id.
+    """
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5})
+    failed: list[object] = []
+    for topic, rows in batches:
+        for timestamp_ms, key, value, headers in rows:
+            producer.produce(
+                topic,
+                value,
+                key,
+                0,
+                timestamp=timestamp_ms,
+                headers=headers,
+                on_delivery=lambda error, _: error and failed.append(error),
+            )
+        assert producer.flush(TIMEOUT_S) == 0
+    assert failed == []
 
 
 def read_all(bootstrap: str, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[Kept]]:
