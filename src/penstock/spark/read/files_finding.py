@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.client.client import EARLIEST, LATEST, READ_UNCOMMITTED, Client, Partition
+from penstock.client.client import CONSUMER, EARLIEST, LATEST, READ_UNCOMMITTED, Client, Partition
 from penstock.client.connection import Connection
 from penstock.errors import ConfigError, ErrorCode, PenstockError
 from penstock.log.meta_properties import FILE, MetaProperties, parse_meta_properties
@@ -164,6 +164,7 @@ def _list_offsets(epochs: dict[Partition, int], time: int, isolation: int) -> Li
         wanted = ListOffsetsPartition(partition_index=index, current_leader_epoch=epoch, timestamp=time)
         topics.setdefault(name, []).append(wanted)
     return ListOffsetsRequest(
+        replica_id=CONSUMER,
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
     )

@@ -8,7 +8,7 @@ Within a task the producer is idempotent: its own retries never double a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class Written(WriterCommitMessage):
 class BatchWriter(DataSourceArrowWriter):
     """One `df.write`. Raises ConfigError, SinkError or UnreachableError before anything is written."""
 
-    def __init__(self, schema: StructType, options: dict[str, str], overwrite: bool) -> None:
+    def __init__(self, schema: StructType, options: Mapping[str, str], overwrite: bool) -> None:
         if overwrite:
             raise ConfigError("a topic cannot be overwritten, rows are only added to it: use mode append")
         self._options, self._names = checked(schema, options)
@@ -42,14 +42,14 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """One `df.writeStream`. Any output mode: whatever rows a microbatch has are added to the topic."""
 
-    def __init__(self, schema: StructType, options: dict[str, str]) -> None:
+    def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
         self._options, self._names = checked(schema, options)
 
     def write(self, iterator: Iterator[Any]) -> Written:
         return write(iterator, self._options, self._names)
 
 
-def checked(schema: StructType, options: dict[str, str]) -> tuple[WriteOptions, tuple[str, ...]]:
+def checked(schema: StructType, options: Mapping[str, str]) -> tuple[WriteOptions, tuple[str, ...]]:
     """The options and the columns to write. Raises ConfigError, SinkError or UnreachableError."""
     from penstock.spark.write.sending import keep, take
 
