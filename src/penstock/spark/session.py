@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -180,10 +181,14 @@ def _connected(app_name: str, remote: str, settings: Mapping[str, str]) -> Spark
     for name, value in chosen.items():
         builder = builder.config(name, value)
     try:
-        spark = builder.getOrCreate()
+        with warnings.catch_warnings(record=True) as refused:
+            spark = builder.getOrCreate()
         spark.version  # noqa: B018 - the first thing that asks the server
     except PySparkException as error:
         raise SparkError(f"no Spark Connect at {remote}: {one_line(error)}") from error
+    fixed = sorted(name for name in chosen if any(f"{name} " in str(each.message) for each in refused))
+    if fixed:
+        warnings.warn(f"left as the server at {remote} has them: {', '.join(fixed)}", stacklevel=3)
     return spark
 
 
