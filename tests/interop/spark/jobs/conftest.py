@@ -69,7 +69,8 @@ def publish(broker: LocalBroker, topic: str, values: Sequence[bytes | None]) -> 
 
 def consumed(broker: LocalBroker, topic: str, partition: int = 0) -> list[Any]:
     """All records of a partition."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "t", "enable.partition.eof": "true"})
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "t", "enable.partition.eof": True}
+    consumer = Consumer({**settings, "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, partition, 0)])
     found: list[Any] = []
     while (message := consumer.poll(20)) is not None and message.error() is None:

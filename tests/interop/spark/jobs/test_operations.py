@@ -45,7 +45,9 @@ def test_every_number_is_rolled_up_per_10_s_minute_and_hour(spark: SparkSession)
         reading(1, "request", api="Fetch", requests=5, mean_ms="NaN"),
     ).collect()
     found = {
-        (r.seconds, (r.start.replace(tzinfo=UTC) - START).seconds, r.service, r.metric): (r["count"], r.sum, r.min, r.max, r.last)
+        (r.seconds, (r.start.replace(tzinfo=UTC) - START).seconds, r.service, r.metric): (
+            r["count"], r.sum, r.min, r.max, r.last
+        )
         for r in rows
     }  # fmt: skip
     cpu, fetch = ("cpu 0", "cpu.busy_percent"), ("request Fetch", "request.requests")

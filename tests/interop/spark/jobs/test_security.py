@@ -44,10 +44,10 @@ def generated(spark: SparkSession, seed: int, path: Path, seconds: int, rate: fl
     return clicks, judged(spark.read.parquet(str(path)), CLICK, CLICK_REQUIRED, 300)
 
 
-def judge(clicks: Clicks, events: DataFrame, thresholds: Thresholds = Thresholds()) -> Score:
+def judge(clicks: Clicks, events: DataFrame, thresholds: Thresholds | None = None) -> Score:
     """How well the job finds the crawlers of a stream."""
     profiles = security.profiles(events, seconds=300, slide_seconds=60)
-    found = security.alerts(profiles, thresholds).select("client").distinct().collect()
+    found = security.alerts(profiles, thresholds or Thresholds()).select("client").distinct().collect()
     return score((row.client for row in found), clicks.truth())
 
 
