@@ -118,7 +118,8 @@ ADMISSION = (
     Option(
         "maxTriggerDelay",
         types.DURATION,
-        "How long minOffsetsPerTrigger may hold back what waits. Counted anew when the query starts.",
+        "How long minOffsetsPerTrigger may hold back what waits, from one microbatch to the next. The first one after "
+        "a start is not held back.",
         default="15m",
         batch=False,
     ),
