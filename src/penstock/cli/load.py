@@ -28,6 +28,8 @@ from penstock.config.limits import LOAD_INLINE_OFFSETS, LOAD_OFFSETS_PER_JOB
 from penstock.errors import ConfigError, ErrorCode, RequestError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.spark.load.load import LoadOptions, Outcome
 
 SPARK_LOG = Path(tempfile.gettempdir()) / "penstock-spark.log"
@@ -187,7 +189,7 @@ def schema_text(text: str | None) -> str | None:
 
 
 def load(options: LoadOptions, arguments: argparse.Namespace, stop: Stopping) -> int:
-    """Starts Spark and loads until `stop` is set, or until caught up with --once."""
+    """Loads until `stop` is set, or until caught up with --once. Spark is started when the first large job comes."""
     from penstock.spark.load.load import Load
     from penstock.spark.session import end, session
 
@@ -195,13 +197,19 @@ def load(options: LoadOptions, arguments: argparse.Namespace, stop: Stopping) ->
     say = Progress()
     what = options.topic_pattern if options.topic_pattern is not None else ", ".join(options.topics)
     say.line(f"loading {what} from {options.bootstrap} into {options.table}")
-    spark = session(f"penstock load {options.pipeline}", master=arguments.master, log=arguments.spark_log)
+    started = []
+
+    def spark() -> SparkSession:
+        started.append(session(f"penstock load {options.pipeline}", master=arguments.master, log=arguments.spark_log))
+        return started[0]
+
     try:
         with Load(spark, options) as running:
             running.run(stop, arguments.interval_ms, say.heard, once=arguments.once)
     finally:
         say.done()
-        end(spark)
+        for each in started:
+            end(each)
     return 0
 
 

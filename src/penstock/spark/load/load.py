@@ -72,11 +72,12 @@ class Load:
     """A load that is running. A context manager: it holds connections to the brokers.
 
     Args:
-        spark: the session that larger jobs run on; None runs all of them in this process.
+        spark: the session that larger jobs run on, or what starts one when the first such job comes; None runs all of
+            them in this process.
         options: what to load. Raises ConfigError when the table that is there is of another kind.
     """
 
-    def __init__(self, spark: SparkSession | None, options: LoadOptions) -> None:
+    def __init__(self, spark: SparkSession | Callable[[], SparkSession] | None, options: LoadOptions) -> None:
         self.options = options
         self._spark = spark
         self._runner = asyncio.Runner()
@@ -89,10 +90,7 @@ class Load:
         self._wanted: dict[TopicPartition, tuple[int, int]] | None = None
         self._ends: dict[TopicPartition, int] = {}
         self._add_fields = options.new_fields == "add"
-        if spark is not None:
-            from penstock.spark.load.writing import LoadSource
-
-            spark.dataSource.register(LoadSource)
+        self._registered = False
         if not options.table_per_topic and not options.is_reload:
             self._target(options.table, options.pipeline)
 
@@ -306,7 +304,8 @@ class Load:
         if not plan.ranges:
             result = Result()
         else:
-            result = run_inline(job) if small or self._spark is None else run_on_spark(self._spark, job)
+            session = None if small else self._session()
+            result = run_inline(job) if session is None else run_on_spark(session, job)
         if result.unknown or result.schemas:
             for index, unknown in result.unknown.items():
                 self._widen(order[index], unknown)
@@ -317,6 +316,19 @@ class Load:
         files = sum(len(some) for (_, quarantine), some in result.files.items() if not quarantine)
         rows, quarantined = result.rows(quarantine=False), result.rows(quarantine=True)
         return Outcome(version, rows, files, plan.lag, time.monotonic() - began, quarantined)
+
+    def _session(self) -> SparkSession | None:
+        """The session, started if need be, that knows the tasks' source."""
+        if self._spark is None:
+            return None
+        session = self._spark() if callable(self._spark) else self._spark
+        if not self._registered:
+            from penstock.spark.load.writing import LoadSource
+
+            session.dataSource.register(LoadSource)
+            self._registered = True
+        self._spark = session
+        return session
 
     def _job_plan(self, plan: Plan, targets: Sequence[Target], at: Mapping[str, int]) -> JobPlan:
         connect = self._connect()

@@ -82,8 +82,7 @@ class Run:
 
     def kill(self, kind: str) -> None:
         """Waits until the load gets on, and then a random moment, and kills."""
-        inline = "0" if kind == "worker" else "20000"
-        self._progress(inline)
+        self._progress(needs_workers=kind == "worker")
         time.sleep(self._chance.uniform(0.0, MOMENT_S))  # not to wait for something: to kill at a random point
         if kind == "driver":
             _kill_group(self._processes["load"])
@@ -109,14 +108,14 @@ class Run:
         assert all(verdict.clean for verdict in verdicts), verdicts
         assert sum(verdict.rows for verdict in verdicts) == self.acknowledged > 0
 
-    def _progress(self, inline: str) -> None:
+    def _progress(self, *, needs_workers: bool) -> None:
         """Returns when the table has grown by two commits of a load that runs now."""
         deadline = time.monotonic() + PATIENCE_S
-        self._ensure_load(inline)
+        self._ensure_load(needs_workers=needs_workers)
         begin = self._version()
         while self._version() < begin + 2:
             assert time.monotonic() < deadline, self._log("load")
-            self._ensure_load(inline)
+            self._ensure_load(needs_workers=needs_workers)
             time.sleep(0.05)  # leaves it the processor
 
     def _version(self) -> int:
@@ -125,10 +124,11 @@ class Run:
         except PenstockError:
             return 0
 
-    def _ensure_load(self, inline: str) -> None:
+    def _ensure_load(self, *, needs_workers: bool) -> None:
+        inline = "0" if needs_workers else "20000"  # jobs of at most so many offsets need no worker
         running = self._processes.get("load")
         if running is not None and running.poll() is None:
-            if inline in running.args:  # type: ignore[operator]
+            if not needs_workers or inline in running.args:  # type: ignore[operator]
                 return
             _kill_group(running)
         elif running is not None and running.returncode != -signal.SIGKILL:

@@ -20,7 +20,7 @@ SEED = 20
 
 def test_a_kill_of_each_kind_loses_and_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
     with Run(tmp_path, "delta", SEED) as run:
-        for kind in ("broker", "driver", "worker"):
+        for kind in ("worker", "broker", "driver"):
             run.kill(kind)
         run.finish(spark)
 

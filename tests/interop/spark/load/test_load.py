@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.parametrize("inline_offsets", [0, 20_000], ids=["on_spark", "in_the_driver"])
 def test_every_record_arrives_once_over_several_jobs(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path, inline_offsets: int
 ) -> None:
-    with Load(spark, options(broker, topic, tmp_path, offsets_per_job=400)) as load:
+    with Load(spark, options(broker, topic, tmp_path, offsets_per_job=400, inline_offsets=inline_offsets)) as load:
         publish(broker, topic, 1000)
         assert caught_up(load) == 3
         publish(broker, topic, 50)
