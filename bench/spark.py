@@ -3,7 +3,7 @@
 The connector runs on the Spark that it was released with, on Apache Kafka 4.3.1 and on Penstock; Penstock's source
 runs on both brokers too, and reads closed segments directly; the load writes a Delta table. Each side has a session of
 its own with two cores and the same settings; they work one at a time, in turns, and medians of the turns are told.
-Topics are filled by librdkafka, four partitions, segments of 8 MiB. All of a record's columns are read.
+Topics are filled by librdkafka, four partitions of some ten segments each. All of a record's columns are read.
 
 Reads, rows/s: from the order to its end, planning included. CPU: seconds of the Spark side a million rows, its process
 and all below it. At 1,000 records/s: the median time of a batch, and latency from the producer's timestamp to the time
@@ -43,7 +43,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from interop.spark.connector import peer as connector
 
 PARTITIONS = 4
-SEGMENT_BYTES = 8 << 20
+SEGMENT_BYTES_LEAST, SEGMENTS = 1 << 20, 10
 VALUES = 4096
 TRICKLE_PER_S, TRICKLE_STEP_S, TRICKLE_WARM_S = 1_000, 0.01, 5
 ARRIVAL_TIMEOUT_S = 60
@@ -166,7 +166,8 @@ def values(size: int) -> list[bytes]:
 
 def fill(peer: Peer, workload: Workload, records: int) -> None:
     """Makes a topic and publishes `records` into it, with keys, evenly over its partitions."""
-    peer.create_topic(workload.topic, PARTITIONS, **{"segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"})
+    segment_bytes = max(SEGMENT_BYTES_LEAST, records * workload.bytes // PARTITIONS // SEGMENTS)
+    peer.create_topic(workload.topic, PARTITIONS, **{"segment.bytes": str(segment_bytes), "retention.ms": "-1"})
     producer = Producer(
         {
             "bootstrap.servers": peer.bootstrap,
@@ -414,7 +415,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few records, two workloads, one round")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, of " + ",".join(PARTS))
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--records", type=int, help="records of 100 B; a quarter as many of 1 KB")
+    parser.add_argument(
+        "--records", type=int, help="records of 100 B; a quarter as many of 1 KB (1,500,000; quick: 400,000)"
+    )
     parser.add_argument("--trickle-seconds", type=float)
     parser.add_argument("--same-spark", action="store_true", help="the connector on Penstock's Spark, not on its own")
     parser.add_argument("--json", help="also write all figures to this file")
@@ -424,7 +427,7 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     options = parsed()
     parts = [part for part in options.only.split(",") if part in PARTS]
-    records = options.records or (400_000 if options.quick else 2_000_000)
+    records = options.records or (400_000 if options.quick else 1_500_000)
     rounds = options.rounds or (1 if options.quick else 3)
     workloads = [WORKLOADS[0], WORKLOADS[4]] if options.quick else [*WORKLOADS, SMALL_BATCHES]
     if parts == ["trickle"]:
