@@ -45,8 +45,8 @@ class Filter:
 
     def offsets(self, partition: int, start: int, end: int) -> tuple[int, int]:
         """What of the offsets [start, end) of a partition must be read: one range, empty when nothing must."""
-        here = ds.field("partition") == partition
         offset = ds.field("offset")
+        here = (ds.field("partition") == partition) & (offset >= start) & (offset < end)
         if not self.may_hold(here):
             return start, start
         if not self.mentions("offset"):
@@ -65,8 +65,8 @@ class Filter:
             return pa.scalar(at, MICROSECONDS_UTC)
 
         low = first(TIME_MIN_US, TIME_MAX_US, lambda at: self.may_hold(timestamp <= scalar(at)))
-        high = first(low, TIME_MAX_US, lambda at: not self.may_hold(timestamp > scalar(at)))
-        return low, high
+        beyond = first(low, TIME_MAX_US, lambda at: not self.may_hold(timestamp >= scalar(at)))
+        return low, beyond if beyond == TIME_MAX_US else beyond - 1
 
 
 def first(low: int, high: int, holds: Callable[[int], bool]) -> int:

@@ -147,7 +147,7 @@ class Engine:
                 return Result(tuple(reader.schema.names), reader.schema, self._batches(reader, statement))
             except duckdb.Error as error:
                 found = MISSING.search(str(error))  # of some statements DuckDB does not tell the tables beforehand
-                if found is None or not self._opens(found["name"]):
+                if found is None or not self._opens(_unquoted(found["name"])):
                     raise self._explained(error, statement) from None
 
     def _batches(self, reader: Any, statement: str) -> Iterator[Any]:
@@ -187,14 +187,24 @@ class Engine:
             return self.read.failure
         found = MISSING.search(str(error))
         if found is None:
-            return SqlError(one_line(error))
-        named = [parts for parts in self._named(statement) if parts[-1] == found["name"].rpartition(".")[2]]
-        parts = named[0] if named else (found["name"],)
+            return SqlError(one_line(error) if "LINE " in str(error) else self._placed(error, statement))
+        missing = _unquoted(found["name"])
+        named = [parts for parts in self._named(statement) if parts[-1] == missing.rpartition(".")[2]]
+        parts = named[0] if named else (missing,)
         dotted, where = ".".join(parts), f"at {self._connect.bootstrap}"
         if dotted in self._topics:
             return SqlError(f'a name with dots is quoted: "{dotted}"')
         nearest = did_you_mean(parts[-1], self._topics)
         return RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {dotted} {where}{nearest}")
+
+    def _placed(self, error: Exception, statement: str) -> str:
+        """The error in one line; where in the statement it is, DuckDB tells when it only explains it."""
+        try:
+            self._duckdb.execute(f"explain\n{statement}")
+        except duckdb.Error as other:
+            if str(other).startswith(str(error)):
+                return one_line(other, lines_before=1)
+        return one_line(error)
 
     def _named(self, statement: str) -> list[tuple[str, ...]]:
         """The tables that a statement names, as (schema, table) or (table,)."""
@@ -274,14 +284,14 @@ class Engine:
         return alike[0] if len(alike) == 1 else None
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: Exception, lines_before: int = 0) -> str:
     """DuckDB's message as one line: what is wrong, and at which line and column of the statement."""
     text = str(error)
     found = POSITION.search(text)
     where = ""
     if found is not None:
         column = len(found["before"]) - len(f"LINE {found['line']}: ") + 1
-        where = f" (line {found['line']}, column {column})"
+        where = f" (line {int(found['line']) - lines_before}, column {column})"
         text = text[: found.start()]
     return " ".join(text.split()) + where
 
