@@ -21,12 +21,12 @@ from penstock.spark.load.registry import RegistryError
 from penstock.testing.broker import LocalBroker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 pytestmark = pytest.mark.spark
 
 
-class Crash(Exception):
+class Crash(BaseException):
     """In the place of a kill."""
 
 
@@ -50,10 +50,10 @@ def quarantined(load: Load) -> list[tuple[bytes | None, str]]:
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_json_columns_are_found_grow_and_what_does_not_fit_is_quarantined(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path, table_format: str
+    broker: LocalBroker, topic: str, tmp_path: Path, table_format: str
 ) -> None:
     publish_values(broker, topic, b'{"page":"/","ms":1}', b'{"page":"/b","ms":2,"key":"mine"}', None)
-    with Load(spark, options(broker, topic, tmp_path / "t", format="json", table_format=table_format)) as load:
+    with Load(None, options(broker, topic, tmp_path / "t", format="json", table_format=table_format)) as load:
         caught_up(load)
         publish_values(broker, topic, b'{"ms":"much"}', b'{"ms":3,"user":{"id":7}}', b"no JSON", b'{"ms":4}')
         caught_up(load)
@@ -70,33 +70,33 @@ def test_json_columns_are_found_grow_and_what_does_not_fit_is_quarantined(
 
 
 def test_a_declared_schema_is_the_tables_from_the_start_and_may_be_all_of_it(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish_values(broker, topic, b'{"at":"2026-01-31T08:00:00Z","tags":["a"]}', b'{"more":1}')
     declared = {"format": "json", "schema": "at timestamp, tags array<string>", "new_fields": "quarantine"}
-    with Load(spark, options(broker, topic, tmp_path, **declared)) as load:
+    with Load(None, options(broker, topic, tmp_path, **declared)) as load:
         assert load.lake.columns.names[-2:] == ["at", "tags"]
         caught_up(load)
         assert quarantined(load) == [(b'{"more":1}', "more: the table has no such column")]
         assert proof(load).rows == 2
     with pytest.raises(ConfigError, match="it is not of format raw"):
-        Load(spark, options(broker, topic, tmp_path))
+        Load(None, options(broker, topic, tmp_path))
 
 
 @pytest.mark.parametrize("where", ["before_table", "after_table", "after_quarantine"])
 def test_a_crash_around_either_commit_leaves_each_offset_in_exactly_one_table(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path, where: str
+    broker: LocalBroker, topic: str, tmp_path: Path, where: str
 ) -> None:
     """Even if the schema is another one after the crash: what was decided stays decided."""
     first = options(broker, topic, tmp_path, format="json", schema="ms bigint", new_fields="quarantine")
     publish_values(broker, topic, b'{"ms":1}', b'{"page":"/"}', b'{"ms":"x"}', b'{"ms":2}')
-    with Load(spark, first) as load:
+    with Load(None, first) as load:
         table = load.quarantines[load.lake.uri] if where == "after_quarantine" else load.lake
         crash(table, after=where != "before_table")
         with pytest.raises(Crash):
             load.run_job()
     publish_values(broker, topic, b'{"page":"/later"}', b"broken")
-    with Load(spark, options(broker, topic, tmp_path, format="json", schema="ms bigint, page string")) as load:
+    with Load(None, options(broker, topic, tmp_path, format="json", schema="ms bigint, page string")) as load:
         caught_up(load)
         assert proof(load).rows == 6
         fits = 2 if where != "before_table" else 1
@@ -105,15 +105,15 @@ def test_a_crash_around_either_commit_leaves_each_offset_in_exactly_one_table(
 
 
 def test_a_quarantine_that_was_lost_is_made_again_from_the_brokers(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     import shutil
 
     publish_values(broker, topic, b'{"ms":1}', b"broken")
-    with Load(spark, options(broker, topic, tmp_path / "t", format="json")) as load:
+    with Load(None, options(broker, topic, tmp_path / "t", format="json")) as load:
         caught_up(load)
     shutil.rmtree(tmp_path / "t_quarantine")
-    with Load(spark, options(broker, topic, tmp_path / "t", format="json")) as load:
+    with Load(None, options(broker, topic, tmp_path / "t", format="json")) as load:
         caught_up(load)
         assert proof(load).rows == 2
 
@@ -190,13 +190,13 @@ def avro(schema: Any, schema_id: int, given: Any) -> bytes:
 
 
 def test_avro_follows_its_registry_and_quarantines_what_it_does_not_know(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path, registry: Registry
+    broker: LocalBroker, topic: str, tmp_path: Path, registry: Registry
 ) -> None:
     old, new = click(("page", ["null", "string"])), click(("page", ["null", "string"]), ("ms", ["null", "long"]))
     one = registry.register(topic, old)
     publish_values(broker, topic, avro(old, one, {"page": "/"}), None)
     made = options(broker, topic, tmp_path, format="avro", schema_registry=registry.url)
-    with Load(spark, made) as load:
+    with Load(None, made) as load:
         caught_up(load)
         two = registry.register(topic, new)
         publish_values(broker, topic, avro(new, two, {"page": "/b", "ms": 5}), avro(old, 99, {"page": "/"}), b"{}")

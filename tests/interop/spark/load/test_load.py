@@ -51,22 +51,20 @@ def test_every_record_arrives_once_over_several_jobs(
     assert all(row["value"] == b"value " + row["headers"][0]["value"] for row in rows)
 
 
-def test_a_row_deleted_from_the_table_is_found_missing(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
-) -> None:
+def test_a_row_deleted_from_the_table_is_found_missing(broker: LocalBroker, topic: str, tmp_path: Path) -> None:
     publish(broker, topic, 300)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         caught_up(load)
         load.lake.table.delete("partition = 1 AND offset = 42")
         wrong = [verdict for verdict in verify(load.lake) if not verdict.clean]
     assert [(verdict.partition, verdict.missing_ranges) for verdict in wrong] == [(1, [(42, 43)])]
 
 
-def test_a_row_that_is_doubled_is_found(spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path) -> None:
+def test_a_row_that_is_doubled_is_found(broker: LocalBroker, topic: str, tmp_path: Path) -> None:
     from deltalake import write_deltalake
 
     publish(broker, topic, 300)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         caught_up(load)
         table = load.lake.table.to_pyarrow_table()
         rows = table.filter((table["partition"].to_numpy() == 2) & (table["offset"].to_numpy() == 7))
@@ -78,11 +76,11 @@ def test_a_row_that_is_doubled_is_found(spark: SparkSession, broker: LocalBroker
 
 @pytest.mark.parametrize("after_commit", [False, True], ids=["before_commit", "after_commit"])
 def test_a_crash_around_the_commit_repeats_the_plan_and_doubles_nothing(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path, after_commit: bool
+    broker: LocalBroker, topic: str, tmp_path: Path, after_commit: bool
 ) -> None:
     publish(broker, topic, 300)
 
-    class Crash(Exception):
+    class Crash(BaseException):
         pass
 
     def crashing(*arguments: object, **more: object) -> int:
@@ -90,21 +88,21 @@ def test_a_crash_around_the_commit_repeats_the_plan_and_doubles_nothing(
             commit(*arguments, **more)
         raise Crash
 
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         commit = load.lake.commit
         load.lake.commit = crashing  # type: ignore[method-assign]
         with pytest.raises(Crash):
             load.run_job()
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         assert caught_up(load) == (0 if after_commit else 1)
         assert total(verify(load.lake)) == 300
 
 
 def test_of_two_copies_of_a_pipeline_one_stops_and_nothing_is_doubled(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish(broker, topic, 300)
-    with Load(spark, options(broker, topic, tmp_path)) as first, Load(spark, options(broker, topic, tmp_path)) as copy:
+    with Load(None, options(broker, topic, tmp_path)) as first, Load(None, options(broker, topic, tmp_path)) as copy:
         check = copy._check_same_topics
 
         def overtaken(*arguments: object) -> None:
@@ -121,21 +119,21 @@ def test_of_two_copies_of_a_pipeline_one_stops_and_nothing_is_doubled(
 
 
 def test_retention_that_overtook_the_load_is_an_error_or_a_recorded_gap(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish(broker, topic, 300)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         caught_up(load)
     publish(broker, topic, 300)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.delete_records([TopicPartition(topic, 0, 150)]).values():
         future.result(30)
     with (
-        Load(spark, options(broker, topic, tmp_path)) as load,
+        Load(None, options(broker, topic, tmp_path)) as load,
         pytest.raises(DataLossError, match="the table ends at 100, the brokers have 150 to 200"),
     ):
         load.run_job()
-    with Load(spark, options(broker, topic, tmp_path, fail_on_data_loss=False)) as load:
+    with Load(None, options(broker, topic, tmp_path, fail_on_data_loss=False)) as load:
         caught_up(load)
         verdicts = verify(load.lake)
         assert total(verdicts) == 550
@@ -143,24 +141,24 @@ def test_retention_that_overtook_the_load_is_an_error_or_a_recorded_gap(
 
 
 def test_a_topic_made_again_is_loaded_from_its_start_beside_the_old_one(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish(broker, topic, 300)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         caught_up(load)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.delete_topics([topic])[topic].result(30)
     broker.create_topic(topic, 1)
     publish(broker, topic, 20, partitions=1)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         caught_up(load)
         verdicts = verify(load.lake)
         assert total(verdicts) == 320
         assert len({verdict.topic_id for verdict in verdicts}) == 2
 
 
-def test_a_topic_that_does_not_exist_is_named(spark: SparkSession, broker: LocalBroker, tmp_path: Path) -> None:
-    with Load(spark, options(broker, "nowhere", tmp_path)) as load, pytest.raises(RequestError, match="nowhere"):
+def test_a_topic_that_does_not_exist_is_named(broker: LocalBroker, tmp_path: Path) -> None:
+    with Load(None, options(broker, "nowhere", tmp_path)) as load, pytest.raises(RequestError, match="nowhere"):
         load.run_job()
 
 
@@ -181,19 +179,19 @@ def publish_broken(broker: LocalBroker, topic: str, partition: int) -> None:
 
 
 def test_a_broken_batch_stops_the_load_by_name_or_becomes_a_recorded_gap(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish(broker, topic, 300)
     publish_broken(broker, topic, 1)
     publish(broker, topic, 300)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         with pytest.raises(JobError, match=rf"{topic}-1: the batch at offsets 100 to 104 is broken") as raised:
             load.run_job()
         assert "--skip-corrupt" in str(raised.value)
         load.lake.refresh()
         assert load.lake.table.version() == 0, "nothing is committed"
         assert list(tmp_path.glob("*.parquet")) == [] or verify(load.lake) == []
-    with Load(spark, options(broker, topic, tmp_path, skip_corrupt=True)) as load:
+    with Load(None, options(broker, topic, tmp_path, skip_corrupt=True)) as load:
         caught_up(load)
         verdicts = verify(load.lake)
         assert total(verdicts) == 600
@@ -220,14 +218,13 @@ def test_a_load_that_cannot_begin_says_why_before_spark_starts(broker: LocalBrok
 
 
 def test_the_command_line_verifies_what_a_load_made(
-    spark: SparkSession,
     broker: LocalBroker,
     topic: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     publish(broker, topic, 300)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         caught_up(load)
         publish(broker, topic, 30)
         assert main(["verify", str(tmp_path), "--broker", broker.bootstrap, "--json"]) == 0

@@ -46,10 +46,10 @@ def recreate(broker: LocalBroker, topic: str) -> None:
 
 
 def test_a_topic_made_again_while_a_job_runs_is_not_taken_for_the_old_one(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish(broker, topic, 300)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
 
         def deed() -> None:
             recreate(broker, topic)
@@ -61,11 +61,9 @@ def test_a_topic_made_again_while_a_job_runs_is_not_taken_for_the_old_one(
         assert (verdict.clean, verdict.rows) == (True, 20), "nothing of the old topic came under the new one's name"
 
 
-def test_a_topic_deleted_while_the_load_runs_ends_it_by_name(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
-) -> None:
+def test_a_topic_deleted_while_the_load_runs_ends_it_by_name(broker: LocalBroker, topic: str, tmp_path: Path) -> None:
     publish(broker, topic, 30)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         caught_up(load)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.delete_topics([topic])[topic].result(30)
@@ -77,11 +75,11 @@ def test_a_topic_deleted_while_the_load_runs_ends_it_by_name(
 
 
 def test_retention_that_overtakes_a_job_is_data_loss_and_nothing_is_doubled(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish(broker, topic, 300)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    with Load(spark, options(broker, topic, tmp_path, offsets_per_job=150)) as load:
+    with Load(None, options(broker, topic, tmp_path, offsets_per_job=150)) as load:
         assert load.run_job() is not None
         extents = load._brokers.extents
 
@@ -96,22 +94,20 @@ def test_retention_that_overtakes_a_job_is_data_loss_and_nothing_is_doubled(
         load._brokers.extents = extents  # type: ignore[method-assign]
         with pytest.raises(DataLossError, match="the table ends at 50, the brokers have 90 to 100"):
             load.run_job()
-    with Load(spark, options(broker, topic, tmp_path, fail_on_data_loss=False)) as load:
+    with Load(None, options(broker, topic, tmp_path, fail_on_data_loss=False)) as load:
         caught_up(load)
         assert total(verify(load.lake)) == 260
         assert [verdict.gaps for verdict in verify(load.lake)] == [{"deleted": 40}, {}, {}]
 
 
-def test_a_vacuum_leaves_a_load_all_that_it_needs(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
-) -> None:
+def test_a_vacuum_leaves_a_load_all_that_it_needs(broker: LocalBroker, topic: str, tmp_path: Path) -> None:
     publish(broker, topic, 30)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         caught_up(load)
         load.lake.table.vacuum(0, enforce_retention_duration=False, dry_run=False, full=True)  # type: ignore[attr-defined]
         publish(broker, topic, 30)
         caught_up(load)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         assert caught_up(load) == 0
         assert total(verify(load.lake)) == 60
 
@@ -131,14 +127,14 @@ def disk_full(limit_bytes: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("limit_bytes", [1000, 50_000])
 def test_a_full_disk_commits_nothing_says_so_and_the_load_goes_on_when_there_is_room(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path, limit_bytes: int
+    broker: LocalBroker, topic: str, tmp_path: Path, limit_bytes: int
 ) -> None:
     """Full for the first byte of a data file, and for its last."""
     import random
 
     chance = random.Random(1)
     publish_values(broker, topic, *(chance.randbytes(1000) for _ in range(200)))
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         with disk_full(limit_bytes), pytest.raises(PenstockError, match=r"File too large|No space") as raised:
             load.run_job()
         assert "\n" not in str(raised.value)
@@ -150,24 +146,22 @@ def test_a_full_disk_commits_nothing_says_so_and_the_load_goes_on_when_there_is_
 
 
 def test_a_table_deleted_underneath_ends_the_load_and_a_new_one_begins_anew(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish(broker, topic, 30)
-    with Load(spark, options(broker, topic, tmp_path / "t")) as load:
+    with Load(None, options(broker, topic, tmp_path / "t")) as load:
         caught_up(load)
         shutil.rmtree(tmp_path / "t")
         publish(broker, topic, 3)
         with pytest.raises(PenstockError, match="gone"):
             load.run_job()
-    with Load(spark, options(broker, topic, tmp_path / "t")) as load:
+    with Load(None, options(broker, topic, tmp_path / "t")) as load:
         caught_up(load)
         assert total(verify(load.lake)) == 33
 
 
-def test_the_schema_may_change_from_record_to_record(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
-) -> None:
-    with Load(spark, options(broker, topic, tmp_path, format="json")) as load:
+def test_the_schema_may_change_from_record_to_record(broker: LocalBroker, topic: str, tmp_path: Path) -> None:
+    with Load(None, options(broker, topic, tmp_path, format="json")) as load:
         for round_ in range(4):
             publish_values(broker, topic, b'{"a%d":%d}' % (round_, round_), b'{"b":"%d"}' % round_)
             caught_up(load)

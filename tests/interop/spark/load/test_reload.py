@@ -19,7 +19,7 @@ from penstock.spark.load.plan import ClaimError
 from penstock.testing.broker import LocalBroker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 pytestmark = pytest.mark.spark
 DAY_MS = 86_400_000
@@ -41,18 +41,18 @@ def claims(load: Load) -> list[tuple[str, int, int]]:
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_reloads_fill_what_is_missing_and_nothing_twice(
-    spark: SparkSession, broker: LocalBroker, week: str, tmp_path: Path, table_format: str
+    broker: LocalBroker, week: str, tmp_path: Path, table_format: str
 ) -> None:
     more = {"table_format": table_format}
-    with Load(spark, options(broker, week, tmp_path / "t", from_ms=2 * DAY_MS, until_ms=3 * DAY_MS, **more)) as load:
+    with Load(None, options(broker, week, tmp_path / "t", from_ms=2 * DAY_MS, until_ms=3 * DAY_MS, **more)) as load:
         assert caught_up(load) == 1
         assert claims(load) == [("test/reload-1", 10, 20)]
-    with Load(spark, options(broker, week, tmp_path / "t", starting=5 * DAY_MS, **more)) as live:
+    with Load(None, options(broker, week, tmp_path / "t", starting=5 * DAY_MS, **more)) as live:
         caught_up(live)
         span = {"from_ms": 1 * DAY_MS, "until_ms": 6 * DAY_MS}
-        with Load(spark, options(broker, week, tmp_path / "t", offsets_per_job=7, **span, **more)) as load:
+        with Load(None, options(broker, week, tmp_path / "t", offsets_per_job=7, **span, **more)) as load:
             assert load.run_job() is not None
-        with Load(spark, options(broker, week, tmp_path / "t", offsets_per_job=7, **span, **more)) as load:
+        with Load(None, options(broker, week, tmp_path / "t", offsets_per_job=7, **span, **more)) as load:
             caught_up(load)
             assert claims(load) == [("test", 40, 60), ("test/reload-1", 10, 40), ("test/reload-2", 0, 10)]
             assert caught_up(load) == 0
@@ -63,12 +63,12 @@ def test_reloads_fill_what_is_missing_and_nothing_twice(
 
 
 def test_a_live_load_that_begins_while_a_reload_runs_makes_it_plan_anew(
-    spark: SparkSession, broker: LocalBroker, week: str, tmp_path: Path
+    broker: LocalBroker, week: str, tmp_path: Path
 ) -> None:
     """Without the check in the commit, both would load the last two days."""
     with (
-        Load(spark, options(broker, week, tmp_path, from_ms=0)) as load,
-        Load(spark, options(broker, week, tmp_path, starting=5 * DAY_MS)) as live,
+        Load(None, options(broker, week, tmp_path, from_ms=0)) as load,
+        Load(None, options(broker, week, tmp_path, starting=5 * DAY_MS)) as live,
     ):
         check = load._check_same_topics
 
@@ -83,34 +83,30 @@ def test_a_live_load_that_begins_while_a_reload_runs_makes_it_plan_anew(
         assert total(verify(live.lake)) == 60
 
 
-def test_two_live_loads_of_one_topic_into_one_table_cannot_be(
-    spark: SparkSession, broker: LocalBroker, week: str, tmp_path: Path
-) -> None:
-    with Load(spark, options(broker, week, tmp_path)) as load:
+def test_two_live_loads_of_one_topic_into_one_table_cannot_be(broker: LocalBroker, week: str, tmp_path: Path) -> None:
+    with Load(None, options(broker, week, tmp_path)) as load:
         caught_up(load)
     other = LoadOptions(broker.bootstrap, [week], str(tmp_path), "other")
-    with Load(spark, other) as load, pytest.raises(ClaimError, match="is loaded into this table by pipeline 'test'"):
+    with Load(None, other) as load, pytest.raises(ClaimError, match="is loaded into this table by pipeline 'test'"):
         load.run_job()
 
 
-def test_a_reload_of_a_format_with_a_quarantine(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
-) -> None:
+def test_a_reload_of_a_format_with_a_quarantine(broker: LocalBroker, topic: str, tmp_path: Path) -> None:
     for day in (1, 2, 3):
         publish_values(broker, topic, b'{"ms":%d}' % day, b"broken", timestamp_ms=day * DAY_MS)
-    with Load(spark, options(broker, topic, tmp_path, format="json", starting=3 * DAY_MS)) as load:
+    with Load(None, options(broker, topic, tmp_path, format="json", starting=3 * DAY_MS)) as load:
         caught_up(load)
-    with Load(spark, options(broker, topic, tmp_path, format="json", from_ms=2 * DAY_MS)) as load:
+    with Load(None, options(broker, topic, tmp_path, format="json", from_ms=2 * DAY_MS)) as load:
         caught_up(load)
         assert proof(load).rows == 4
         assert rows(load, "ms") == [{"ms": 2}, {"ms": 3}]
 
 
 def test_a_load_from_the_latest_takes_what_comes_after_it_began(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish(broker, topic, 30)
-    with Load(spark, options(broker, topic, tmp_path, starting=LATEST)) as load:
+    with Load(None, options(broker, topic, tmp_path, starting=LATEST)) as load:
         assert load.run_job() is None
         publish(broker, topic, 9)
         caught_up(load)
@@ -118,14 +114,14 @@ def test_a_load_from_the_latest_takes_what_comes_after_it_began(
 
 
 def test_topics_and_partitions_that_appear_are_loaded_each_into_its_table(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     publish(broker, topic, 30)
     made = LoadOptions(
         broker.bootstrap, [], str(tmp_path), "test", topic_pattern=f"{topic}.*", table_per_topic=True,
         partition_by_date=True, starting=LATEST,
     )  # fmt: skip
-    with Load(spark, made) as load:
+    with Load(None, made) as load:
         caught_up(load)
         assert total(verify(load.lake)) == 0
         broker.create_topic(f"{topic}.new", 1)
@@ -144,13 +140,13 @@ def test_topics_and_partitions_that_appear_are_loaded_each_into_its_table(
     assert [str(row["date"]) for batch in table.batches(["date"]) for row in batch.to_pylist()] == [
         "1970-01-02", "1970-01-02", "1970-01-03",
     ]  # fmt: skip
-    Load(spark, options(broker, topic, tmp_path / "plain")).close()
+    Load(None, options(broker, topic, tmp_path / "plain")).close()
     with pytest.raises(ConfigError, match="is not partitioned by date"):
-        Load(spark, options(broker, topic, tmp_path / "plain", partition_by_date=True))
+        Load(None, options(broker, topic, tmp_path / "plain", partition_by_date=True))
 
 
 def test_the_next_job_starts_when_there_is_something_and_a_stop_is_heard(
-    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path: Path
+    broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
     stop = threading.Event()
     heard: list[Outcome] = []
@@ -163,6 +159,6 @@ def test_the_next_job_starts_when_there_is_something_and_a_stop_is_heard(
             publish(broker, topic, 3)
 
     publish(broker, topic, 3)
-    with Load(spark, options(broker, topic, tmp_path)) as load:
+    with Load(None, options(broker, topic, tmp_path)) as load:
         load.run(stop, 0, publish_more, once=False)
         assert total(verify(load.lake)) == 9
