@@ -15,7 +15,7 @@ from uuid import UUID
 
 from penstock.client.client import Partition
 from penstock.config.limits import SPARK_TASK_OFFSETS_WORTHWHILE
-from penstock.errors import ErrorCode, PenstockError
+from penstock.errors import ErrorCode, PenstockError, RequestError
 
 LOG = logging.getLogger(__name__)
 
@@ -145,6 +145,21 @@ def ranges_between(start: Positions, end: Positions, snapshot: Snapshot, losses:
         if first < last:
             ranges.append(OffsetRange(partition[0], bounds.topic_id, partition[1], first, last))
     return ranges
+
+
+def check_order(start: Positions, end: Positions, snapshot: Snapshot, losses: Losses) -> None:
+    """Raises RequestError for a partition that would end before it begins; DataLossError, if that is an error, for one
+    that would begin after everything there is."""
+    for partition, position in start.items():
+        until, bounds = end[partition].offset, snapshot.bounds[partition]
+        if position.offset > bounds.latest:
+            what = f"offset {position.offset} is to be the first, the brokers have {bounds.earliest} to {bounds.latest}"
+            losses.report(partition, what, "reads nothing of it")
+        elif position.offset > until:
+            message = (
+                f"{partition[0]}-{partition[1]} would be read from {position.offset} on and end before it, at {until}"
+            )
+            raise RequestError(ErrorCode.INVALID_REQUEST, message)
 
 
 def task_count(offsets: int, cores: int, *, at_least: int | None = None, task_offsets: int | None = None) -> int:

@@ -18,7 +18,7 @@ from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.spark.read.brokers import Brokers
 from penstock.spark.read.options import ReadOptions, includes_headers, parse
-from penstock.spark.read.plan import Losses, OffsetRange, ranges_between, task_count, tasks_of
+from penstock.spark.read.plan import Losses, OffsetRange, check_order, ranges_between, task_count, tasks_of
 from penstock.spark.read.rows import Task, rows
 from penstock.spark.read.streaming import StreamReader
 
@@ -106,7 +106,9 @@ class BatchReader(DataSourceReader):
             start, end = brokers.starting(snapshot), brokers.ending(snapshot)
         finally:
             brokers.close()
-        return ranges_between(start, end, snapshot, Losses(self.options.fail_on_data_loss))
+        losses = Losses(self.options.fail_on_data_loss)
+        check_order(start, end, snapshot, losses)
+        return ranges_between(start, end, snapshot, losses)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Task)

@@ -124,12 +124,18 @@ def consumed(bootstrap: str, topics: Sequence[str], *, isolation: str = "read_un
     return sorted(rows, key=position)
 
 
-def publish(bootstrap: str, topic: str, partition: int, first: int, last: int, **settings: object) -> None:
-    """Records with the values first to last - 1, every fifth null, every other one with headers."""
+def publish(
+    bootstrap: str, topic: str, partition: int, first: int, last: int, *, first_ms: int = 0, **settings: object
+) -> None:
+    """Records with the keys first to last - 1, every fifth value null, every other one with headers.
+
+    Their times are now, or `first_ms` plus the key.
+    """
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
     for i in range(first, last):
         value = None if i % 5 == 4 else str(i)
-        producer.produce(topic, value, str(i), partition, headers=[("i", str(i)), ("n", None)] if i % 2 else None)
+        headers = [("i", str(i)), ("n", None)] if i % 2 else None
+        producer.produce(topic, value, str(i), partition, timestamp=first_ms and first_ms + i, headers=headers)
     assert producer.flush(30) == 0
 
 
