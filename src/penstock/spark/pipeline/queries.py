@@ -63,7 +63,7 @@ class Queries:
             self._seen[name] = batch
             self._ends[name] = ends_of(progress)
             seconds = progress["batchDuration"] / 1000
-            self._monitor.did(name, Did(int(progress["numInputRows"]), -1, seconds), now_ms)
+            self._monitor.did(name, Did(rows_of(progress), -1, seconds), now_ms)
 
     def _measure_lag(self) -> None:
         """Asks the brokers how far behind the queries are; an answer that fails is no failure of the pipeline."""
@@ -86,6 +86,12 @@ class Queries:
             while time.monotonic() < deadline and query.isActive and query.status["isTriggerActive"]:
                 time.sleep(POLL_S)
             query.stop()
+
+
+def rows_of(progress: Any) -> int:
+    """Rows that a batch read; through Spark Connect only the sources tell."""
+    total = progress["numInputRows"]
+    return int(total) if total is not None else sum(int(source["numInputRows"]) for source in progress["sources"])
 
 
 def ends_of(progress: Any) -> dict[Partition, int]:
