@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 INTERVAL_MS = 5_000
 POLL_S = 0.2
+INITIALIZING = "Initializing sources"
+"""What Spark says of a query whose source is not there yet."""
 JOBS: Mapping[str, tuple[Job, Mapping[str, Any]]] = {
     "activity": (activity.JOB, {"topic": "clicks", "counts_topic": "page-counts", "session_gap_seconds": 120}),
     "security": (security.JOB, {"topic": "clicks", "alerts_topic": "alerts"}),
@@ -51,14 +53,17 @@ class Pipelines:
         self._queries: list[StreamingQuery] = []
 
     def start(self, proceed: Callable[[], None]) -> None:
-        """Starts the queries. `proceed` is called between them and may raise, to end early."""
+        """Starts the queries. `proceed` is called meanwhile and may raise, to end early."""
         for name, (job, options) in JOBS.items():
             given = {option.name: option.default for option in job.options} | dict(options)
             context = Context(
                 self._spark, name, self._bootstrap, given, self._directory / name, interval_ms=INTERVAL_MS
             )
-            self._queries += job.run(context) or ()  # type: ignore[arg-type]
-            proceed()
+            started: list[StreamingQuery] = list(job.run(context) or ())  # type: ignore[arg-type]
+            self._queries += started
+            while any(query.isActive and query.status["message"] == INITIALIZING for query in started):
+                time.sleep(POLL_S)  # each starts a process of its own; all at once would wait for each other
+                proceed()
 
     def check(self) -> None:
         """Raises PenstockError if a query has failed."""

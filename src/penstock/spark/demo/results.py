@@ -62,8 +62,9 @@ class Results:
         found = self.score()
         top = ", ".join(f"{row['page']} ({row['requests']:,})" for row in self._leading()[:3])
         caught = len({row["client"] for row in self.alerts} & {each.client for each in self.planted})
+        popular = f"; popular: {top}" if top else ""
         return [
-            f"activity    {self.requests:,} requests counted, {len(self.sessions):,} sessions ended; popular: {top}",
+            f"activity    {self.requests:,} requests counted, {len(self.sessions):,} sessions ended{popular}",
             f"security    {caught} of {len(self.planted)} planted addresses found, {len(found.false)} false alarms",
             f"operations  {len(self.rollups):,} rollups of {len(self.summary):,} series, "
             f"{len(self.operations_alerts):,} alerts",
