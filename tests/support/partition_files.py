@@ -11,6 +11,7 @@ the files what brokers do while somebody reads.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,7 +136,7 @@ class Leader:
         leads = {} if read == "broker" else {(TOPIC, 0): lead or self.lead()}
 
         async def items() -> list[tuple[int, Fetched]]:
-            reads = Reads(client, read, isolation, leads)
+            reads = Reads(client, read, isolation, leads, deque())
             try:
                 return [item async for item in reads.range(wanted)]
             finally:

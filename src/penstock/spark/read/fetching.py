@@ -12,6 +12,7 @@ import gc
 import queue
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -23,11 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.client.client import Client
-from penstock.config.limits import SPARK_FETCHES_AHEAD, SPARK_RANGES_AT_ONCE
+from penstock.config.limits import SPARK_FETCHES_AHEAD, SPARK_FILE_READ_BYTES, SPARK_RANGES_AT_ONCE
 from penstock.records.arrow_schema import Decoded, timestamps_us
 from penstock.spark.lake.records import RECORD_SCHEMA, Gap, TopicPartition
 from penstock.spark.read.decoding import BROKEN, Corrupt, broken_header, runs
 from penstock.spark.read.files import Reads
+from penstock.spark.read.files_segments import Spare
 from penstock.spark.read.plan import OffsetRange
 
 SPARK_WORKERS = ("pyspark.daemon", "pyspark.worker")
@@ -65,6 +67,7 @@ class Fetching:
         self._connect = connect
         self._ranges = ranges
         self._queue: queue.Queue[Any] = queue.Queue(SPARK_FETCHES_AHEAD)
+        self._spare: Spare = deque(maxlen=SPARK_FETCHES_AHEAD)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-fetching", daemon=True)
 
@@ -87,6 +90,12 @@ class Fetching:
                 raise item.error
             yield item
 
+    def done(self, fetched: Any) -> None:
+        """The records have been decoded: the buffer that they were read into can be used again."""
+        buffer = fetched.records.obj
+        if isinstance(buffer, bytearray) and len(buffer) == SPARK_FILE_READ_BYTES:
+            self._spare.append(buffer)
+
     def _run(self) -> None:
         try:
             asyncio.run(self._fetch_all())
@@ -100,7 +109,12 @@ class Fetching:
         connect = self._connect
         async with Client(connect.bootstrap, client_id=connect.client_id, timeout_ms=connect.timeout_ms) as client:
             reads = await Reads.begin(
-                client, self._ranges, read=connect.read, isolation=connect.isolation, log_dirs=connect.log_dirs
+                client,
+                self._ranges,
+                read=connect.read,
+                isolation=connect.isolation,
+                log_dirs=connect.log_dirs,
+                spare=self._spare,
             )
             try:
                 room = asyncio.Semaphore(SPARK_RANGES_AT_ONCE)
@@ -148,6 +162,7 @@ def decoded(
                 include_headers=include_headers,
             ):
                 yield wanted, got
+            fetching.done(fetched)
     settle()
 
 

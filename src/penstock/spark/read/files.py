@@ -20,7 +20,7 @@ from penstock.config.limits import SPARK_FILES_LEAST_OFFSETS, SPARK_RANGES_AT_ON
 from penstock.errors import PenstockError
 from penstock.records.batch import headers
 from penstock.spark.read.files_finding import Lead, find
-from penstock.spark.read.files_segments import Elsewhere, Hole, PartitionFiles, Piece
+from penstock.spark.read.files_segments import Elsewhere, Hole, PartitionFiles, Piece, Spare
 from penstock.spark.read.plan import OffsetRange
 
 AUTO, BROKER, FILES = "auto", "broker", "files"
@@ -35,24 +35,37 @@ class DirectReadError(PenstockError):
 class Reads:
     """Reads the ranges of one task, from files or through the brokers as `read` has it. See the module's head."""
 
-    def __init__(self, client: Client, read: str, isolation: int, leads: Mapping[Partition, Lead | str]) -> None:
+    def __init__(
+        self, client: Client, read: str, isolation: int, leads: Mapping[Partition, Lead | str], spare: Spare
+    ) -> None:
         assert read in WAYS
         self._client = client
         self._read = read
         self._isolation = isolation
         self._leads = leads
+        self._spare = spare
         self._threads = ThreadPoolExecutor(SPARK_RANGES_AT_ONCE, "penstock-files")
 
     @classmethod
     async def begin(
-        cls, client: Client, ranges: Sequence[OffsetRange], *, read: str, isolation: int, log_dirs: Sequence[str]
+        cls,
+        client: Client,
+        ranges: Sequence[OffsetRange],
+        *,
+        read: str,
+        isolation: int,
+        log_dirs: Sequence[str],
+        spare: Spare,
     ) -> Reads:
-        """Finds out what can be read from files. Raises ConfigError for a wrong `penstock.log.dirs`."""
+        """Finds out what can be read from files. Raises ConfigError for a wrong `penstock.log.dirs`.
+
+        Whoever is done with what came of a range may add its buffer to `spare`.
+        """
         leads: Mapping[Partition, Lead | str] = {}
         small = sum(each.size for each in ranges) < SPARK_FILES_LEAST_OFFSETS
         if read == FILES or (read == AUTO and not small):
             leads = await find(client, ranges, isolation, log_dirs)
-        return cls(client, read, isolation, leads)
+        return cls(client, read, isolation, leads, spare)
 
     def close(self) -> None:
         """Ends the threads. No range may be under way."""
@@ -68,7 +81,11 @@ class Reads:
         if isinstance(lead, Lead) and lead.start <= position:
             try:
                 files = PartitionFiles(
-                    lead.directory, wanted.topic_id, lead.leader_epoch, committed=self._isolation == READ_COMMITTED
+                    lead.directory,
+                    wanted.topic_id,
+                    lead.leader_epoch,
+                    committed=self._isolation == READ_COMMITTED,
+                    spare=self._spare,
                 )
             except Elsewhere as error:
                 self._refuse(wanted, position, str(error))

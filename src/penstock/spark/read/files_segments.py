@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import deque
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
@@ -38,6 +39,10 @@ BATCH = Struct(">qiibIhi")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
 INDEX_ENTRY = Struct(">ii")
 PARTITION_METADATA_BYTES = 4096
+
+
+Spare = deque[bytearray]
+"""Buffers that have been read into and decoded: memory that the system has already handed out and cleared."""
 
 
 class Elsewhere(Exception):
@@ -116,9 +121,9 @@ class _Segment:
             head = memoryview(os.pread(self.descriptor, BASE_OFFSET.size, self.at + at))
         return int(BASE_OFFSET.unpack(head)[0]) if len(head) == BASE_OFFSET.size else self.following
 
-    def read(self, size_bytes: int) -> memoryview:
-        """Up to `size_bytes` from where the segment stands, in a buffer of its own."""
-        buffer = memoryview(bytearray(size_bytes))
+    def read(self, size_bytes: int, spare: Spare) -> memoryview:
+        """Up to `size_bytes` from where the segment stands, in a buffer that nobody else uses meanwhile."""
+        buffer = memoryview(_buffer(size_bytes, spare))
         filled = 0
         while filled < size_bytes:
             count = os.preadv(self.descriptor, [buffer[filled:]], self.at + filled)
@@ -136,11 +141,13 @@ class PartitionFiles:
         topic_id: whose directory it must be.
         leader_epoch: the newest that a batch may have.
         committed: whether transactions are to be left to the broker, which knows how each of them ended.
+        spare: buffers to read into; the reader of a piece adds its buffer when it is done with it.
 
     Raises Elsewhere when the directory is not there, may not be read, or is another topic's.
     """
 
-    def __init__(self, path: Path, topic_id: UUID, leader_epoch: int, *, committed: bool) -> None:
+    def __init__(self, path: Path, topic_id: UUID, leader_epoch: int, *, committed: bool, spare: Spare) -> None:
+        self._spare = spare
         self._leader_epoch = leader_epoch
         self._hidden = TRANSACTIONAL_FLAG | CONTROL_FLAG if committed else 0
         self._segment: _Segment | None = None
@@ -259,7 +266,7 @@ class PartitionFiles:
         """Batches of one file; None at its end."""
         size_bytes = SPARK_FILE_READ_BYTES
         while True:
-            data = segment.read(size_bytes)
+            data = segment.read(size_bytes, self._spare)
             first, last, next_offset, wanted_bytes = self._walk(segment, data, position, end)
             if last > first:
                 if segment.base_offset_at(last, data) < next_offset:  # the CRC does not cover base offsets
@@ -309,6 +316,15 @@ class PartitionFiles:
     def _broken(self, segment: _Segment, position: int, why: str) -> Elsewhere:
         self._leave()
         return Elsewhere(f"{segment.name} {why}", self._following(max(position, segment.base_offset)))
+
+
+def _buffer(size_bytes: int, spare: Spare) -> bytearray:
+    """A spare buffer of that size, or a new one. Several threads may ask."""
+    try:
+        buffer = spare.pop()
+    except IndexError:
+        return bytearray(size_bytes)
+    return buffer if len(buffer) == size_bytes else bytearray(size_bytes)
 
 
 def _indexed(directory: int, base_offset: int, offset: int) -> int:
