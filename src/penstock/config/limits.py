@@ -227,3 +227,5 @@ SQL_STOP_TIMEOUT_S = 5
 """How long a query that is interrupted may take to end before it is left behind."""
 SQL_TOPICS_MAX = 1_000
 """Topics that SHOW TABLES lists."""
+LAKE_SNAPSHOTS_KEPT = 50
+"""Snapshots that an Iceberg table keeps when it has twice as many; appends that later ones superseded are dropped."""

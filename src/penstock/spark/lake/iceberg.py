@@ -10,6 +10,9 @@ land. So `commit.retry.num-retries` is 0, which is made sure before every commit
 after a look at whether the table still ends where the plan began. The appended snapshot demands that the table's branch
 is where it was, even when it has no files, so every commit takes part in that.
 
+pyiceberg copies the whole metadata several times a commit, 0.5 ms for each snapshot in it. So snapshots that later
+appends superseded are dropped in bunches: a table keeps about the last hundred versions, not those of a week.
+
 The catalog is SQL, by default on sqlite: `catalog.db` beside the table's directory, shared by the tables there. Storage
 options that begin with `catalog.` (`catalog.uri`, `catalog.type`, ...) choose another.
 """
@@ -37,10 +40,12 @@ from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType
 from pyiceberg.utils.datetime import days_to_date
 
+from penstock.config.limits import LAKE_SNAPSHOTS_KEPT
 from penstock.errors import ConfigError, PenstockError
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import Summary, combined
@@ -143,12 +148,13 @@ class IcebergLake(LakeTable):
     ) -> int:
         paths = [self.location_of(file.path) for file in files]
         for tried in range(COMMIT_TRIES):
+            self.forbid_retries()  # first: it may see commits of others
             before = self._summary(self.pipeline)
             check_starts(self.pipeline, before.ends(), starts)
             now = before.after(starts, ends, gaps)
-            self.forbid_retries()
             try:
                 self._commit_once(paths, now, self._metadata(starts, ends, gaps))
+                self._forget_snapshots()
                 return self.version
             except CommitFailedException as error:
                 self.refresh()
@@ -165,6 +171,25 @@ class IcebergLake(LakeTable):
             with transaction.update_snapshot(snapshot_properties={PROGRESS_KEY: told}).fast_append():
                 pass
         transaction.commit_transaction()
+
+    def _forget_snapshots(self) -> None:
+        """Every commit costs pyiceberg time for each snapshot of the metadata, so superseded ones are dropped.
+
+        A snapshot that a pure append followed holds no file that its successor lacks. The last one before files were
+        taken away is left to `penstock lake maintain`, so that vacuum keeps those files for readers.
+        """
+        snapshots = self.table.snapshots()
+        if len(snapshots) <= 2 * LAKE_SNAPSHOTS_KEPT:
+            return
+        old = sorted(snapshots, key=lambda each: each.sequence_number or 0)[:-LAKE_SNAPSHOTS_KEPT]
+        kept = {reference.snapshot_id for reference in self.table.metadata.refs.values()}
+        for each in snapshots:
+            if each.summary is None or each.summary.operation != Operation.APPEND:
+                kept |= {each.snapshot_id, each.parent_snapshot_id or each.snapshot_id}
+        superseded = [each.snapshot_id for each in old if each.snapshot_id not in kept]
+        if superseded:
+            with suppress(CommitFailedException):  # another writer came between: it, or our next commit, does it
+                self.table.maintenance.expire_snapshots().by_ids(superseded).commit()
 
     def forbid_retries(self) -> None:
         """pyiceberg reads the property from the table as it was loaded."""
