@@ -23,7 +23,7 @@ def broker() -> Iterator[str]:
     """Topics clicks and orders with 100 records in each of 3 partitions; a millisecond apart, from FIRST_MS on."""
     with LocalBroker() as broker:
         for topic in ("clicks", "orders"):
-            create(broker.bootstrap, topic, 3)
+            create(broker.bootstrap, topic, 3, retention_ms="-1")  # the records say that they are of 1970
             for partition in range(3):
                 numbers = range(partition * 100, partition * 100 + 100)
                 publish(broker.bootstrap, topic, partition, numbers.start, numbers.stop, first_ms=FIRST_MS)

@@ -22,7 +22,7 @@ PARTITIONS, RECORDS = 3, 300
 def broker() -> Iterator[LocalBroker]:
     with LocalBroker() as broker:
         for topic in ("clicks", "clicks-old", "orders"):
-            broker.create_topic(topic, PARTITIONS)
+            broker.create_topic(topic, PARTITIONS, {"retention.ms": "-1"})  # the records say that they are of 1970
             publish(broker, topic, RECORDS)
         yield broker
 
