@@ -2,7 +2,7 @@
 
     with Run(directory, "delta", seed=20) as run:
         run.kill("driver")          # or "worker", or "broker"
-        run.finish(spark)           # the load catches up; clean, and as many rows as the producer knows of
+        run.finish()                # the load catches up; clean, and as many rows as the producer knows of
 
 Three real processes: a broker on a directory that outlives it, `penstock load`, and (a thread of this process) an
 idempotent producer that counts what the broker acknowledged. A load that ends by itself after a kill must say why in
@@ -22,7 +22,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import psutil
 from confluent_kafka import Producer
@@ -33,13 +33,10 @@ from penstock.spark.lake.table import open_table
 from penstock.spark.lake.verify import verify
 from penstock.spark.load.load import Load, LoadOptions
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 PENSTOCK = (sys.executable, "-m", "penstock")
 KINDS = ("driver", "worker", "broker")
 TOPIC, PARTITIONS, BURST = "clicks", 3, 100
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 """How long anything may take that should happen soon."""
 MOMENT_S = 0.3
 """A kill comes at a random point of so long after progress was seen: a job takes a tenth of it."""
@@ -93,7 +90,7 @@ class Run:
             self._kill_worker()
         self.kills += 1
 
-    def finish(self, spark: SparkSession) -> None:
+    def finish(self) -> None:
         """Ends producer and load, lets a load catch up, and proves: clean, and as many rows as were acknowledged."""
         self._enough.set()
         self._producing.join(PATIENCE_S)
@@ -102,7 +99,7 @@ class Run:
         if "load" in self._processes:
             _kill_group(self._processes.pop("load"))
         options = LoadOptions(self.bootstrap, [TOPIC], self._table, "load", table_format=self._format)
-        with Load(spark, options) as load:
+        with Load(None, options) as load:
             load.run(threading.Event(), 0, lambda _: None, once=True)
             verdicts = verify(load.lake)
         assert all(verdict.clean for verdict in verdicts), verdicts
@@ -125,7 +122,7 @@ class Run:
             return 0
 
     def _ensure_load(self, *, needs_workers: bool) -> None:
-        inline = "0" if needs_workers else "20000"  # jobs of at most so many offsets need no worker
+        inline = "0" if needs_workers else "1000000"  # jobs of at most so many offsets need no worker
         running = self._processes.get("load")
         if running is not None and running.poll() is None:
             if not needs_workers or inline in running.args:  # type: ignore[operator]

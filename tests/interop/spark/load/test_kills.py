@@ -6,30 +6,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from interop.spark.load.kills import KINDS, Run
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 SEED = 20
 
 
-def test_a_kill_of_each_kind_loses_and_doubles_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_kill_of_each_kind_loses_and_doubles_nothing(tmp_path: Path) -> None:
     with Run(tmp_path, "delta", SEED) as run:
         for kind in ("worker", "broker", "driver"):
             run.kill(kind)
-        run.finish(spark)
+        run.finish()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_kills_lose_and_double_nothing(spark: SparkSession, tmp_path: Path, kind: str, table_format: str) -> None:
+def test_many_kills_lose_and_double_nothing(tmp_path: Path, kind: str, table_format: str) -> None:
     with Run(tmp_path, table_format, SEED) as run:
         for _ in range(20 if table_format == "delta" else 10):
             run.kill(kind)
-        run.finish(spark)
+        run.finish()
