@@ -121,6 +121,32 @@ def test_files_give_what_the_broker_gives_whatever_the_codec(cluster: Cluster) -
         assert collect(mounted, part)[0] == through_broker[0].slice(start, end - start)
 
 
+@pytest.mark.java
+def test_committed_records_of_transactions_are_the_same(kafka_peer: KafkaPeer) -> None:
+    """Plain records, committed and aborted transactions, over several segments."""
+    cluster = Cluster(kafka_peer.bootstrap, kafka_peer.log_dirs[0])
+    cluster.create("files-transactions")
+    settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": "files", "linger.ms": 20}
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    for end in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):
+        cluster.publish("files-transactions", 2_000)
+        producer.begin_transaction()
+        for i in range(1_000):
+            producer.produce("files-transactions", VALUE, str(i), partition=0)
+        producer.flush(30)  # an abort would drop what has not left yet
+        end(30)
+    cluster.publish("files-transactions", 3_000)
+    for isolation, records in ((READ_UNCOMMITTED, 12_000), (READ_COMMITTED, 11_000)):
+        ranges = cluster.plan("files-transactions")
+        through_broker = collect(cluster.connect("broker", isolation=isolation), ranges)
+        assert through_broker[0].num_rows == records
+        assert collect(cluster.connect("auto", isolation=isolation), ranges) == through_broker
+    assert collect(cluster.connect("files"), ranges)[0].num_rows == 12_000
+    with pytest.raises(DirectReadError, match="has transactions"):
+        collect(cluster.connect("files", isolation=READ_COMMITTED), ranges)
+
+
 def test_records_really_come_from_the_files(penstock: Cluster) -> None:
     """A file that is taken away behind the broker's back is missed, though the broker itself has it open."""
     penstock.create("files-changed")
