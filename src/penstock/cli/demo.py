@@ -178,7 +178,7 @@ class Demo:
         while (left := began + self.seconds - time.monotonic()) > 0:
             turn = time.monotonic()
             self._turn(loads, publishers)
-            pipelines.check()
+            pipelines.check(self.proceed)
             self.progress(f"loading     {self._loaded()}, {max(0.0, left):.0f} s to go")
             self.stop.wait(min(left, max(0.0, turn + 1.0 - time.monotonic())))
             self.proceed()
