@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -26,6 +26,7 @@ from penstock.spark.cluster import ClusterError, ClusterState, SparkCluster, dow
 from penstock.spark.java import find_java
 from penstock.spark.lake.table import open_table
 from penstock.spark.lake.verify import verify
+from penstock.spark.pipeline.state import read_status
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +34,7 @@ WORKER_MB = 700
 RECORDS = 60_000
 PARTITIONS = 2
 BUSY_S = 240
-KILLS = 20
+KILLS = (3, 20)
 FILE = """
 [pipeline]
 name = "{name}"
@@ -134,7 +135,7 @@ def test_a_load_and_a_stream_run_through_spark_connect(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [KILLS])
+@pytest.mark.parametrize("kills", KILLS)
 def test_a_load_survives_kills_of_executors(
     tmp_path: Path, broker: LocalBroker, cluster: SparkCluster, kills: int
 ) -> None:
@@ -154,7 +155,7 @@ def test_a_load_survives_kills_of_executors(
     file = load_of(tmp_path, broker, "killed")
     try:
         with started(tmp_path, file, "--master", cluster.master) as process:
-            killed = kill_executors(cluster, kills, random.Random(7), process)
+            killed = kill_executors(cluster, kills, random.Random(7), lambda: rows_so_far(tmp_path), process)
             stop.set()
             feeder.join()
             process.send_signal(signal.SIGTERM)
@@ -168,17 +169,28 @@ def test_a_load_survives_kills_of_executors(
     assert rows_and_verdict(tmp_path) == (published, True)
 
 
-def kill_executors(cluster: SparkCluster, kills: int, random_: random.Random, run: subprocess.Popen[bytes]) -> int:
-    """Kills an executor at a random moment, again and again; how often. Only those of this cluster's own workers."""
-    killed, deadline = 0, time.monotonic() + BUSY_S + 20 * kills
+def kill_executors(
+    cluster: SparkCluster, kills: int, random_: random.Random, rows: Callable[[], int], run: subprocess.Popen[bytes]
+) -> int:
+    """Kills an executor of this cluster at a random moment, each time that the load has got further; how often."""
+    killed, seen, deadline = 0, 0, time.monotonic() + BUSY_S + 60 * kills
     while killed < kills and time.monotonic() < deadline and run.poll() is None:
-        time.sleep(random_.uniform(0.5, 3))
+        if (now := rows()) == seen:
+            time.sleep(0.1)
+            continue
+        seen = now
+        time.sleep(random_.uniform(0, 2))
         workers = [psutil.Process(each.pid) for each in cluster.members if each.name.startswith("worker")]
         executors = [child for worker in workers for child in worker.children() if is_executor(child)]
         if executors:
             os.kill(random_.choice(executors).pid, signal.SIGKILL)
             killed += 1
     return killed
+
+
+def rows_so_far(tmp_path: Path) -> int:
+    known = read_status(tmp_path / "state" / "lake")
+    return known.report.rows if known else 0
 
 
 def is_executor(process: psutil.Process) -> bool:
