@@ -39,7 +39,7 @@ def connector(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LocalBroker]:
-    with LocalBroker() as broker:
+    with LocalBroker({"log.retention.ms": "-1"}) as broker:  # the records are of 2023
         for codec in CODECS:
             broker.create_topic(f"clicks-{codec}", PARTITIONS)
             publish(broker, f"clicks-{codec}", codec)
