@@ -72,6 +72,10 @@ def test_the_demo_loads_verifies_and_reports(tmp_path: Path) -> None:
     assert re.search(r"clean: [\d,]+ rows in \d partitions, no offset missing, none twice", said), said
     published, loaded = re.search(r"published +([\d,]+) records; in the lake: ([\d,]+)", said).groups()  # type: ignore[union-attr]
     assert published == loaded != "0"
+    counted, clicks = re.search(r"activity +([\d,]+) of ([\d,]+) clicks counted", said).groups()  # type: ignore[union-attr]
+    assert counted == clicks != "0"
+    found, planted = re.search(r"security +(\d+) of (\d+) planted addresses found", said).groups()  # type: ignore[union-attr]
+    assert int(found) >= 0.8 * int(planted) > 0
     report = Path(re.search(r"report +(\S+)", said).group(1))  # type: ignore[union-attr]
     text = report.read_text(encoding="utf-8")
     page = Page(text)

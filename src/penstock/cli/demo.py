@@ -167,7 +167,7 @@ class Demo:
                 pipelines.start(self.proceed)
                 self.progress("pipelines   activity, security and operations", last=True)
                 self._load(loads, publishers, pipelines)
-                results = Results(pipelines.table, visitors.planted(), pipelines.batches())
+                results = Results(pipelines.table, visitors.published, visitors.planted(), pipelines.batches())
                 return self._conclude(spark, loads, at, publishers, results)
         finally:
             end(spark)

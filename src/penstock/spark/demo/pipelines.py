@@ -130,8 +130,9 @@ class Pipelines:
                 return
 
     def batches(self) -> list[Batch]:
-        """What the queries did; the first batch of each, which starts the workers, is left out."""
-        return [batch for each in self._running for query in each.queries for batch in list(batches_of(query))[1:]]
+        """What the queries did; the first batch of each, which starts the workers, is left out if there are others."""
+        every = [list(batches_of(query)) for each in self._running for query in each.queries]
+        return [batch for batches in every for batch in batches[1:] or batches]
 
     def table(self, job: str, name: str) -> pa.Table | None:
         """A result; None if there is none yet."""

@@ -34,12 +34,13 @@ class Results:
 
     Args:
         read: a table of a job by name, as `Pipelines.table`.
-        planted: the crawlers among the clicks.
+        clicks: how many were published.
+        planted: the crawlers among them.
         batches: of the pipelines.
     """
 
-    def __init__(self, read: Table, planted: Sequence[Planted], batches: Sequence[Batch]) -> None:
-        self.planted, self.batches = planted, batches
+    def __init__(self, read: Table, clicks: int, planted: Sequence[Planted], batches: Sequence[Batch]) -> None:
+        self.clicks, self.planted, self.batches = clicks, planted, batches
         self.counts = rows(read("activity", "counts"))
         self.popular = rows(read("activity", "popular"))
         self.sessions = rows(read("activity", "sessions"))
@@ -64,7 +65,8 @@ class Results:
         caught = len({row["client"] for row in self.alerts} & {each.client for each in self.planted})
         popular = f"; popular: {top}" if top else ""
         return [
-            f"activity    {self.requests:,} requests counted, {len(self.sessions):,} sessions ended{popular}",
+            f"activity    {self.requests:,} of {self.clicks:,} clicks counted, "
+            f"{len(self.sessions):,} sessions ended{popular}",
             f"security    {caught} of {len(self.planted)} planted addresses found, {len(found.false)} false alarms",
             f"operations  {len(self.rollups):,} rollups of {len(self.summary):,} series, "
             f"{len(self.operations_alerts):,} alerts",

@@ -53,12 +53,12 @@ def results() -> Results:
         rows = TABLES.get((job, name))
         return None if rows is None else pa.Table.from_pylist(rows)
 
-    return Results(read, PLANTED, [Batch("activity.counts", 1.0, 0.5, 10), Batch("activity.counts", 6.0, 0.4, 10)])
+    return Results(read, 150, PLANTED, [Batch("activity.counts", 1.0, 0.5, 10), Batch("activity.counts", 6.0, 0.4, 10)])
 
 
 def test_a_terminal_is_told_counts_and_alarms() -> None:
     assert results().said() == [
-        "activity    150 requests counted, 3 sessions ended; popular: /<b> (8), /a (7)",
+        "activity    150 of 150 clicks counted, 3 sessions ended; popular: /<b> (8), /a (7)",
         "security    1 of 2 planted addresses found, 1 false alarms",
         "operations  0 rollups of 0 series, 0 alerts",
     ]
@@ -75,10 +75,10 @@ def test_the_page_shows_what_was_found_and_what_was_not() -> None:
 
 
 def test_nothing_found_is_no_error() -> None:
-    empty = Results(lambda job, name: None, [], [])
+    empty = Results(lambda job, name: None, 0, [], [])
     assert "none has ended yet" in "".join([*empty.visitors(), *empty.abuse(), *empty.operations()])
     assert empty.score().precision == empty.score().recall == 1.0
-    assert empty.said()[0] == "activity    0 requests counted, 0 sessions ended"
+    assert empty.said()[0] == "activity    0 of 0 clicks counted, 0 sessions ended"
 
 
 def test_a_score_tells_what_was_missed_and_what_was_wrong() -> None:
