@@ -124,7 +124,7 @@ def write_template(arguments: argparse.Namespace) -> int:
     beside = arguments.file.parent if arguments.file else Path()
     bootstrap = arguments.bootstrap or os.environ.get("PENSTOCK_BOOTSTRAP")
     text = template(arguments.job, find_job(arguments.job, beside), bootstrap)
-    if arguments.file is None:
+    if arguments.file in (None, Path("-")):
         print(text, end="")
         return 0
     try:

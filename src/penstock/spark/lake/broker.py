@@ -168,7 +168,15 @@ def _within(
     wanted = np.zeros(len(offsets), bool)
     for start, end in {span for partition in by_name.values() for span in ranges[partition]}:
         wanted |= (offsets >= start) & (offsets < end)
-    return [batch.filter(pa.array(wanted))] if wanted.any() else []
+    return [_plain(batch).filter(pa.array(wanted))] if wanted.any() else []
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with the types of records: other writers of the table leave Arrow's view types, which cannot be filtered."""
+    fields = [RECORD_SCHEMA.field(name) for name in batch.schema.names]
+    return pa.RecordBatch.from_arrays(
+        [batch.column(field.name).cast(field.type) for field in fields], schema=pa.schema(fields)
+    )
 
 
 def _add(

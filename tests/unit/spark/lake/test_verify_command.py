@@ -92,8 +92,8 @@ def test_a_broker_that_is_not_there_is_said(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["load"], "name the topics and the table: penstock load TOPIC... --table DIR"),
-        (["load", "clicks"], "name the topics and the table"),
+        (["load"], "name the topics (or --subscribe-pattern) and the table: penstock load TOPIC... --table TABLE"),
+        (["load", "clicks"], "and the table: penstock load"),
         (["load", "clicks", "--table", "t", "--starting", "tomorrow"], "--starting"),
     ],
 )
