@@ -1,6 +1,6 @@
 """Generated visitors of a site, in a hurry: the demo's stream of clicks, with crawlers planted in it.
 
-Twenty minutes of event time pass while the demo runs, and end now; so windows of minutes close within its minute.
+Twenty minutes of event time, until the demo's start, pass within it; so windows of minutes close within its minute.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Visitors(Publishing):
         seconds = self.clicks.seconds()
         began, taken = time.monotonic(), 0
         while not await self._stopped_after(PERIOD_S):
-            due = int((time.monotonic() - began) * self.speed)
+            passed = time.monotonic() - began
+            due = int(min(passed * self.speed, max(passed, EVENT_SECONDS)))  # none is of a time to come
             while taken < due:
                 some: list[Array] = [next(seconds) for _ in range(min(SECONDS_PER_SEND, due - taken))]
                 taken += len(some)

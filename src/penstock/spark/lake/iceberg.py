@@ -156,10 +156,10 @@ class IcebergLake(LakeTable):
                 self._commit_once(paths, now, self._metadata(starts, ends, gaps))
                 self._forget_snapshots()
                 return self.version
-            except CommitFailedException as error:
+            except (CommitFailedException, FileNotFoundError) as error:  # a view so old that its files have expired
                 self.refresh()
                 if exclusive or tried == COMMIT_TRIES - 1:
-                    raise LakeConflictError(f"other writers commit all the time: {error}") from error
+                    raise LakeConflictError(f"other writers got in between every time: {error}") from error
         raise AssertionError("unreachable")
 
     def _commit_once(self, paths: list[str], now: Summary, told: str) -> None:
