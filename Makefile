@@ -22,7 +22,7 @@ demo: .venv/ready-demo
 	@DEMO_SECONDS=$(DEMO_SECONDS) exec $(BIN)/penstock demo
 
 test: .venv/ready-test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: .venv/ready-test
 	$(BIN)/python -m pytest

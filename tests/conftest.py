@@ -1,4 +1,8 @@
-"""What holds for every test: with CI=true in the environment nothing is skipped unseen."""
+"""What holds for every test: with CI=true in the environment nothing is skipped unseen.
+
+Tests may run in several processes (`pytest -n 2 --dist loadgroup`). What shares something that is slow to start then
+stays in one of them: all tests with the Spark session, and otherwise those of a file.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,13 @@ import os
 from collections.abc import Generator
 
 import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts each test in the group of what it shares."""
+    for item in items:
+        shared = "spark" if "spark" in getattr(item, "fixturenames", ()) else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(shared))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.testing.broker import LocalBroker, memory_directory
+from penstock.testing.broker import LocalBroker
 
 READY_WITHIN_S = 0.1
 SLOW_MACHINE_FACTOR = 5
@@ -32,23 +32,27 @@ def descriptors() -> set[str]:
     return found
 
 
-def temporary_files() -> set[str]:
-    return {name for name in os.listdir(memory_directory() or "/tmp") if name.startswith("penstock-")}
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where brokers have their files in this test, and nobody else."""
+    monkeypatch.setattr("penstock.testing.broker.memory_directory", lambda: str(tmp_path))
+    return tmp_path
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to see descriptors")
-def test_a_broker_leaves_no_thread_descriptor_file_or_warning() -> None:
+def test_a_broker_leaves_no_thread_descriptor_file_or_warning(directory: Path) -> None:
     with LocalBroker() as broker:  # what Python itself opens once is open now
         broker.create_topic("first")
     gc.collect()
-    before = (threading.enumerate(), descriptors(), temporary_files(), logging.getLogger().handlers[:])
+    before = (threading.enumerate(), descriptors(), os.listdir(directory), logging.getLogger().handlers[:])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with LocalBroker() as broker:
             broker.create_topic("clicks", partitions=3)
+            assert broker.data_dir.parent == directory
             assert broker.data_dir.is_dir()
         gc.collect()
-    assert (threading.enumerate(), descriptors(), temporary_files(), logging.getLogger().handlers[:]) == before
+    assert (threading.enumerate(), descriptors(), os.listdir(directory), logging.getLogger().handlers[:]) == before
     assert caught == []
 
 
@@ -63,11 +67,11 @@ def test_it_is_ready_in_a_tenth_of_a_second() -> None:
     assert min(times_s) < READY_WITHIN_S * SLOW_MACHINE_FACTOR, times_s
 
 
-def test_a_failed_start_leaves_nothing_and_says_why() -> None:
-    before = (threading.enumerate(), temporary_files())
+def test_a_failed_start_leaves_nothing_and_says_why(directory: Path) -> None:
+    before = (threading.enumerate(), os.listdir(directory))
     with LocalBroker() as running, pytest.raises(Exception, match="cannot listen on PLAINTEXT"):
         LocalBroker({"listeners": f"PLAINTEXT://127.0.0.1:{running.port},CONTROLLER://127.0.0.1:0"}).start()
-    assert (threading.enumerate(), temporary_files()) == before
+    assert (threading.enumerate(), os.listdir(directory)) == before
 
 
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:

@@ -149,19 +149,16 @@ class Run:
 
     def _kill_worker(self) -> None:
         """One of the Python processes that Spark's tasks run in."""
-        driver = psutil.Process(self._processes["load"].pid)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            try:
-                children = driver.children(recursive=True)
-                workers = [each for each in children if any("pyspark" in part for part in each.cmdline())]
-                workers = [each for each in workers if each.name().startswith("python")]
+            self._ensure_load(needs_workers=True)
+            children = psutil.Process(self._processes["load"].pid).children(recursive=True)
+            workers = [each for each in children if _is_worker(each)]
+            with contextlib.suppress(psutil.NoSuchProcess):
                 if workers:
                     self._chance.choice(sorted(workers, key=lambda each: each.pid)).kill()
                     return
-            except psutil.NoSuchProcess:
-                continue
-        raise AssertionError("there is no Python worker")
+        raise AssertionError(f"there is no Python worker: {self._log('load')}")
 
     def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 5})
@@ -228,6 +225,12 @@ class Run:
 
     def _log(self, name: str) -> str:
         return (self._directory / f"{name}.log").read_text(errors="replace")[-3000:]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):  # which a dead one is that its parent has not heard of yet
+        return process.name().startswith("python") and any("pyspark" in part for part in process.cmdline())
+    return False
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
