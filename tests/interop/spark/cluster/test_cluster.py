@@ -34,7 +34,7 @@ WORKER_MB = 700
 RECORDS = 60_000
 PARTITIONS = 2
 BUSY_S = 240
-KILLS = (3, 20)
+KILLS = {"delta": 20, "iceberg": 10}
 FILE = """
 [pipeline]
 name = "{name}"
@@ -87,9 +87,9 @@ def declared(tmp_path: Path, broker: LocalBroker, name: str, job: str, options: 
     return file
 
 
-def load_of(tmp_path: Path, broker: LocalBroker, topic: str) -> Path:
+def load_of(tmp_path: Path, broker: LocalBroker, topic: str, table_format: str = "delta") -> Path:
     """A load whose jobs are too large to run in the driver."""
-    options = f'topics = ["{topic}"]\ntable = "lake"\noffsets_per_job = 30000'
+    options = f'topics = ["{topic}"]\ntable = "lake"\ntable_format = "{table_format}"\noffsets_per_job = 30000'
     return declared(tmp_path, broker, "lake", "load", options)
 
 
@@ -100,8 +100,8 @@ def started(tmp_path: Path, *arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen([str(word) for word in (*words, *log, *arguments)], cwd=tmp_path)
 
 
-def rows_and_verdict(tmp_path: Path) -> tuple[int, bool]:
-    verdicts = verify(open_table(str(tmp_path / "lake"), "lake", create=False))
+def rows_and_verdict(tmp_path: Path, table_format: str = "delta") -> tuple[int, bool]:
+    verdicts = verify(open_table(str(tmp_path / "lake"), "lake", format=table_format, create=False))
     return sum(verdict.rows for verdict in verdicts), all(verdict.clean for verdict in verdicts)
 
 
@@ -135,24 +135,25 @@ def test_a_load_and_a_stream_run_through_spark_connect(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", KILLS)
+@pytest.mark.parametrize("table_format", KILLS)
 def test_a_load_survives_kills_of_executors(
-    tmp_path: Path, broker: LocalBroker, cluster: SparkCluster, kills: int
+    tmp_path: Path, broker: LocalBroker, cluster: SparkCluster, table_format: str
 ) -> None:
-    broker.create_topic("killed", PARTITIONS)
+    topic, kills = f"killed.{table_format}", KILLS[table_format]
+    broker.create_topic(topic, PARTITIONS)
     stop = threading.Event()
     published = 0
 
     def feed() -> None:
         nonlocal published
         while not stop.is_set():
-            publish(broker, "killed", RECORDS)
+            publish(broker, topic, RECORDS)
             published += RECORDS
             stop.wait(1)
 
     feeder = threading.Thread(target=feed)
     feeder.start()
-    file = load_of(tmp_path, broker, "killed")
+    file = load_of(tmp_path, broker, topic, table_format)
     try:
         with started(tmp_path, file, "--master", cluster.master) as process:
             killed = kill_executors(cluster, kills, random.Random(7), lambda: rows_so_far(tmp_path), process)
@@ -166,7 +167,7 @@ def test_a_load_survives_kills_of_executors(
     with started(tmp_path, file, "--once", "--master", cluster.master) as process:
         assert process.wait(BUSY_S) == 0
     assert killed == kills
-    assert rows_and_verdict(tmp_path) == (published, True)
+    assert rows_and_verdict(tmp_path, table_format) == (published, True)
 
 
 def kill_executors(
