@@ -76,6 +76,8 @@ def test_nothing_is_said_to_be_nothing(plot: str) -> None:
         (svg.rate(25_000), "25 KB/s"),
         (svg.plain(1_234), "1,234"),
         (svg.plain(2.5), "2.5"),
+        (svg.plain(99.6), "100"),
+        (svg.plain(-120.4), "-120"),
         (svg.percent(99.6), "100 %"),
         (svg.percent(0.25), "0.2 %"),
         (svg.percent(0), "0 %"),

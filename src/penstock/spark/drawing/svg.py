@@ -93,7 +93,7 @@ def nice(value: float) -> float:
 
 def plain(value: float) -> str:
     """A number as people write it."""
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.2g}"
+    return f"{value:,.0f}" if abs(value) >= 99.5 or value == int(value) else f"{value:,.2g}"
 
 
 def percent(value: float) -> str:
