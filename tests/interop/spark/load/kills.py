@@ -152,8 +152,8 @@ class Run:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             self._ensure_load(needs_workers=True)
-            children = psutil.Process(self._processes["load"].pid).children(recursive=True)
-            workers = [each for each in children if _is_worker(each)]
+            load = self._processes["load"].pid
+            workers = [each for each in psutil.process_iter() if _is_worker(each, load)]
             with contextlib.suppress(psutil.NoSuchProcess):
                 if workers:
                     self._chance.choice(sorted(workers, key=lambda each: each.pid)).kill()
@@ -227,9 +227,11 @@ class Run:
         return (self._directory / f"{name}.log").read_text(errors="replace")[-3000:]
 
 
-def _is_worker(process: psutil.Process) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):  # which a dead one is that its parent has not heard of yet
-        return process.name().startswith("python") and any("pyspark" in part for part in process.cmdline())
+def _is_worker(process: psutil.Process, load: int) -> bool:
+    """Of this load: by its session, for a worker whose parent was killed is adopted, and works on."""
+    with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):  # so is one that nobody has reaped yet
+        ours = os.getsid(process.pid) == load and process.name().startswith("python")
+        return ours and any("pyspark" in part for part in process.cmdline())
     return False
 
 
