@@ -172,7 +172,7 @@ def _within(
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with the types of records: other writers of the table leave Arrow's view types, which cannot be filtered."""
+    """The batch with the types of records: other writers leave Arrow's view types, which cannot be filtered."""
     fields = [RECORD_SCHEMA.field(name) for name in batch.schema.names]
     return pa.RecordBatch.from_arrays(
         [batch.column(field.name).cast(field.type) for field in fields], schema=pa.schema(fields)
