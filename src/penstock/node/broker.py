@@ -6,8 +6,9 @@ The appends of all events between two calls of `take_effects` go out as one writ
 that one turn of its loop has received and then takes the effects. Nothing here waits, reads a clock or opens a file
 (but `start`, which reads the small files that say who we are).
 
-Handlers get the broker as `node`. What they use of it: `settings`, `image` (the committed metadata), `controller`,
-`logs`, `replicas` (the partitions this node leads), `timers`, `purgatory`, `random`, `answer`, `hold` and `release`.
+Handlers get the broker as `node`. What they use of it: `settings`, `image` (the committed metadata), `quorum`,
+`controller`, `logs`, `replicas` (the partitions this node leads), `timers`, `purgatory`, `random`, `answer`, `hold`
+and `release`.
 
 How a node comes up: the log directories say who they are; the metadata log is read; the controller becomes active;
 the broker registers, makes the replicas that it is assigned, is unfenced, and leads. `ready` is true from then on.
@@ -31,6 +32,7 @@ from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
 from penstock.log.events import LogEvent
 from penstock.log.manager import LogManager
+from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.brokers import Registration
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
@@ -44,6 +46,7 @@ from penstock.node.metrics import RequestCounters, Sample, TopicMetrics
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
+from penstock.node.quorum import Quorum
 from penstock.node.request import Message, Request
 from penstock.node.samples import samples_of
 from penstock.node.timers import Timer, TimerWheel
@@ -106,6 +109,7 @@ class Broker:
             report=report,
             listener=self.replicas,
         )
+        self.quorum: Quorum
         self.controller: ControllerNode
         self.dispatcher = Dispatcher(self, registry())
         self.publishing = Publishing(self)
@@ -157,8 +161,10 @@ class Broker:
             raise StorageError(f"the metadata log directory {directory.path} is not readable: {directory.error}")
         directory_id = directory.id
         assert directory_id is not None, "an identified directory has an id"
+        disk = directory.blocking_disk
+        self.quorum = Quorum(self.settings, disk, self, directory_id=directory_id, random=self.random)
         self.controller = ControllerNode(
-            self.settings, directory.blocking_disk, self, directory_id=directory_id, random=self.random
+            self.settings, self.quorum, self, bootstrap=read_bootstrap(disk), random=self.random
         )
         self.lifecycle.registration = Registration(
             broker_id=self.node_id,
@@ -168,7 +174,7 @@ class Broker:
             rack=self.settings.broker_rack,
             previous_broker_epoch=self.logs.previous_broker_epoch,
         )
-        self.controller.start(now_ms)
+        self.quorum.start(now_ms)
 
     def shutdown(self, now_ms: int) -> None:
         """Begins a clean stop: no new requests, logs flushed and marked. `stopped` is true when it is done."""
@@ -225,7 +231,7 @@ class Broker:
         self.now_ms = now_ms
         self.timers.advance(now_ms)
         self.logs.tick(now_ms)
-        self.controller.tick(now_ms)
+        self.quorum.tick(now_ms)
         if self._work:
             work = self._work.popleft()
             if next(work, self) is not self:
@@ -237,7 +243,7 @@ class Broker:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
         if self._work:
             return self.now_ms
-        deadlines = (self.timers.next_deadline_ms(), self.logs.next_deadline_ms(), self.controller.next_deadline_ms())
+        deadlines = (self.timers.next_deadline_ms(), self.logs.next_deadline_ms(), self.quorum.next_deadline_ms())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
@@ -245,7 +251,7 @@ class Broker:
         effects = self.effects
         for operation in self.logs.take_operations():
             effects.append(Run(operation))
-        for operation in self.controller.take_operations(self.now_ms):
+        for operation in self.quorum.take_operations(self.now_ms):
             effects.append(Run(operation))
         self.effects = []
         return effects
@@ -294,7 +300,7 @@ class Broker:
         """All samples, with Kafka's names."""
         return samples_of(self)
 
-    # ControllerObserver, and what the log directories say
+    # QuorumObserver, ControllerObserver, and what the log directories say
 
     def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
         self.image = new

@@ -113,7 +113,7 @@ class Lifecycle:
         """Something has ended: the metadata log is closed when all other logs are."""
         if self._closing_logs and not self._closing_metadata and self._node.logs.stopped:
             self._closing_metadata = True
-            self._node.controller.shutdown(self._closed, now_ms)
+            self._node.quorum.shutdown(self._closed, now_ms)
 
     def _closed(self, now_ms: int) -> None:
         self.stopped = True

@@ -46,6 +46,9 @@ class ProducerIds:
     def _ask(self, now_ms: int) -> None:
         node = self._node
         self._asking = True
+        if not node.controller.active:
+            self._lost(now_ms)
+            return
         broker_epoch = node.lifecycle.broker_epoch
         try:
             result = producer_ids.allocate_producer_ids(node.controller.state, node.node_id, broker_epoch)

@@ -11,10 +11,12 @@ from penstock.errors import ErrorCode
 from penstock.log.disk import Operation
 from penstock.log.meta_properties import read_meta_properties
 from penstock.metadata import topics
+from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint, MetadataImage
 from penstock.node.controller import ControllerNode, Registration
+from penstock.node.quorum import Quorum
 from penstock.protocol.messages.create_topics_request import CreatableTopic
 from penstock.raft.voters import VoterEndpoint
 from penstock.testing.simulator.disk import SimulatedDisk
@@ -60,7 +62,8 @@ class Harness:
         self.published: list[tuple[MetadataImage, MetadataImage, MetadataDelta]] = []
         self.failures: list[Exception] = []
         self.waiting: list[Operation] = []
-        self.node = ControllerNode(self.settings, disk, self, directory_id=directory_id_of(disk), random=self.random)
+        self.quorum = Quorum(self.settings, disk, self, directory_id=directory_id_of(disk), random=self.random)
+        self.node = ControllerNode(self.settings, self.quorum, self, bootstrap=read_bootstrap(disk), random=self.random)
 
     # What the node's observer hears
 
@@ -79,7 +82,7 @@ class Harness:
 
     def take(self) -> None:
         """Ends a turn of the loop: what the node wants done waits from now on."""
-        self.waiting += self.node.take_operations(self.now_ms)
+        self.waiting += self.quorum.take_operations(self.now_ms)
 
     def step(self) -> bool:
         """Runs the operation that has waited longest; False when there is none."""
@@ -103,7 +106,7 @@ class Harness:
 
     def start(self) -> Harness:
         """Starts the node and has it become active."""
-        self.node.start(self.now_ms)
+        self.quorum.start(self.now_ms)
         self.settle()
         return self
 
@@ -142,5 +145,5 @@ class Harness:
         """Stops cleanly."""
         self.node.controlled_shutdown(lambda now_ms: self.history.append("left"), self.now_ms)
         self.settle()
-        self.node.shutdown(lambda now_ms: self.history.append("stopped"), self.now_ms)
+        self.quorum.shutdown(lambda now_ms: self.history.append("stopped"), self.now_ms)
         self.settle()

@@ -39,7 +39,7 @@ def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -
     asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
     if asked != [(METADATA_TOPIC, [0])]:
         return DescribeQuorumResponse(topics=[unknown_topic(name, partitions) for name, partitions in asked])
-    described = node.controller.describe_quorum()
+    described = node.quorum.describe()
     return DescribeQuorumResponse(
         topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version, now_ms)])],
         nodes=nodes(node, described) if request.version >= DIRECTORIES_FROM else [],
