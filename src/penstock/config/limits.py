@@ -105,6 +105,14 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 """Partitions that one request may create, as Kafka's MAX_PARTITIONS_PER_BATCH; more are POLICY_VIOLATION."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000
 """Metadata records that one request may append atomically (Kafka's MAX_RECORDS_PER_USER_OP)."""
+PEER_CALLS_MAX = 1_000
+"""Calls to another node over one channel that wait or are under way; a further one fails at once."""
+PEER_IN_FLIGHT_MAX = 32
+"""Requests of one connection to another node that wait for their answers; further ones wait to be sent."""
+PEER_CHANNELS_MAX = 10_000
+"""Channels to other nodes kept for reuse; a call over a further one fails at once until idle ones are gone."""
+PEER_ANSWER_MAX_BYTES = 256 * MiB
+"""One answer of another node; a longer one closes the connection."""
 
 # Client
 CLIENT_RESPONSE_BYTES = 128 * MiB

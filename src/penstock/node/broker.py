@@ -39,10 +39,12 @@ from penstock.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
 from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
 from penstock.node.dispatcher import Dispatcher
-from penstock.node.effects import Close, Effect, Run
+from penstock.node.effects import Effect, Run
 from penstock.node.handlers import registry
 from penstock.node.lifecycle import Lifecycle
+from penstock.node.loopback import Loopback
 from penstock.node.metrics import RequestCounters, Sample, TopicMetrics
+from penstock.node.outgoing import Outgoing
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
@@ -58,6 +60,9 @@ if TYPE_CHECKING:
     from penstock.node.handlers.fetch import Fetch
 
 logger = logging.getLogger(__name__)
+
+OWN_CALL_ROUNDS_MAX = 16
+"""Steps of calls to ourselves within one turn of the loop; a call and its answer are two."""
 
 
 class Broker:
@@ -97,6 +102,17 @@ class Broker:
         self.effects: list[Effect] = []
         self.timers = TimerWheel()
         self.purgatory = Purgatory(self.timers)
+        self.loopback = Loopback(self)
+        self.outgoing = Outgoing(
+            self.node_id,
+            timers=self.timers,
+            random=random,
+            emit=self._emit,
+            emit_own=self.loopback.carry_out,
+            idle_ms=settings.connections_max_idle_ms,
+            setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
+            setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
+        )
         self.authorizer: Authorizer = AllowAll()
         self.connections: dict[int, Connection] = {}
         self.image: MetadataImage = EMPTY_IMAGE
@@ -212,6 +228,21 @@ class Broker:
         if found is not None:
             self._abandon(found)
 
+    def link_up(self, link: int, now_ms: int) -> None:
+        """A connection that `Dial` asked for has been made."""
+        self.now_ms = now_ms
+        self.outgoing.link_up(link, now_ms)
+
+    def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
+        """An answer of another node, without its length prefix. Views of it are kept while its bytes are needed."""
+        self.now_ms = now_ms
+        self.outgoing.link_received(link, frame, now_ms)
+
+    def link_lost(self, link: int, reason: str, now_ms: int) -> None:
+        """A connection to another node broke, or could not be made; `reason` is for people."""
+        self.now_ms = now_ms
+        self.outgoing.link_lost(link, reason, now_ms)
+
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         """An operation of `Run` has ended well."""
         self.now_ms = now_ms
@@ -241,13 +272,14 @@ class Broker:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
-        if self._work:
+        if self._work or self.outgoing.pending or self.loopback.pending:
             return self.now_ms
         deadlines = (self.timers.next_deadline_ms(), self.logs.next_deadline_ms(), self.quorum.next_deadline_ms())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
+        self._call_ourselves()
         effects = self.effects
         for operation in self.logs.take_operations():
             effects.append(Run(operation))
@@ -266,7 +298,7 @@ class Broker:
         """Closes a connection after what has been answered on it; drops its other requests."""
         if self.connections.pop(connection.id, None) is not None:
             self._abandon(connection)
-            self.effects.append(Close(connection.id, reason))
+            connection.close(reason, self.effects)
 
     def do(self, work: Iterator[None]) -> None:
         """Has long work done, one `next` a tick, in turn with other long work."""
@@ -317,6 +349,17 @@ class Broker:
         """A log directory is offline. Without the metadata log's, or without any, the node ends."""
         if self.directories[index] is self.metadata_directory or not self.logs.online:
             self.failure = self.failure or error
+
+    def _emit(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def _call_ourselves(self) -> None:
+        """Tells of calls that failed at once, and executes those to this node."""
+        for _ in range(OWN_CALL_ROUNDS_MAX):
+            if not (self.outgoing.pending or self.loopback.pending):
+                break
+            self.outgoing.proceed(self.now_ms)
+            self.loopback.proceed(self.now_ms)
 
     def _abandon(self, connection: Connection) -> None:
         connection.closed = True
