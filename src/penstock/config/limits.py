@@ -86,6 +86,21 @@ HEADER_WINDOW_BYTES = 4 * KiB
 RECOVERY_CHUNK_BYTES = 4 * MiB
 """What a recovery reads at once; a batch larger than that is read whole."""
 
+# Replication
+UNREADABLE_WRITES_MAX = 1024
+"""Writes above a high watermark whose sizes a leader remembers, to estimate what a new high watermark gives readers."""
+FOLLOWERS_OPENED_PER_STEP = 100
+"""Logs of followers that one step of long work has opened."""
+FETCH_RETRY_MS = 20
+"""A follower's first pause after an error of its leader; twice as long after each further one, up to
+replica.fetch.backoff.ms."""
+FOLLOWER_WRITE_WAIT_MS = 10
+"""How long a fetcher waits for the writes of its last answer; a partition that is slower is left out of one fetch."""
+ALTER_PARTITION_RETRY_MS = 50
+"""Between two tries of an AlterPartition request, as Kafka's."""
+EXPECTED_FOLLOWER_WAIT_MS = 20
+"""How long a follower's fetch may wait while it has not yet asked for all partitions that it should follow."""
+
 # Node
 PARKED_REQUESTS_MAX = 100_000
 """Requests that wait for data, replicas or a timeout; the oldest fetch is answered early beyond it."""
@@ -103,8 +118,13 @@ METADATA_APPENDS_MAX = 10_000
 """Changes that wait for the metadata log to be flushed; a further one is refused until some are committed."""
 PARTITIONS_PER_REQUEST_MAX = 10_000
 """Partitions that one request may create, as Kafka's MAX_PARTITIONS_PER_BATCH; more are POLICY_VIOLATION."""
+LEADERSHIP_CHANGES_PER_STEP = 1_000
+"""Partitions whose leader or in-sync replicas the controller changes at once when a broker goes, and whose leadership it
+balances in one turn; the rest follow in further steps, with other work in between."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000
 """Metadata records that one request may append atomically (Kafka's MAX_RECORDS_PER_USER_OP)."""
+CONTROLLER_CALLS_MAX = 1_000
+"""Calls to the active controller that wait or are under way, forwarded requests included; a further one fails."""
 PEER_CALLS_MAX = 1_000
 """Calls to another node over one channel that wait or are under way; a further one fails at once."""
 PEER_IN_FLIGHT_MAX = 32
@@ -237,3 +257,9 @@ SQL_TOPICS_MAX = 1_000
 """Topics that SHOW TABLES lists."""
 LAKE_SNAPSHOTS_KEPT = 50
 """Snapshots that an Iceberg table keeps when it has twice as many; appends that later ones superseded are dropped."""
+
+RAFT_OBSERVERS_MAX = 2000
+"""Observers of the metadata quorum whose progress a leader keeps; the one that fetched longest ago makes room."""
+
+RAFT_VOTERS_MAX = 25
+"""Voters of a metadata quorum: a set with more is refused."""

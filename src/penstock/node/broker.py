@@ -36,6 +36,7 @@ from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.brokers import Registration
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
+from penstock.node.channel import Channel
 from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
 from penstock.node.dispatcher import Dispatcher
@@ -44,7 +45,7 @@ from penstock.node.handlers import registry
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
 from penstock.node.metrics import RequestCounters, Sample, TopicMetrics
-from penstock.node.outgoing import Outgoing
+from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
@@ -113,6 +114,7 @@ class Broker:
             setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
             setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
         )
+        self.channel = Channel(self)
         self.authorizer: Authorizer = AllowAll()
         self.connections: dict[int, Connection] = {}
         self.image: MetadataImage = EMPTY_IMAGE
@@ -340,7 +342,9 @@ class Broker:
 
     def controller_active(self, now_ms: int) -> None:
         self.lifecycle.controller_active(now_ms)
-        self.dispatcher.controller_active(now_ms)
+        own = self.settings.controller_endpoints[0]
+        self.channel.controller_changed(Peer(self.node_id, own.host, own.port, own.listener), now_ms)
+        self.dispatcher.controller_known(now_ms)
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failure = self.failure or error

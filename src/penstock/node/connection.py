@@ -93,6 +93,10 @@ class Connection:
         """The node has closed it and forgotten its requests: has the socket closed."""
         effects.append(Close(self.id, reason))
 
+    def ask_next_controller(self) -> bool:
+        """Whether who asks here turns to the next controller by itself, and has just been told to."""
+        return False
+
     def pause_if_full(self, effects: list[Effect]) -> None:
         """Stops reading when the connection has as much in flight as it may."""
         if not self.paused and (

@@ -26,6 +26,7 @@ FAMILIES = (
     "describe_configs",
     "describe_log_dirs",
     "describe_topic_partitions",
+    "envelope",
     "fetch",
     "init_producer_id",
     "list_config_resources",
