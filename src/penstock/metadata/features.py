@@ -13,6 +13,7 @@ from penstock.errors import ErrorCode, PenstockError
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+ELR_VERSION = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ METADATA_VERSIONS: Mapping[int, MetadataVersion] = {
 LATEST_METADATA_VERSION = max(METADATA_VERSIONS)
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
-    "eligible.leader.replicas.version": (0, 0),
+    ELR_VERSION: (0, 0),
     "group.version": (0, 0),
     KRAFT_VERSION: (0, 1),
     METADATA_VERSION: (min(METADATA_VERSIONS), LATEST_METADATA_VERSION),

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.metadata.persistent import PersistentMap
 
+if TYPE_CHECKING:
+    from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
+
 NO_LEADER = -1
 """Leader of a partition that has none."""
+NO_LEADER_CHANGE = -2
+"""Leader of a PartitionChangeRecord that leaves the leader as it is."""
 
 Configs = Mapping[str, str]
 """The overrides of one resource: property name to text."""
@@ -124,6 +129,27 @@ class PartitionRegistration:
         fields = {name: getattr(self, name) for name in self.__slots__}
         fields.update(changes)
         return PartitionRegistration(**fields)
+
+    def changed_by(self, record: PartitionChangeRecord) -> PartitionRegistration:
+        """This partition after a change: each is a new partition epoch, one of the leader a new leader epoch."""
+        changes: dict[str, Any] = {"partition_epoch": self.partition_epoch + 1}
+        for field_name, value in (
+            ("isr", record.isr),
+            ("replicas", record.replicas),
+            ("removing_replicas", record.removing_replicas),
+            ("adding_replicas", record.adding_replicas),
+            ("directories", record.directories),
+            ("elr", record.eligible_leader_replicas),
+            ("last_known_elr", record.last_known_elr),
+        ):
+            if value is not None:
+                changes[field_name] = tuple(value)
+        if record.leader != NO_LEADER_CHANGE:
+            changes["leader"] = record.leader
+            changes["leader_epoch"] = self.leader_epoch + 1
+        if record.leader_recovery_state != -1:
+            changes["leader_recovery_state"] = record.leader_recovery_state
+        return self.with_(**changes)
 
     def directory(self, broker_id: int) -> UUID | None:
         """The log directory that a broker keeps its replica in, or None if it has no replica or none is assigned."""
