@@ -9,7 +9,7 @@ What must be durable before the next step is an effect of its own, and the step 
 | `AppendFetched` | `written` and `flushed` later |
 | `Truncate` | `truncated(log_end_offset, now_ms)` |
 | `WriteSnapshot` | `snapshot_written(snapshot, size_bytes, now_ms)` |
-| `InstallSnapshot` | `snapshot_installed(snapshot, voters, kraft_version, now_ms)` or `snapshot_refused(snapshot, now_ms)` |
+| `InstallSnapshot` | `snapshot_installed(snapshot, voters, kraft_version, now_ms)` or `snapshot_refused` |
 | `Call` | `answered(call, response or None, now_ms)`, exactly once |
 
 Nothing that tells another node of an election (`Call`, `Answer`) is returned before the state that it speaks of is on
@@ -121,7 +121,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Everything below `high_watermark` is committed, and is on this replica's disk.
+    """Everything below `high_watermark` is committed. At a follower it is on its disk as well, and can be read.
 
     `first` when this leader has just committed the first record of its epoch: it is active from now on.
     """

@@ -36,10 +36,11 @@ class RaftLog(Protocol):
         """The epoch of the last record, or of the snapshot that the log begins after; 0 for a log with neither."""
         ...
 
-    def end_of_epoch(self, epoch: int) -> EpochEnd:
+    def end_of_epoch(self, epoch: int) -> EpochEnd | None:
         """The latest epoch not after `epoch` that has records, and where it ends; the end of the log for the last.
 
-        The newest snapshot stands for the epochs before the log's start.
+        The snapshot that the log begins after counts too. (0, 0) for an epoch before the first of a log that begins
+        at 0; None where that is not known any more.
         """
         ...
 
