@@ -198,7 +198,8 @@ class ControllerNode:
         self._append_or_done(leaving, fence, now_ms)
 
     def _append_or_done(self, records: Sequence[MetadataMessage], done: Done, now_ms: int) -> None:
-        if records:
+        """Who leaves, or who waits for nothing, is not kept by a controller that has just lost its leadership."""
+        if records and self.active:
             self.append(records, done, lambda code, at_ms: done(at_ms), now_ms)
         else:
             done(now_ms)
