@@ -87,7 +87,10 @@ class Client:
 class Node:
     """A broker and its world. Settings are attribute names of `Settings`."""
 
-    def __init__(self, *, directories: int = 1, start: bool = True, seed: int = 1, **settings: Any) -> None:
+    def __init__(
+        self, *, directories: int = 1, start: bool = True, seed: int = 1, release: str | None = None, **settings: Any
+    ) -> None:
+        """`release` is the metadata.version to format with."""
         self.now_ms = START_MS
         self.random = Random(seed)
         self.disks = [SimulatedDisk(index, clock=lambda: self.now_ms) for index in range(directories)]
@@ -105,6 +108,7 @@ class Node:
                 CLUSTER_ID,
                 self.settings.node_id,
                 paths[0],
+                release_version=release,
                 standalone=True,
                 controller=VoterEndpoint("CONTROLLER", "127.0.0.1", 9093),
             ),

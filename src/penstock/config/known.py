@@ -117,7 +117,6 @@ metrics.sample.window.ms LONG 1.. read-only =30000
 num.io.threads INT 1.. cluster-wide =8
 num.network.threads INT 1.. cluster-wide =3
 num.replica.alter.log.dirs.threads INT - read-only null
-num.replica.fetchers INT 1.. cluster-wide =1
 offset.metadata.max.bytes INT - read-only =4096
 offsets.commit.timeout.ms INT 1.. read-only =5000
 offsets.load.buffer.size INT 1.. read-only =5242880
@@ -160,10 +159,6 @@ remote.log.storage.manager.class.name STRING not-empty read-only null
 remote.log.storage.manager.class.path STRING - read-only null
 remote.log.storage.manager.impl.prefix STRING not-empty read-only =rsm.config.
 remote.log.storage.system.enable BOOLEAN - read-only =false
-replica.fetch.backoff.ms INT 0.. read-only =1000
-replica.fetch.max.bytes INT 0.. read-only =1048576
-replica.fetch.min.bytes INT - read-only =1
-replica.fetch.response.max.bytes INT 0.. read-only =10485760
 replica.socket.receive.buffer.bytes INT - read-only =65536
 replication.quota.window.num INT 1.. read-only =11
 replication.quota.window.size.seconds INT 1.. read-only =1

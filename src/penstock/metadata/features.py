@@ -54,6 +54,9 @@ METADATA_VERSIONS: Mapping[int, MetadataVersion] = {
 
 LATEST_METADATA_VERSION = max(METADATA_VERSIONS)
 
+NEW_RECORD_FORMATS = frozenset({30})
+"""Levels that brought fields which older levels cannot hold: no way back below them."""
+
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     ELR_VERSION: (0, 0),
     "group.version": (0, 0),
@@ -97,6 +100,11 @@ def described(name: str, level: int) -> str:
     """A level as people write it: metadata versions have names."""
     version = METADATA_VERSIONS.get(level) if name == METADATA_VERSION else None
     return str(level) if version is None else f"{level} ({version.name})"
+
+
+def record_formats_differ(low: int, high: int) -> bool:
+    """Whether records of metadata.version `high` may not be readable at `low`."""
+    return any(low < level <= high for level in NEW_RECORD_FORMATS)
 
 
 def metadata_version(level: int) -> MetadataVersion:

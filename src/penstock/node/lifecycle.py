@@ -75,11 +75,14 @@ class Lifecycle:
             node.controller.unfence_broker(self.published, now_ms)
 
     def published(self, now_ms: int) -> None:
-        """A new image: we are ready once it has us unfenced."""
+        """A new image: we are ready once it has us unfenced. If it has forgotten us, we register again."""
         node = self._node
         own = node.image.brokers.get(node.node_id)
         if not self.ready and not self.stopping and own is not None and not own.fenced:
             self.ready = own.epoch == self.broker_epoch
+        elif self.ready and own is None:
+            self.ready = False
+            node.timers.at(now_ms, self.controller_active)
 
     # The clean stop
 

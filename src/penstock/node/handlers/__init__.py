@@ -26,6 +26,7 @@ FAMILIES = (
     "describe_configs",
     "describe_log_dirs",
     "describe_topic_partitions",
+    "elect_leaders",
     "envelope",
     "fetch",
     "init_producer_id",
@@ -33,8 +34,11 @@ FAMILIES = (
     "list_offsets",
     "metadata",
     "offset_for_leader_epoch",
+    "partition_reassignments",
     "produce",
     "quorum",
+    "unregister_broker",
+    "update_features",
 )
 
 
