@@ -41,7 +41,9 @@ from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.effects import Effect, Run
+from penstock.node.followers import Followers
 from penstock.node.handlers import registry
+from penstock.node.isr import IsrChanges
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
 from penstock.node.metrics import RequestCounters, Sample, TopicMetrics
@@ -118,7 +120,13 @@ class Broker:
         self.authorizer: Authorizer = AllowAll()
         self.connections: dict[int, Connection] = {}
         self.image: MetadataImage = EMPTY_IMAGE
-        self.replicas = Replicas(self.node_id, lambda: self.logs, self.directory_lost)
+        self.replicas: Replicas = Replicas(
+            self.node_id, lambda: self.logs, self.directory_lost, lag_time_max_ms=settings.replica_lag_time_max_ms
+        )
+        self.followers = Followers(self, self.replicas)
+        self.replicas.followers = self.followers
+        self.isr_changes = IsrChanges(self.node_id, self.replicas, self.channel, self.timers)
+        self.replicas.isr = self.isr_changes
         self.logs = LogManager(
             settings,
             directories,
@@ -281,6 +289,8 @@ class Broker:
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
+        if self.followers.due:
+            self.followers.send_due(self.now_ms)
         self._call_ourselves()
         effects = self.effects
         for operation in self.logs.take_operations():

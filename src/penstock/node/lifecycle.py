@@ -47,8 +47,8 @@ class Lifecycle:
 
     def _registered(self, broker_epoch: int, now_ms: int) -> None:
         """The image holds our own registration, so all that was decided before: makes our replicas, then leads."""
-        self.broker_epoch = broker_epoch
         node = self._node
+        self.broker_epoch = node.replicas.broker_epoch = broker_epoch
         node.logs.set_aside_strays(self._assigned, now_ms)
         node.do(self._make_replicas(now_ms))
 
@@ -72,6 +72,7 @@ class Lifecycle:
                 yield
         node.logs.create(batch, now_ms)
         if not self.stopping:
+            node.followers.begin(now_ms)
             node.controller.unfence_broker(self.published, now_ms)
 
     def published(self, now_ms: int) -> None:
@@ -109,6 +110,7 @@ class Lifecycle:
         for connection in list(node.connections.values()):
             node.close(connection, "the broker is stopping")
         node.publishing.finish_deletions()
+        node.followers.stop(now_ms)
         node.logs.stop(self.broker_epoch, now_ms)
         self.proceed(now_ms)
 

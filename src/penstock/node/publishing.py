@@ -76,7 +76,11 @@ class Publishing:
         requests = []
         for index, registration in changed.partitions.items():
             node.replicas.partition_changed(changed.name, index, registration, now_ms)
-            if node.node_id in registration.replicas and not node.logs.exists(changed.name, index):
+            exists = node.logs.exists(changed.name, index)
+            if node.node_id not in registration.replicas:
+                if exists and node.lifecycle.broker_epoch >= 0:
+                    node.logs.delete(changed.name, index, now_ms)
+            elif not exists:
                 requests.append(ReplicaRequest(changed.name, index, changed.id, registration.directory(node.node_id)))
         if node.lifecycle.broker_epoch >= 0 and requests:
             node.logs.create(requests[:REPLICAS_PER_STEP], now_ms)

@@ -6,9 +6,13 @@ loop: walking or recompressing a large batch; the caller runs the operation and 
 here: for the log end with acks=1, for the high watermark with acks=all. Both queues are first-in first-out, since
 offsets only grow.
 
-The high watermark is the least log end offset of the in-sync replicas; with one replica it follows the log end. It and
-the log end move when the write has completed, and then every subscribed fetch session finds this partition in its ready
-set.
+The log end moves when the write has completed; that wakes the followers. The high watermark is the least log end offset
+of the maximal ISR (`penstock.replication.isr`) and of those about to join it, and stands still while there are fewer
+than min.insync.replicas (KIP-966); with one replica it follows the log end. When it moves, every subscribed fetch
+session finds this partition in its ready set.
+
+Followers that stay behind for replica.lag.time.max.ms are proposed to leave the ISR, those that have caught up with the
+high watermark and with this leader epoch are proposed to join.
 """
 
 from __future__ import annotations
@@ -25,10 +29,13 @@ from penstock.log.log import Appended, Duplicate, Log
 from penstock.records.batch import BatchHeader, WritableBuffer
 from penstock.records.compression import Codec, Contexts
 from penstock.records.validation import BatchRejectedError, RecordError, Rules, validate_header
+from penstock.replication.isr import ROLLED_BACK, SETTLED_BY_METADATA, PartitionOwner, Proposal
+from penstock.replication.remote import UNKNOWN_EPOCH, RemoteReplica
 from penstock.replication.rewrite import Rewrite, level_of, rules_of, target_codec
 
 if TYPE_CHECKING:
-    from penstock.replication.fetch_session import Subscription
+    from penstock.protocol.messages.alter_partition_response import PartitionData as AlteredPartition
+    from penstock.replication.fetch_session import Session, Subscription
 
 ACKS_ALL = -1
 NO_OFFSET = -1
@@ -75,21 +82,30 @@ class Partition:
 
     Attributes:
         topic, index, topic_id: which one.
-        leader_epoch: of this leadership; requests with another are refused.
-        replicas, in_sync_replicas: ids of brokers, this one included.
+        leader_epoch: of this leadership; requests with another are refused. It began at `epoch_start_offset`.
+        partition_epoch: counts the changes of the partition's state in the metadata.
+        replicas, in_sync_replicas: ids of brokers, this one included; as committed by the controller.
+        followers: the other replicas, by broker id; empty with one replica.
+        proposal: the change of the ISR that the controller has been asked for, and has not decided.
         min_in_sync_replicas: as the topic asks, but not more than there are replicas.
         high_watermark: the offset below which every in-sync replica has everything.
-        appended_bytes: appended by this leader since it opened the partition; parked fetches estimate by it.
-        subscriptions: the fetch sessions and waiting fetches that read this partition, by subscription number.
+        appended_bytes: appended by this leader since it opened the partition. written_bytes: those below the log end,
+            readable_bytes: below the high watermark; parked fetches of replicas and consumers estimate by them.
+        subscriptions: the fetch sessions and waiting fetches of consumers that read this partition, by subscription
+            number. replica_subscriptions: those of followers.
     """
 
     __slots__ = (
         "_codec",
         "_config",
+        "_end_offset",
+        "_owner",
         "_rewrites",
+        "_unreadable",
         "_waiting_for_end",
         "_waiting_for_watermark",
         "appended_bytes",
+        "epoch_start_offset",
         "followers",
         "high_watermark",
         "in_sync_replicas",
@@ -98,11 +114,16 @@ class Partition:
         "log",
         "min_in_sync_replicas",
         "node_id",
+        "partition_epoch",
+        "proposal",
+        "readable_bytes",
+        "replica_subscriptions",
         "replicas",
         "rules",
         "subscriptions",
         "topic",
         "topic_id",
+        "written_bytes",
     )
 
     def __init__(
@@ -112,31 +133,45 @@ class Partition:
         topic_id: UUID,
         log: Log,
         *,
+        owner: PartitionOwner,
         node_id: int,
         leader_epoch: int,
+        partition_epoch: int = 0,
         replicas: tuple[int, ...],
         in_sync_replicas: tuple[int, ...],
         high_watermark: int,
+        now_ms: int,
     ) -> None:
+        """`log` may still have writes under way, from the time as a follower; nothing of it is to be cut any more."""
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.log = log
         self.node_id = node_id
         self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.epoch_start_offset = log.reserved_end_offset
         self.replicas = replicas
         self.in_sync_replicas = in_sync_replicas
-        self.followers: dict[int, int] = {}
+        self.proposal: Proposal | None = None
+        self.followers: dict[int, RemoteReplica] = {}
         self.high_watermark = high_watermark
         self.subscriptions: dict[int, Subscription] = {}
+        self.replica_subscriptions: dict[int, Subscription] = {}
         self._waiting_for_end: deque[tuple[int, AppendWaiter, object]] = deque()
         self._waiting_for_watermark: deque[tuple[int, AppendWaiter, object]] = deque()
+        self._unreadable: deque[tuple[int, int]] = deque()
         self.appended_bytes = 0
+        self.written_bytes = 0
+        self.readable_bytes = 0
+        self._owner = owner
+        self._end_offset = log.log_end_offset
         self._config: object = None
         self._codec: Codec | None = None
         self._rewrites = False
         self.rules = Rules()
         self.min_in_sync_replicas = 1
+        self._know_followers(now_ms)
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index}, epoch {self.leader_epoch}, high watermark {self.high_watermark})"
@@ -266,30 +301,46 @@ class Partition:
             self._waiting_for_end.append((prepared.next_offset, waiter, slot))
 
     def _acks_all_result(self) -> ErrorCode:
-        if len(self.in_sync_replicas) < self.min_in_sync_replicas:
+        if len(self.maximal_isr) < self.min_in_sync_replicas:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
     def log_advanced(self, now_ms: int) -> None:
-        """The log end has moved: answers acks=1, moves the high watermark, wakes readers."""
+        """The log end has moved: answers acks=1, wakes followers, moves the high watermark, which wakes readers."""
         end_offset = self.log.log_end_offset
         waiting = self._waiting_for_end
         while waiting and waiting[0][0] <= end_offset:
             _, waiter, slot = waiting.popleft()
             waiter.appended(slot, ErrorCode.NONE, now_ms)
+        self.written_bytes = self.appended_bytes
+        if self.followers:
+            self._leave_followers_behind(end_offset, now_ms)
         self.advance_high_watermark(now_ms)
 
+    def _leave_followers_behind(self, end_offset: int, now_ms: int) -> None:
+        before, self._end_offset = self._end_offset, end_offset
+        for follower in self.followers.values():
+            follower.leader_advances(before)
+        if len(self._unreadable) == limits.UNREADABLE_WRITES_MAX:
+            self._unreadable.pop()
+        self._unreadable.append((end_offset, self.written_bytes))
+        self._owner.lags(self, now_ms)
+        for subscription in list(self.replica_subscriptions.values()):
+            subscription.changed(now_ms)
+
     def advance_high_watermark(self, now_ms: int) -> None:
-        """Moves the high watermark to the least log end offset of the in-sync replicas; never back."""
-        offset = self.log.log_end_offset
-        if len(self.in_sync_replicas) > 1:
-            followers = self.followers
-            offset = min(
-                offset, *(followers.get(replica, 0) for replica in self.in_sync_replicas if replica != self.node_id)
-            )
+        """Moves the high watermark to where the maximal ISR has everything; never back."""
+        offset = self._replicated_offset(now_ms) if self.followers else self.log.log_end_offset
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
+        self._owner.high_watermark_moved(self)
+        if self.followers:
+            unreadable = self._unreadable
+            while unreadable and unreadable[0][0] <= offset:
+                self.readable_bytes = unreadable.popleft()[1]
+        else:
+            self.readable_bytes = self.written_bytes
         waiting = self._waiting_for_watermark
         if waiting and waiting[0][0] <= offset:
             result = self._acks_all_result()
@@ -298,10 +349,34 @@ class Partition:
                 waiter.appended(slot, result, now_ms)
         self.wake(now_ms)
 
+    def _replicated_offset(self, now_ms: int) -> int:
+        """What the maximal ISR has, and those who are about to join it: if the high watermark ran away from them, they
+        never would. The present high watermark when there are too few in sync (KIP-966)."""
+        if self.log.config is not self._config:
+            self._read_config()
+        if len(self.in_sync_replicas) < self.min_in_sync_replicas:
+            return self.high_watermark
+        owner = self._owner
+        offset = end_offset = self.log.log_end_offset
+        maximal_isr = self.maximal_isr
+        for broker_id, follower in self.followers.items():
+            if follower.log_end_offset < offset and (
+                broker_id in maximal_isr
+                or (
+                    follower.is_caught_up(end_offset, now_ms, owner.lag_time_max_ms)
+                    and owner.may_join(broker_id, follower.broker_epoch)
+                )
+            ):
+                offset = follower.log_end_offset
+        return offset
+
     def wake(self, now_ms: int) -> None:
         """Something that readers see has changed: puts this partition into the ready set of each."""
         if self.subscriptions:
             for subscription in list(self.subscriptions.values()):
+                subscription.changed(now_ms)
+        if self.replica_subscriptions:
+            for subscription in list(self.replica_subscriptions.values()):
                 subscription.changed(now_ms)
 
     def delete_records(self, offset: int, now_ms: int) -> int:
@@ -321,24 +396,195 @@ class Partition:
             self.wake(now_ms)
         return self.log.log_start_offset
 
+    # Followers
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """The in-sync replicas, and those that are being added to them."""
+        proposal = self.proposal
+        return self.in_sync_replicas if proposal is None else (*self.in_sync_replicas, *proposal.added)
+
+    @property
+    def low_watermark(self) -> int:
+        """The least log start offset of this leader and of its followers that are alive (KIP-107)."""
+        starts = [
+            follower.log_start_offset
+            for follower in self.followers.values()
+            if self._owner.broker_epoch_of(follower.broker_id) is not None
+        ]
+        return min(self.log.log_start_offset, *starts) if starts else self.log.log_start_offset
+
+    def follower_fetched(
+        self,
+        broker_id: int,
+        offset: int,
+        log_start_offset: int,
+        *,
+        broker_epoch: int,
+        session: Session | None,
+        now_ms: int,
+    ) -> ErrorCode:
+        """A follower asks for `offset` under our leader epoch, and its log does not diverge: it has all below.
+
+        It may join the ISR by that, and the high watermark may move. NOT_LEADER_OR_FOLLOWER when the fetch is of an
+        incarnation of the broker that is past (KIP-903).
+        """
+        follower = self.followers[broker_id]
+        registered = self._owner.broker_epoch_of(broker_id)
+        if broker_epoch != UNKNOWN_EPOCH and registered is not None and registered > broker_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        before, end_offset = follower.log_end_offset, self.log.log_end_offset
+        follower.fetched(
+            offset,
+            log_start_offset,
+            leader_end_offset=end_offset,
+            broker_epoch=broker_epoch,
+            session=session,
+            now_ms=now_ms,
+        )
+        if broker_id not in self.in_sync_replicas:
+            self._consider_joining(now_ms)
+        if offset != before or self.high_watermark < end_offset:
+            self.advance_high_watermark(now_ms)
+        return ErrorCode.NONE
+
+    def _consider_joining(self, now_ms: int) -> None:
+        """Proposes to add followers to the ISR that have reached the high watermark and the start of this epoch.
+
+        One that had not reached the start of the epoch could lack records which the last leader had committed, and the
+        high watermark that we took over does not tell of yet.
+        """
+        if self.proposal is not None:
+            return
+        least_offset = max(self.high_watermark, self.epoch_start_offset)
+        joining = tuple(
+            follower.broker_id
+            for follower in self.followers.values()
+            if follower.broker_id not in self.in_sync_replicas
+            and follower.log_end_offset >= least_offset
+            and self._owner.may_join(follower.broker_id, follower.broker_epoch)
+        )
+        if joining:
+            self._propose((*self.in_sync_replicas, *joining), now_ms, added=joining)
+
+    def shrink_isr(self, now_ms: int) -> bool:
+        """Proposes to drop in-sync followers that are behind for too long. Gives whether any has to be looked after."""
+        if self.proposal is not None:
+            return True
+        end_offset, lag_time_max_ms = self.log.log_end_offset, self._owner.lag_time_max_ms
+        behind = [
+            follower
+            for follower in self.followers.values()
+            if follower.broker_id in self.in_sync_replicas and follower.log_end_offset != end_offset
+        ]
+        lost = tuple(each.broker_id for each in behind if not each.is_caught_up(end_offset, now_ms, lag_time_max_ms))
+        if lost:
+            isr = tuple(broker_id for broker_id in self.in_sync_replicas if broker_id not in lost)
+            self._propose(isr, now_ms, removed=lost)
+        return bool(behind)
+
+    def _propose(
+        self, isr: tuple[int, ...], now_ms: int, *, added: tuple[int, ...] = (), removed: tuple[int, ...] = ()
+    ) -> None:
+        with_epochs = tuple((broker_id, self._broker_epoch(broker_id)) for broker_id in isr)
+        self.proposal = Proposal(with_epochs, self.leader_epoch, self.partition_epoch, added, removed)
+        self._owner.isr_proposed(self, now_ms)
+
+    def _broker_epoch(self, broker_id: int) -> int:
+        if broker_id == self.node_id:
+            return self._owner.broker_epoch
+        follower = self.followers.get(broker_id)
+        known = follower.broker_epoch if follower is not None else None
+        return UNKNOWN_EPOCH if known is None else known
+
+    def alter_answered(self, proposal: Proposal, answer: ErrorCode | AlteredPartition, now_ms: int) -> bool:
+        """The controller's answer to a proposal: the partition's state as altered, or an error. True: ask again.
+
+        An answer to a proposal that the metadata has overtaken is ignored.
+        """
+        if self.proposal is not proposal:
+            return False
+        if isinstance(answer, ErrorCode):
+            if answer in ROLLED_BACK:
+                self.proposal = None
+                self.advance_high_watermark(now_ms)
+                return False
+            return answer not in SETTLED_BY_METADATA
+        if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
+            return False
+        self.proposal = None
+        self.in_sync_replicas = tuple(answer.isr)
+        self.partition_epoch = answer.partition_epoch
+        self._owner.isr_changed(self, proposal)
+        self.advance_high_watermark(now_ms)
+        self._consider_joining(now_ms)
+        return False
+
+    def _know_followers(self, now_ms: int) -> None:
+        """Forgets all that was known of followers: another leader may have had them cut their logs meanwhile."""
+        self.followers = {
+            broker_id: RemoteReplica(broker_id, in_sync=broker_id in self.in_sync_replicas, now_ms=now_ms)
+            for broker_id in self.replicas
+            if broker_id != self.node_id
+        }
+        self.min_in_sync_replicas = min(self.log.config.min_insync_replicas, len(self.replicas))
+        if self.followers:
+            self._owner.lags(self, now_ms)
+
+    def _assign(self, replicas: tuple[int, ...], now_ms: int) -> None:
+        """Other replicas under the same leader epoch: those that stay are known."""
+        known = self.followers
+        self.replicas = replicas
+        self._know_followers(now_ms)
+        for broker_id in self.followers:
+            if broker_id in known:
+                self.followers[broker_id] = known[broker_id]
+
     # Leadership
 
-    def become_leader(self, leader_epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...]) -> None:
-        """A new leader epoch or a new ISR of a partition that we lead."""
+    def become_leader(
+        self,
+        leader_epoch: int,
+        replicas: tuple[int, ...],
+        in_sync: tuple[int, ...],
+        now_ms: int,
+        *,
+        partition_epoch: int = 0,
+    ) -> None:
+        """A new state of a partition that we lead and go on to lead, out of the metadata.
+
+        A state that we know already from an answer to a proposal, or a later one, changes nothing: a proposal which
+        was made since may be accepted, and the high watermark has to wait for who it adds.
+        """
         assert leader_epoch >= self.leader_epoch
+        if partition_epoch <= self.partition_epoch and leader_epoch == self.leader_epoch:
+            return
+        self.partition_epoch = partition_epoch
+        self.proposal = None
+        self.in_sync_replicas = in_sync
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
+            self.epoch_start_offset = self.log.reserved_end_offset
             self.log.start_epoch(leader_epoch)
-        self.replicas = replicas
-        self.in_sync_replicas = in_sync
+            self.replicas = replicas
+            self._know_followers(now_ms)
+        elif replicas != self.replicas:
+            self._assign(replicas, now_ms)
         self._config = None  # what it asks depends on the number of replicas
+        self.advance_high_watermark(now_ms)
+        subscriptions, self.replica_subscriptions = self.replica_subscriptions, {}
+        for subscription in subscriptions.values():
+            subscription.lost(now_ms)  # it comes again, with the new epoch or to be told of it
 
     def stop(self, code: ErrorCode, now_ms: int) -> None:
         """We lead it no more: whoever waits is told `code`, readers come again and find out."""
+        self.proposal = None
         for queue in (self._waiting_for_end, self._waiting_for_watermark):
             while queue:
                 _, waiter, slot = queue.popleft()
                 waiter.appended(slot, code, now_ms)
-        subscriptions, self.subscriptions = self.subscriptions, {}
-        for subscription in subscriptions.values():
+        self.followers = {}
+        subscriptions = (*self.subscriptions.values(), *self.replica_subscriptions.values())
+        self.subscriptions, self.replica_subscriptions = {}, {}
+        for subscription in subscriptions:
             subscription.lost(now_ms)

@@ -157,6 +157,7 @@ class Fetch:
         "min_bytes",
         "missing_bytes",
         "node",
+        "replica_epoch",
         "replica_id",
         "request",
         "session",
@@ -172,6 +173,7 @@ class Fetch:
         self.expected_epoch = session.epoch
         self.body_session_epoch = body.session_epoch
         self.replica_id = replica_id(body)
+        self.replica_epoch = body.replica_state.replica_epoch
         self.consumer = self.replica_id == CONSUMER
         self.isolation_level = body.isolation_level
         self.max_bytes = min(body.max_bytes, node.settings.fetch_max_bytes)
@@ -224,7 +226,7 @@ class Fetch:
             self.node.fetch_looked_at += 1
             if answer.error_code or answer.diverging_epoch.end_offset >= 0:
                 self.at_once = True
-            if incremental and self.size_bytes >= self.max_bytes:
+            if incremental and self.consumer and self.size_bytes >= self.max_bytes:
                 self.looks_left = 0  # the others stay ready, before those that were served now
                 break
         if not ready:
@@ -265,6 +267,12 @@ class Fetch:
         """Reads from the log of a partition that we lead, within the limits."""
         log = partition.log
         offset = subscription.fetch_offset
+        diverging = divergence(partition, subscription) if subscription.last_fetched_epoch >= 0 else None
+        if offset < log.log_start_offset or (offset > log.log_end_offset and diverging is None):
+            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if not self.consumer and diverging is None:
+            self.follower_has(subscription, partition)
+        subscription.new_bytes()
         stable_offset = partition.last_stable_offset
         data = PartitionData(
             partition_index=subscription.index,
@@ -274,21 +282,16 @@ class Fetch:
             aborted_transactions=None,
             records=NO_RECORDS,
         )
-        if subscription.last_fetched_epoch >= 0:
-            diverging = divergence(partition, subscription)
-            if diverging is not None:
-                data.diverging_epoch = diverging
-                return data
+        if diverging is not None:
+            data.diverging_epoch = diverging
+            return data
         committed = self.isolation_level == READ_COMMITTED
         if not self.consumer:
             upper_offset = log.log_end_offset
         else:
             upper_offset = stable_offset if committed else partition.high_watermark
-        subscription.seen_bytes = partition.appended_bytes
         if committed:
             data.aborted_transactions = []
-        if offset < log.log_start_offset or offset > log.log_end_offset:
-            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset >= upper_offset or (limit_bytes <= 0 and not first):
             return data
         limit_bytes = max(0, min(subscription.max_bytes, limit_bytes))
@@ -301,6 +304,19 @@ class Fetch:
                     for aborted in log.aborted_transactions(offset, found.next_offset)
                 ]
         return data
+
+    def follower_has(self, subscription: Subscription, partition: Partition) -> None:
+        """A follower asks for an offset that its log goes on from: the leader takes note of it."""
+        code = partition.follower_fetched(
+            self.replica_id,
+            subscription.fetch_offset,
+            subscription.follower_log_start_offset,
+            broker_epoch=self.replica_epoch,
+            session=self.session,
+            now_ms=self.node.now_ms,
+        )
+        if code is not ErrorCode.NONE:
+            raise RequestError(code)
 
     def allowed(self, topic: str) -> bool:
         """Consumers read topics; replicas need the right of the cluster."""
@@ -347,8 +363,7 @@ class Fetch:
         if partition is None:
             self.deadline_ms = now_ms
         else:
-            self.missing_bytes -= partition.appended_bytes - subscription.seen_bytes
-            subscription.seen_bytes = partition.appended_bytes
+            self.missing_bytes -= subscription.new_bytes()
         if self.missing_bytes <= 0 or partition is None:
             self.wake(now_ms)
 

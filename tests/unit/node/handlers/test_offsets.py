@@ -83,7 +83,9 @@ def test_unknown_partitions_and_epochs(node: Node) -> None:
 def test_what_is_not_replicated_is_not_found_and_not_read(node: Node) -> None:
     partition = node.broker.replicas.leader("t", 0, node.now_ms)
     assert isinstance(partition, Partition)
-    partition.become_leader(partition.leader_epoch, (1, 2), (1, 2))
+    partition.become_leader(
+        partition.leader_epoch, (1, 2), (1, 2), node.now_ms, partition_epoch=partition.partition_epoch + 1
+    )
     client = node.connect()
     late = batch(b"late", timestamp_ms=START_MS + 9000)
     assert produced(client, "t", late).base_offset == 4
