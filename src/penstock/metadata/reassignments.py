@@ -26,7 +26,6 @@ from penstock.protocol.messages.metadata.partition_change_record import Partitio
 if TYPE_CHECKING:
     from penstock.metadata.controller import Controller
 
-NONE_IN_PROGRESS = "No partition reassignment is in progress."
 TOO_MANY = f"Unable to perform excessively large batch operation: at most {CONTROLLER_RECORDS_PER_BATCH_MAX} records."
 
 
@@ -52,7 +51,7 @@ def alter_reassignments(
         try:
             record = altered(controller, each, allow_replication_factor_change)
         except RequestError as error:
-            answers.append(ApiError.of(error))
+            answers.append(ApiError(error.code, error.message or None))
             continue
         answers.append(OK)
         if record is not None:
@@ -102,7 +101,7 @@ def cancelled(controller: Controller, topic: TopicImage, index: int) -> Partitio
     election that the topic forbids."""
     partition = topic.partitions[index]
     if not in_progress(partition):
-        raise RequestError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, NONE_IN_PROGRESS)
+        raise RequestError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = tuple(each for each in partition.replicas if each not in partition.adding_replicas)
     if not replicas:
         raise RequestError(

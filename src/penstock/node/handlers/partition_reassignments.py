@@ -42,6 +42,8 @@ def alter(node: Broker, request: Request[AlterPartitionReassignmentsRequest], no
     body = request.body
     if not node.controller.active:
         return FORWARD
+    if not body.topics:
+        return AlterPartitionReassignmentsResponse()
     wanted = [
         Reassignment(topic.name, partition.partition_index, partition.replicas)
         for topic in body.topics

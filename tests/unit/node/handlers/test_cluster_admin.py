@@ -90,7 +90,7 @@ def reassign(replicas: list[int] | None, topic: str = "clicks", index: int = 0) 
         (
             reassign(None),
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-            "No partition reassignment is in progress.",
+            None,
         ),
         (
             reassign([1], "missing"),
