@@ -121,4 +121,5 @@ class Lifecycle:
             self._node.quorum.shutdown(self._closed, now_ms)
 
     def _closed(self, now_ms: int) -> None:
+        self._node.outgoing.stop()
         self.stopped = True

@@ -33,6 +33,9 @@ class FakeNode:
     frames: list[tuple[int, bytes]] = field(default_factory=list)
     kept: list[memoryview] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
+    up: list[int] = field(default_factory=list)
+    answers: list[tuple[int, bytes]] = field(default_factory=list)
+    links_lost: list[tuple[int, str]] = field(default_factory=list)
     completed: list[tuple[Operation, Any]] = field(default_factory=list)
     failed: list[tuple[Operation, OSError]] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)
@@ -54,6 +57,15 @@ class FakeNode:
 
     def disconnected(self, connection: int, now_ms: int) -> None:
         self.lost.append(connection)
+
+    def link_up(self, link: int, now_ms: int) -> None:
+        self.up.append(link)
+
+    def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
+        self.answers.append((link, bytes(frame)))
+
+    def link_lost(self, link: int, reason: str, now_ms: int) -> None:
+        self.links_lost.append((link, reason))
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         self.completed.append((operation, result))
