@@ -176,6 +176,23 @@ class World:
         assert len(data) == size
         return bytes(data)
 
+    def read_end(self, client: socket.socket) -> bytes:
+        """What is left to read on a socket that the shell closes."""
+        data = bytearray()
+
+        def ended() -> bool:
+            try:
+                received = client.recv(1 << 20)
+            except BlockingIOError:
+                return False
+            except ConnectionResetError:
+                return True
+            data.extend(received)
+            return not received
+
+        self.run_until(ended)
+        return bytes(data)
+
     def file(self, name: str, data: bytes) -> FileSlice:
         """A slice that is the whole of a new file."""
         (self.path / name).write_bytes(data)
