@@ -125,6 +125,8 @@ LEADERSHIP_CHANGES_PER_STEP = 1_000
 in one turn; the rest follow in further steps, with other work in between."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000
 """Metadata records that one request may append atomically (Kafka's MAX_RECORDS_PER_USER_OP)."""
+METADATA_RECORDS_PER_STEP = 2_000
+"""Committed metadata records that a node replays in one turn of the loop; the rest follow, with other work between."""
 CONTROLLER_CALLS_MAX = 1_000
 """Calls to the active controller that wait or are under way, forwarded requests included; a further one fails."""
 PEER_CALLS_MAX = 1_000

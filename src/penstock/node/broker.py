@@ -55,6 +55,8 @@ from penstock.node.quorum import Quorum
 from penstock.node.request import Message, Request
 from penstock.node.samples import samples_of
 from penstock.node.timers import Timer, TimerWheel
+from penstock.protocol.messages.fetch_request import FetchRequest
+from penstock.raft.effects import Target
 from penstock.replication.fetch_session import SessionCache
 from penstock.replication.replicas import Replicas
 from penstock.security.authorizer import AllowAll, Authorizer
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+RAFT_CHANNEL, FETCH_CHANNEL = "raft", "raft fetch"
+"""Channels of the quorum: a vote must not wait behind a fetch that waits for records."""
 OWN_CALL_ROUNDS_MAX = 16
 """Steps of calls to ourselves within one turn of the loop; a call and its answer are two."""
 
@@ -188,7 +192,9 @@ class Broker:
         directory_id = directory.id
         assert directory_id is not None, "an identified directory has an id"
         disk = directory.blocking_disk
-        self.quorum = Quorum(self.settings, disk, self, directory_id=directory_id, random=self.random)
+        self.quorum = Quorum(
+            self.settings, disk, self, cluster_id=self.cluster_id, directory_id=directory_id, random=self.random
+        )
         self.controller = ControllerNode(
             self.settings, self.quorum, self, bootstrap=read_bootstrap(disk), random=self.random
         )
@@ -355,6 +361,31 @@ class Broker:
         own = self.settings.controller_endpoints[0]
         self.channel.controller_changed(Peer(self.node_id, own.host, own.port, own.listener), now_ms)
         self.dispatcher.controller_known(now_ms)
+
+    def leader_changed(self, leader: Target | None, now_ms: int) -> None:
+        peer = None if leader is None else Peer(leader.node_id, leader.host, leader.port, leader.listener)
+        self.channel.controller_changed(peer, now_ms)
+        if peer is not None:
+            self.dispatcher.controller_known(now_ms)
+
+    def call_quorum(
+        self,
+        target: Target,
+        request: Message,
+        timeout_ms: int,
+        done: Callable[[Message | None, int], None],
+        now_ms: int,
+    ) -> None:
+        channel = FETCH_CHANNEL if isinstance(request, FetchRequest) else RAFT_CHANNEL
+        peer = Peer(target.node_id, target.host, target.port, target.listener)
+        self.outgoing.call(
+            peer,
+            request,
+            timeout_ms=timeout_ms,
+            done=lambda answer, reason, at_ms: done(answer, at_ms),
+            now_ms=now_ms,
+            channel=channel,
+        )
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failure = self.failure or error

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from penstock.config.limits import METADATA_APPENDS_MAX
+from penstock.config.limits import CONTROLLER_RECORDS_PER_BATCH_MAX, METADATA_APPENDS_MAX
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import brokers
 from penstock.metadata.activation import activation_records
 from penstock.metadata.brokers import Registration
 from penstock.metadata.controller import Controller
+from penstock.metadata.duties import Duties
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
 from penstock.metadata.image import Endpoint
 from penstock.metadata.loader import MetadataLoader, Publication
@@ -61,6 +62,7 @@ class ControllerNode:
     Attributes:
         state: the state machines, for handlers; they decide on everything appended so far. None before this node has
             led for the first time.
+        duties: what the controller does by itself, and the brokers' sessions; there whenever `state` is.
         active: whether this node is the active controller.
     """
 
@@ -77,6 +79,7 @@ class ControllerNode:
         self.settings = settings
         self.active = False
         self.state: Controller
+        self.duties: Duties
         self._quorum = quorum
         self._observer = observer
         self._bootstrap = bootstrap
@@ -89,12 +92,17 @@ class ControllerNode:
     def claim(self, loader: MetadataLoader, now_ms: int) -> None:
         """This node leads, and the state begins with what is committed."""
         self.state = Controller(self.settings, self._random, loader)
+        self.duties = Duties(self.state, now_ms)
         self.active = True
         records = activation_records(self.state, self._bootstrap).records
         if records:
             self.append(records, self._observer.controller_active, lambda code, at_ms: None, now_ms)
         else:
             self._observer.controller_active(now_ms)
+
+    def advance(self, last_offset: int, epoch: int, now_ms: int) -> None:
+        """The quorum has appended a batch of its own."""
+        self.state.advance(last_offset, epoch, now_ms)
 
     def committed(self, high_watermark: int) -> list[Publication]:
         """The images that are committed now."""
@@ -126,8 +134,16 @@ class ControllerNode:
         level = self.state.image.metadata_version
         return METADATA_VERSIONS[level or max(METADATA_VERSIONS)]
 
-    def append(self, records: Sequence[MetadataMessage], committed: Done, failed: Failed, now_ms: int) -> None:
-        """Replays records now and appends them as one atomic batch.
+    def append(
+        self,
+        records: Sequence[MetadataMessage],
+        committed: Done,
+        failed: Failed,
+        now_ms: int,
+        *,
+        atomic: bool = True,
+    ) -> None:
+        """Replays records now and appends them, as one batch unless `atomic` is false: then as many as they need.
 
         `committed(now_ms)` is called when they are committed and `image` contains them, `failed(code, now_ms)` when
         they are lost; exactly one of them, never before this method has returned. Raises RequestError NOT_CONTROLLER
@@ -140,7 +156,20 @@ class ControllerNode:
             raise RequestError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{METADATA_APPENDS_MAX} changes wait for the metadata log."
             )
+        size = len(records) if atomic else CONTROLLER_RECORDS_PER_BATCH_MAX
+        pieces = [records[start : start + size] for start in range(0, len(records), size)]
         base_offset = self._quorum.next_offset
+        batches = []
+        for piece in pieces:
+            batches.append(self._batch(piece, base_offset, now_ms))
+            base_offset += len(piece)
+        for piece, batch in zip(pieces, batches, strict=True):
+            last_offset = self._quorum.next_offset + len(piece) - 1
+            self.state.replay(piece, last_offset, self._quorum.epoch, now_ms)
+            self._quorum.append(batch, now_ms)
+        self._waiting.append(_Waiting(base_offset - 1, committed, failed))
+
+    def _batch(self, records: Sequence[MetadataMessage], base_offset: int, now_ms: int) -> BatchBuilder:
         builder = BatchBuilder(base_offset=base_offset, leader_epoch=self._quorum.epoch)
         for value in encode_records(records, self.metadata_version):
             builder.append(now_ms, None, value)
@@ -150,10 +179,7 @@ class ControllerNode:
                 ErrorCode.POLICY_VIOLATION,
                 f"The change needs {builder.size_bytes} bytes of records, more than {largest}.",
             )
-        last_offset = base_offset + len(records) - 1
-        self.state.replay(records, last_offset, self._quorum.epoch, now_ms)
-        self._quorum.append(builder, now_ms)
-        self._waiting.append(_Waiting(last_offset, committed, failed))
+        return builder
 
     # This node's broker
 
@@ -169,7 +195,11 @@ class ControllerNode:
         )
         epoch = result.response
         self.append(
-            [*result.records, *own.records], lambda at_ms: registered(epoch, at_ms), lambda code, at_ms: None, now_ms
+            [*result.records, *own.records],
+            lambda at_ms: registered(epoch, at_ms),
+            lambda code, at_ms: None,
+            now_ms,
+            atomic=False,
         )
 
     def _controller_endpoints(self) -> list[Endpoint]:
@@ -200,6 +230,6 @@ class ControllerNode:
     def _append_or_done(self, records: Sequence[MetadataMessage], done: Done, now_ms: int) -> None:
         """Who leaves, or who waits for nothing, is not kept by a controller that has just lost its leadership."""
         if records and self.active:
-            self.append(records, done, lambda code, at_ms: done(at_ms), now_ms)
+            self.append(records, done, lambda code, at_ms: done(at_ms), now_ms, atomic=False)
         else:
             done(now_ms)

@@ -1,79 +1,93 @@
-"""The metadata quorum as this node takes part in it: raft, the metadata log, and the images of what is committed.
+"""The metadata quorum as this node takes part in it: a replica of raft, the metadata log, and what is committed of it.
 
-`start` reads `quorum-state`, the newest checkpoint and the log. What is in the log counts once it is committed: then it
-is replayed, in the log's order, and the observer gets the new image. The only voter of a quorum has committed all
-that it finds in its log, and reads it at once; nothing is published before its new epoch's first record is committed.
+`start` reads `quorum-state`, the newest checkpoint and the log, and the replica begins: a controller may vote and lead,
+a broker observes. The replica decides, and its effects are carried out here: operations of the metadata disk, requests
+to other nodes, answers to theirs. What is committed goes to `committed`, which makes the images.
 
-While this node leads, the controller (`Leadership`) has replayed every record when it appended it; then the images to
-publish come from there and the log is not read. When the leadership is lost, replaying goes on from the log where the
-last published image ends.
-
-Checkpoints are written here too, each node its own.
+The only voter of a quorum has committed all that it finds in its log, and reads it at once; nothing is published before
+its new epoch's first record is committed.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
+from penstock.config.listeners import split_address
 from penstock.config.server import Settings
-from penstock.errors import StorageError
+from penstock.errors import ConfigError, StorageError
 from penstock.log.disk import Disk, Operation
-from penstock.metadata.delta import MetadataDelta
-from penstock.metadata.features import METADATA_VERSIONS
-from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
-from penstock.metadata.loader import MetadataLoader, Publication
-from penstock.metadata.records import decode_records, encode_records, image_records
+from penstock.metadata.image import MetadataImage
+from penstock.node.committed import CommittedMetadata, ImageObserver, Leadership
 from penstock.protocol.message import Message
-from penstock.protocol.messages.kraft_version_record import KRaftVersionRecord
-from penstock.protocol.messages.leader_change_message import LeaderChangeMessage
-from penstock.protocol.messages.leader_change_message import Voter as LeaderChangeVoter
-from penstock.protocol.messages.voters_record import VotersRecord
-from penstock.raft.checkpoint import BOOTSTRAP, CheckpointId, LogBatch, checkpoint_batches
+from penstock.raft.checkpoint import CheckpointId
+from penstock.raft.config import RaftConfig
+from penstock.raft.core import Identity
+from penstock.raft.effects import (
+    Answer,
+    AppendControl,
+    AppendFetched,
+    Call,
+    Committed,
+    Effect,
+    InstallSnapshot,
+    LeaderChanged,
+    LoadSnapshot,
+    PersistElection,
+    Target,
+    Truncate,
+    WriteSnapshot,
+)
 from penstock.raft.election import ElectionState
-from penstock.raft.raft import AppendLeaderChange, Effect, PersistElection, QuorumDescription, Raft
-from penstock.raft.storage import NAME, Storage
+from penstock.raft.history import QuorumHistory
+from penstock.raft.replica import QuorumDescription, Replica
+from penstock.raft.storage import Storage
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from penstock.records.builder import BatchBuilder
 from penstock.records.control import control_batch
 
+HAND_OVER_TIMEOUT_MS = 1_000
+"""How long a clean stop waits until others know that this node leads no more."""
+BOOTSTRAP_ID = -2
+"""Node id of the first of controller.quorum.bootstrap.servers, counted down from here, as Kafka does."""
 
-class QuorumObserver(Protocol):
-    """The node around the quorum: hears what has happened. Called on the loop, from within an event."""
 
-    def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
-        """Committed metadata has moved on from `old` to `new`."""
+Write = AppendFetched | AppendControl | PersistElection | Truncate | WriteSnapshot | InstallSnapshot
+
+
+class QuorumObserver(ImageObserver, Protocol):
+    """The node around the quorum: hears what has happened, within an event, and talks to other nodes."""
+
+    def leader_changed(self, leader: Target | None, now_ms: int) -> None:
+        """Another node leads the quorum, or nobody (None) that may be asked yet: this node only once it is active."""
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         """The metadata log directory has failed. Without it the node cannot go on."""
 
+    def call_quorum(
+        self,
+        target: Target,
+        request: Message,
+        timeout_ms: int,
+        done: Callable[[Message | None, int], None],
+        now_ms: int,
+    ) -> None:
+        """Sends a request to another node of the quorum; `done` gets its answer, or None, later."""
 
-class Leadership(Protocol):
-    """The controller, which acts while this node leads the quorum."""
-
-    def claim(self, loader: MetadataLoader, now_ms: int) -> None:
-        """This node leads, and `loader` has loaded and published everything in the log. It is the controller's now."""
-
-    def committed(self, high_watermark: int) -> list[Publication]:
-        """Everything below the offset is committed; the images to publish, oldest first."""
-
-    def published(self, high_watermark: int, now_ms: int) -> None:
-        """The observer has had those images: answers may leave."""
-
-    def renounce(self, now_ms: int) -> None:
-        """This node leads no more: what is not committed is undone."""
+    def answer(self, request: Any, message: Message, now_ms: int) -> None:
+        """Answers a request that `handle` was given."""
 
 
 class Quorum:
     """See the module's head.
 
     Attributes:
-        image: the committed metadata, as published.
-        leadership: the controller; set before `start`.
-        leads: this node leads and the controller acts.
-        kraft_version: the finalized kraft.version, which is not among `image.features`.
+        local: this replica's key.
+        committed: the committed metadata.
     """
 
     def __init__(
@@ -82,206 +96,257 @@ class Quorum:
         disk: Disk,
         observer: QuorumObserver,
         *,
+        cluster_id: str | None = None,
         directory_id: UUID,
         random: Random,
     ) -> None:
         """`disk` is the blocking disk of the metadata log directory (`metadata.log.dir`), `directory_id` its id."""
         self.settings = settings
-        self.image = EMPTY_IMAGE
-        self.leadership: Leadership
-        self.leads = False
-        self.kraft_version = 0
         self.local = ReplicaKey(settings.node_id, directory_id)
+        self.committed = CommittedMetadata(settings, observer)
         self._disk = disk
         self._observer = observer
+        self._cluster_id = cluster_id
         self._random = random
-        self._loader = MetadataLoader()
-        self._voters_in_log = False
-        self._bytes_since_checkpoint = 0
-        self._checkpoint_due_ms: int | None = None
-        self._checkpoint_running = False
+        self._effects: deque[Effect] = deque()
+        self._performing = False
+        self._leader: tuple[int | None, int] = (None, -1)
+        self._stopped: Callable[[int], None] | None = None
+        self._stop_deadline_ms: int | None = None
+        self._closing = False
+        self._failed = False
+        self._now_ms = 0
+        self._storage: Storage
+        self._replica: Replica
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata."""
+        return self.committed.image
+
+    @property
+    def leadership(self) -> Leadership:
+        """The controller."""
+        return self.committed.leadership
+
+    @leadership.setter
+    def leadership(self, controller: Leadership) -> None:
+        self.committed.leadership = controller
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node leads and its controller acts."""
+        return self.committed.leads
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalized kraft.version, which is not among `image.features`."""
+        return self._replica.kraft_version
 
     # Start
 
-    def start(self, now_ms: int) -> None:
+    def start(self, now_ms: int, endpoints: Sequence[VoterEndpoint] = ()) -> None:
         """Reads the directory and begins to take part. Blocks on the disk; called once, before anything is served.
 
-        Raises StorageError or ConfigError, in one line, for a directory that cannot be used: damaged before its
-        committed end, a record or feature level that is not supported, a quorum that is not this node alone.
+        `endpoints` are where this node's controller is reached. Raises StorageError or ConfigError, in one line, for a
+        directory that cannot be used: damaged before its committed end, a record or feature level that is not
+        supported, a quorum that this controller cannot belong to.
         """
+        self._now_ms = now_ms
         self._storage = Storage(self._disk, self.settings, self, self._random, now_ms)
-        voters = self._read()
-        self._raft = Raft(self.local, voters, self._storage.election, self._storage.end_offset)
-        self._perform(self._raft.start(), now_ms)
+        self._storage.replica = self
+        history = self._read()
+        self._replica = Replica(
+            self._identity(endpoints, history.voters),
+            history,
+            self._storage.election,
+            self._storage,
+            config=raft_config(self.settings),
+            random=self._random,
+        )
+        self.perform(self._replica.start(now_ms), now_ms)
 
-    def _read(self) -> VoterSet:
+    def _read(self) -> QuorumHistory:
         """Loads the newest checkpoint, and the log after it when this node alone has committed it; finds the voters."""
-        voters: VoterSet | None = None
+        history = QuorumHistory(self._static_voters())
+        self.committed.open(self._storage, history)
         start_offset = 0
         found = self._storage.newest_checkpoint()
         if found is not None:
             checkpoint_id, checkpoint = found
-            voters, self.kraft_version = checkpoint.voters, checkpoint.kraft_version or 0
-            self._voters_in_log = voters is not None and checkpoint_id != BOOTSTRAP
             start_offset = checkpoint_id.end_offset
-            records = decode_records(checkpoint.values, checkpoint_id.file)
-            self._loader.load(records, start_offset - 1, checkpoint_id.epoch, checkpoint.last_contained_timestamp_ms)
+            history.start_at(start_offset, checkpoint.voters, checkpoint.kraft_version or 0)
+            self.committed.load_checkpoint(checkpoint_id, checkpoint)
         batches = list(self._storage.batches(start_offset))
         for batch in batches:
-            for message in batch.control:
-                if isinstance(message, VotersRecord):
-                    voters, self._voters_in_log = VoterSet.from_record(message), True
-                elif isinstance(message, KRaftVersionRecord):
-                    self.kraft_version = message.kraft_version
-        voters = voters or self._static_voters()
-        if len(voters.voters) == 1:
+            for number, message in enumerate(batch.control):
+                history.note(batch.header.base_offset + number, message)
+        if list(history.voters.voters) == [self.local.id]:
             for batch in batches:
-                self._load(batch)
-        return voters
-
-    def _load(self, batch: LogBatch) -> None:
-        header = batch.header
-        records = decode_records(batch.values, NAME)
-        known = self._loader.last_offset + 1 - header.base_offset
-        if known > 0:
-            records = records[known:]
-        self._loader.load(records, header.last_offset, header.leader_epoch, header.max_timestamp_ms)
-        self._bytes_since_checkpoint += header.size_bytes
+                self.committed.load(batch)
+        return history
 
     def _static_voters(self) -> VoterSet:
-        """The voters of `controller.quorum.voters`. Raises StorageError when there is no such setting either."""
+        """The voters of `controller.quorum.voters`."""
         listener = self.settings.controller_listener_names[0]
-        voters = [
+        return VoterSet(
             Voter(ReplicaKey(voter.id), (VoterEndpoint(listener, voter.host, voter.port),))
             for voter in self.settings.voters
-        ]
-        if not voters:
+        )
+
+    def _identity(self, endpoints: Sequence[VoterEndpoint], voters: VoterSet) -> Identity:
+        settings = self.settings
+        listener = settings.controller_listener_names[0]
+        bootstrap = []
+        for number, text in enumerate(settings.controller_quorum_bootstrap_servers):
+            host, port = split_address(text, "controller.quorum.bootstrap.servers", "127.0.0.1:9093")
+            if port:
+                bootstrap.append(Target(BOOTSTRAP_ID - number, host, port, listener))
+        if settings.is_controller:
+            self._check_place(voters, bootstrap)
+        return Identity(
+            self.local,
+            cluster_id=self._cluster_id,
+            listener=listener,
+            endpoints=tuple(endpoints),
+            bootstrap=bootstrap,
+            stands=settings.is_controller,
+        )
+
+    def _check_place(self, voters: VoterSet, bootstrap: Sequence[Target]) -> None:
+        """Raises ConfigError where this controller can be no part of the quorum, and would wait for it for ever."""
+        if not voters.voters and not bootstrap:
             raise StorageError(
                 f"the metadata log directory names no quorum voters: format it with --standalone, or set "
                 f"controller.quorum.voters={self.local.id}@HOST:PORT"
             )
-        return VoterSet(voters)
-
-    # Raft's effects
-
-    def _perform(self, effects: Sequence[Effect], now_ms: int) -> None:
-        for effect in effects:
-            if isinstance(effect, PersistElection):
-                voter_ids = self._raft.voters.voters
-                self._storage.persist_election(effect.state, self.kraft_version, voter_ids)
-            elif isinstance(effect, AppendLeaderChange):
-                self._append_leader_change(effect, now_ms)
-            else:
-                self._committed(effect.high_watermark, effect.first, now_ms)
-
-    def _append_leader_change(self, change: AppendLeaderChange, now_ms: int) -> None:
-        """The control batch of a new epoch. The first leader of a dynamic quorum puts the voters into the log too."""
-        messages: list[Message] = [
-            LeaderChangeMessage(
-                leader_id=change.leader_id,
-                voters=[LeaderChangeVoter(voter_id=voter_id) for voter_id in change.voters],
-                granting_voters=[LeaderChangeVoter(voter_id=voter_id) for voter_id in change.granted],
+        if list(voters.voters) == [self.local.id] and self.local not in voters:
+            raise ConfigError(
+                f"node {self.local.id} with directory {self.local.directory_id} is not a voter of the metadata quorum "
+                f"{voters}"
             )
-        ]
-        if self.kraft_version > 0 and not self._voters_in_log:
-            messages += [KRaftVersionRecord(kraft_version=self.kraft_version), self._raft.voters.to_record()]
-            self._voters_in_log = True
-        batch = control_batch(messages, base_offset=self.next_offset, leader_epoch=change.epoch, now_ms=now_ms)
-        self._append(batch, len(messages), now_ms)
+        if len(voters.voters) > 1:
+            raise ConfigError(
+                f"the metadata quorum has {len(voters.voters)} voters: only one, this node, is supported so far"
+            )
 
-    def _append(self, batch: bytearray, record_count: int, now_ms: int) -> None:
-        end_offset = self.next_offset + record_count
-        self._storage.append(batch, self._raft.epoch, now_ms)
-        self._raft.appended(end_offset)
-        assert self.next_offset == end_offset, "the batch and the log agree on offsets"
+    # What the replica wants done
 
-    def _committed(self, high_watermark: int, first: bool, now_ms: int) -> None:
-        if self.leads:
-            publications = self.leadership.committed(high_watermark)
+    def perform(self, effects: Sequence[Effect], now_ms: int) -> None:
+        """Carries out effects, in order; those that come meanwhile follow."""
+        self._now_ms = now_ms
+        self._effects.extend(effects)
+        if self._performing:
+            return
+        self._performing = True
+        try:
+            while self._effects:
+                self._carry_out(self._effects.popleft(), now_ms)
+        finally:
+            self._performing = False
+        if self._replica.fault is not None:
+            self._fail(StorageError(self._replica.fault), now_ms)
+        if self._stop_deadline_ms is not None:
+            self._close_if_handed_over(now_ms)
+
+    def _carry_out(self, effect: Effect, now_ms: int) -> None:
+        if isinstance(effect, Committed):
+            self.committed.commit(effect.high_watermark, now_ms, claim=effect.first)
+        elif isinstance(effect, Call):
+            done = partial(self._answered, effect.call)
+            self._observer.call_quorum(effect.target, effect.request, effect.timeout_ms, done, now_ms)
+        elif isinstance(effect, Answer):
+            self._observer.answer(effect.token, effect.response, now_ms)
+        elif isinstance(effect, LeaderChanged):
+            self._leader_changed(effect, now_ms)
+        elif isinstance(effect, LoadSnapshot):
+            self.committed.replace(effect.snapshot, now_ms)
         else:
-            for batch in self._storage.batches(self._loader.last_offset + 1):
-                if batch.header.last_offset >= high_watermark:
-                    break
-                self._load(batch)
-            publications = self._loader.publish()
-        for old, new, delta in publications:
-            self.image = new
-            self._observer.image_published(old, new, delta, now_ms)
-        if first:
-            self.leads = True
-            self.leadership.claim(self._loader, now_ms)
-        elif self.leads:
-            self.leadership.published(high_watermark, now_ms)
-        self._consider_checkpoint(now_ms)
+            self._write(effect, now_ms)
 
-    def _renounce(self, now_ms: int) -> None:
-        """What the controller has replayed beyond the published image is read from the log again once committed."""
+    def _write(self, effect: Write, now_ms: int) -> None:
+        storage = self._storage
+        if isinstance(effect, AppendFetched):
+            storage.append_fetched(effect.records, now_ms)
+        elif isinstance(effect, AppendControl):
+            self._append_control(effect, now_ms)
+        elif isinstance(effect, PersistElection):
+            storage.persist_election(effect.state, self.kraft_version, self._replica.voters.voters)
+        elif isinstance(effect, Truncate):
+            storage.truncate(effect.offset, now_ms)
+        elif isinstance(effect, WriteSnapshot):
+            storage.write_snapshot(effect.snapshot, effect.position, effect.data)
+        else:
+            storage.install_snapshot(effect.snapshot)
+
+    def _append_control(self, control: AppendControl, now_ms: int) -> None:
+        base_offset = self.next_offset
+        batch = control_batch(control.records, base_offset=base_offset, leader_epoch=control.epoch, now_ms=now_ms)
+        last_offset = base_offset + len(control.records) - 1
         if self.leads:
-            self.leads = False
-            self._loader = MetadataLoader(self.image)
-            self.leadership.renounce(now_ms)
+            self.leadership.advance(last_offset, control.epoch, now_ms)
+            self.committed.appended(len(batch))
+        self._append(batch, last_offset + 1, now_ms)
 
-    # For the controller
+    def _append(self, batch: bytearray, end_offset: int, now_ms: int) -> None:
+        self._storage.append(batch, self._replica.epoch, now_ms)
+        assert self.next_offset == end_offset, "the batch and the log agree on offsets"
+        self.perform(self._replica.appended(end_offset, now_ms), now_ms)
+
+    def _leader_changed(self, changed: LeaderChanged, now_ms: int) -> None:
+        own = changed.leader_id == self.local.id
+        if self.leads and not own:
+            self.committed.renounce(now_ms)
+        self._leader = (changed.leader_id, changed.epoch)
+        self._observer.leader_changed(None if own else self._replica.leader_target, now_ms)
+
+    def _answered(self, call: int, response: Message | None, now_ms: int) -> None:
+        if not self._closing:
+            self.perform(self._replica.answered(call, response, now_ms), now_ms)
+
+    # For the controller and the handlers
 
     @property
     def epoch(self) -> int:
         """The newest leader epoch that this node knows."""
-        return self._raft.epoch
+        return self._replica.epoch
+
+    @property
+    def leader_id(self) -> int | None:
+        """Who leads the quorum, as far as this node knows."""
+        return self._replica.leader_id
 
     @property
     def next_offset(self) -> int:
         """The offset of the record that is appended next."""
         return self._storage.end_offset
 
+    @property
+    def high_watermark(self) -> int | None:
+        """The offset below which everything is committed, as far as this node knows."""
+        return self._replica.high_watermark
+
     def append(self, batch: BatchBuilder, now_ms: int) -> None:
-        """Appends a batch that begins at `next_offset`, as the leader."""
+        """Appends a batch that begins at `next_offset`, as the leader. The controller has replayed it."""
         assert self.leads, "only the leader appends"
         built = batch.build()
-        self._bytes_since_checkpoint += len(built)
-        self._append(built, batch.record_count, now_ms)
+        self.committed.appended(len(built))
+        self._append(built, batch.base_offset + batch.record_count, now_ms)
+
+    def handle(self, request: Any, now_ms: int) -> None:
+        """A request of another node to the replica: it is answered now or later."""
+        if not self._closing:
+            self.perform(self._replica.handle(request.body, request.version, now_ms, request), now_ms)
+
+    def resign(self, now_ms: int) -> None:
+        """Gives up the leadership."""
+        self.perform(self._replica.resign(now_ms), now_ms)
 
     def describe(self) -> QuorumDescription:
         """The quorum's state, for DescribeQuorum."""
-        return self._raft.describe()
+        return self._replica.describe()
 
-    # Checkpoints
-
-    def _consider_checkpoint(self, now_ms: int) -> None:
-        """Writes a checkpoint when enough has been committed since the last, or long enough ago."""
-        if self._checkpoint_running or self._loader.transaction_start_offset >= 0:
-            return
-        interval_ms = self.settings.metadata_log_max_snapshot_interval_ms
-        if self._checkpoint_due_ms is None and interval_ms > 0 and self._bytes_since_checkpoint:
-            self._checkpoint_due_ms = now_ms + interval_ms
-        full = self._bytes_since_checkpoint >= self.settings.metadata_log_max_record_bytes_between_snapshots
-        due = self._checkpoint_due_ms is not None and now_ms >= self._checkpoint_due_ms
-        if (full or due) and self.image.offset >= 0:
-            self._write_checkpoint(now_ms)
-
-    def _write_checkpoint(self, now_ms: int) -> None:
-        image, kraft_version, voters = self.image, self.kraft_version, self._raft.voters
-        checkpoint = CheckpointId(image.offset + 1, image.epoch)
-        self._checkpoint_running = True
-        self._checkpoint_due_ms = None
-        self._bytes_since_checkpoint = 0
-        version = METADATA_VERSIONS[image.metadata_version]
-        self._storage.write_checkpoint(
-            checkpoint,
-            lambda: checkpoint_batches(
-                encode_records(image_records(image), version),
-                epoch=checkpoint.epoch,
-                last_contained_timestamp_ms=image.timestamp_ms,
-                now_ms=now_ms,
-                kraft_version=kraft_version,
-                voters=voters,
-            ),
-        )
-
-    def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
-        self._checkpoint_running = False
-        self._storage.retire(self._raft.high_watermark or 0, now_ms)
-
-    # Events
+    # Time and the disk
 
     def take_operations(self, now_ms: int) -> list[Operation]:
         """What to run on the metadata disk, in order: once at the end of every turn of the loop.
@@ -291,29 +356,85 @@ class Quorum:
         return self._storage.take_operations(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Time has come to `next_deadline_ms`: a checkpoint may be due."""
-        if self.leads:
-            self._consider_checkpoint(now_ms)
+        """Time has come to `next_deadline_ms`."""
+        if self._closing:
+            return
+        self.perform(self._replica.tick(now_ms), now_ms)
+        if self.committed.behind:
+            self.committed.step(now_ms)
+        else:
+            self.committed.consider_checkpoint(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` and `take_operations` are wanted."""
-        deadlines = [self._storage.next_deadline_ms(), None if self._checkpoint_running else self._checkpoint_due_ms]
+        deadlines = [self._storage.next_deadline_ms()]
+        if not self._closing:
+            deadlines += [self._replica.next_deadline_ms(), self.committed.next_deadline_ms(self._now_ms)]
+            deadlines.append(self._stop_deadline_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def shutdown(self, stopped: Callable[[int], None], now_ms: int) -> None:
-        """Flushes and closes the metadata log; `stopped(now_ms)` when that is done. No append after this."""
-        self._raft.resign()
-        self._renounce(now_ms)
-        self._storage.close(stopped, now_ms)
+        """Hands the leadership over, flushes and closes the log; `stopped(now_ms)` when that is done."""
+        self._stopped = stopped
+        self._stop_deadline_ms = now_ms + HAND_OVER_TIMEOUT_MS
+        self.perform(self._replica.stop(now_ms), now_ms)
+
+    def _close_if_handed_over(self, now_ms: int) -> None:
+        assert self._stop_deadline_ms is not None
+        assert self._stopped is not None
+        if self._closing or not (self._replica.stopped or now_ms >= self._stop_deadline_ms):
+            return
+        self._closing = True
+        self.committed.renounce(now_ms)
+        self._storage.close(self._stopped, now_ms)
 
     def election_persisted(self, state: ElectionState, now_ms: int) -> None:
-        self._perform(self._raft.election_persisted(state), now_ms)
+        self.perform(self._replica.election_persisted(state, now_ms), now_ms)
+
+    def log_written(self, offset: int, now_ms: int) -> None:
+        self.perform(self._replica.written(offset, now_ms), now_ms)
 
     def log_flushed(self, offset: int, now_ms: int) -> None:
-        self._perform(self._raft.flushed(offset), now_ms)
+        self.perform(self._replica.flushed(offset, now_ms), now_ms)
+
+    def log_truncated(self, log_end_offset: int, now_ms: int) -> None:
+        self.perform(self._replica.truncated(log_end_offset, now_ms), now_ms)
+
+    def snapshot_written(self, snapshot: CheckpointId, size_bytes: int, now_ms: int) -> None:
+        self.perform(self._replica.snapshot_written(snapshot, size_bytes, now_ms), now_ms)
+
+    def snapshot_installed(
+        self, snapshot: CheckpointId, voters: VoterSet | None, kraft_version: int, now_ms: int
+    ) -> None:
+        self.perform(self._replica.snapshot_installed(snapshot, voters, kraft_version, now_ms), now_ms)
+
+    def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> None:
+        self.perform(self._replica.snapshot_refused(snapshot, now_ms), now_ms)
+
+    def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
+        self.committed.checkpoint_written(now_ms)
 
     def storage_failed(self, error: Exception, now_ms: int) -> None:
         """The disk has failed: what is not committed is undone, and this node takes no further part."""
-        self._raft.resign()
-        self._renounce(now_ms)
+        self._fail(error, now_ms)
+
+    def _fail(self, error: Exception, now_ms: int) -> None:
+        if self._failed:
+            return
+        self._failed = self._closing = True
+        self._replica.resign(now_ms)
+        self.committed.renounce(now_ms)
         self._observer.metadata_log_failed(error, now_ms)
+
+
+def raft_config(settings: Settings) -> RaftConfig:
+    """The times and sizes of the quorum."""
+    return RaftConfig(
+        election_timeout_ms=settings.controller_quorum_election_timeout_ms,
+        fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
+        election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
+        request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
+        fetch_max_bytes=settings.controller_quorum_fetch_max_bytes,
+        fetch_snapshot_max_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
+    )

@@ -202,13 +202,13 @@ class Storage:
         return checkpoint, read_checkpoint(self.disk.read(path, 0, self.disk.size(path)), path)
 
     def batches(self, start_offset: int) -> Iterator[LogBatch]:
-        """All batches of the log from the one after `start_offset` on, each checked."""
+        """All batches of the log from the one with `start_offset` on, each checked."""
         offset = start_offset
         while offset < self.log.log_end_offset:
             view = self.log.read_bytes(offset, READ_BYTES)
             for batch in read_batches(view, NAME):
                 offset = batch.header.next_offset
-                if batch.header.base_offset >= start_offset:
+                if offset > start_offset:
                     yield batch
 
     # Writing

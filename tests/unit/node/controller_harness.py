@@ -74,6 +74,15 @@ class Harness:
     def controller_active(self, now_ms: int) -> None:
         self.history.append("active")
 
+    def leader_changed(self, leader: object, now_ms: int) -> None:
+        assert leader is None, "there is nobody else"
+
+    def call_quorum(self, *arguments: object) -> None:
+        raise AssertionError("there is nobody to call")
+
+    def answer(self, request: object, message: object, now_ms: int) -> None:
+        raise AssertionError("nobody asks")
+
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failures.append(error)
         self.history.append(f"failed: {error}")

@@ -22,7 +22,8 @@ from penstock.protocol.messages.describe_quorum_response import (
     ReplicaState,
     TopicData,
 )
-from penstock.raft.raft import QuorumDescription
+from penstock.raft.replica import QuorumDescription
+from penstock.raft.states import Progress
 from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -41,27 +42,30 @@ def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -
         return DescribeQuorumResponse(topics=[unknown_topic(name, partitions) for name, partitions in asked])
     described = node.quorum.describe()
     return DescribeQuorumResponse(
-        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version, now_ms)])],
+        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version)])],
         nodes=nodes(node, described) if request.version >= DIRECTORIES_FROM else [],
     )
 
 
-def quorum(described: QuorumDescription, version: int, now_ms: int) -> PartitionData:
-    """The state of the quorum; the leader has always just caught up with itself."""
+def quorum(described: QuorumDescription, version: int) -> PartitionData:
+    """The state of the quorum."""
     return PartitionData(
         leader_id=described.leader_id,
         leader_epoch=described.epoch,
         high_watermark=described.high_watermark,
-        current_voters=[
-            ReplicaState(
-                replica_id=voter.key.id,
-                replica_directory_id=voter.key.directory_id if version >= DIRECTORIES_FROM else ZERO_UUID,
-                log_end_offset=voter.log_end_offset,
-                last_fetch_timestamp=now_ms if voter.key.id == described.leader_id else -1,
-                last_caught_up_timestamp=now_ms if voter.key.id == described.leader_id else -1,
-            )
-            for voter in described.voters
-        ],
+        current_voters=[replica(each, version) for each in described.voters],
+        observers=[replica(each, version) for each in described.observers],
+    )
+
+
+def replica(progress: Progress, version: int) -> ReplicaState:
+    """How far one replica is."""
+    return ReplicaState(
+        replica_id=progress.key.id,
+        replica_directory_id=progress.key.directory_id if version >= DIRECTORIES_FROM else ZERO_UUID,
+        log_end_offset=progress.end_offset,
+        last_fetch_timestamp=progress.last_fetch_ms,
+        last_caught_up_timestamp=progress.last_caught_up_ms,
     )
 
 
