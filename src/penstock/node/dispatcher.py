@@ -250,7 +250,11 @@ class Dispatcher:
             self.answer(request, message, at_ms)
 
         self.node.controller.append(
-            append.records, lambda at_ms: self.answer(request, append.response, at_ms), failed, now_ms
+            append.records,
+            lambda at_ms: self.answer(request, append.response, at_ms),
+            failed,
+            now_ms,
+            atomic=append.atomic,
         )
 
     def _forward(self, request: Request[Any], now_ms: int) -> None:

@@ -41,7 +41,7 @@ def handle(node: Broker, request: Request[ElectLeadersRequest], now_ms: int) -> 
         ReplicaElectionResult(topic=name, partition_result=[answer(index, error) for index, error in partitions])
         for name, partitions in result.response
     ]
-    return Append(result.records, ElectLeadersResponse(replica_election_results=results))
+    return Append(result.records, ElectLeadersResponse(replica_election_results=results), atomic=result.atomic)
 
 
 def answer(index: int, error: ApiError) -> PartitionResult:

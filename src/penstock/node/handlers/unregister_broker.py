@@ -25,7 +25,7 @@ def handle(node: Broker, request: Request[UnregisterBrokerRequest], now_ms: int)
     if not node.controller.active:
         return FORWARD
     result = unregister_broker(node.controller.state, request.body.broker_id)
-    return Append(result.records, UnregisterBrokerResponse())
+    return Append(result.records, UnregisterBrokerResponse(), atomic=result.atomic)
 
 
 HANDLERS = (Handler(ApiKey.UNREGISTER_BROKER, handle, AUTHORIZE),)
