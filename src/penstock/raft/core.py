@@ -134,6 +134,19 @@ class Core:
         return self.identity.stands and self.local in self.voters
 
     @property
+    def may_stand(self) -> bool:
+        """Whether this replica may lead: a voter, or one whose own removal is not known to be committed.
+
+        Who has the record of its removal may be the only one that can be elected, and commit it (section 4.2.2 of
+        Ongaro's dissertation). It does not count its own vote then.
+        """
+        offset = self.history.voters_offset
+        if self.is_voter or offset is None or not self.identity.stands:
+            return self.is_voter
+        uncommitted = self.high_watermark is None or offset >= self.high_watermark
+        return uncommitted and self.local in self.history.voters_at(offset)
+
+    @property
     def is_only_voter(self) -> bool:
         return self.is_voter and len(self.voters.voters) == 1
 
@@ -308,7 +321,7 @@ class Core:
 
     def become_candidate(self, now_ms: int) -> None:
         """Stands in a new epoch."""
-        assert self.is_voter, "only voters stand"
+        assert self.may_stand, "only voters stand"
         assert not self.stopping, "who stops does not stand"
         self._become(Candidate(self.epoch + 1, self.local, self.election_deadline_ms(now_ms)), now_ms)
 
@@ -346,10 +359,13 @@ class Core:
 
     # News of other epochs
 
-    def hear(self, leader_id: int, epoch: int, target: Target | None, now_ms: int) -> bool:
+    def hear(
+        self, leader_id: int, epoch: int, target: Target | None, now_ms: int, *, from_leader: bool = False
+    ) -> bool:
         """Takes in who leads which epoch. True if that changed this replica's role.
 
-        A leader whose address is not known, or that is said to be this replica although it does not lead, is none.
+        A leader whose address is not known, or that is said to be this replica although it does not lead, is none. A
+        Prospective knows its leader and could not reach it: only the leader itself (`from_leader`) has news for it.
         """
         if epoch < self.epoch:
             return False
@@ -359,7 +375,7 @@ class Core:
         if known and target is None:
             target = self.target_of(leader_id)
         if known and target is not None:
-            if epoch > self.epoch or not self._follows_or_leads():
+            if epoch > self.epoch or self._wants_leader(from_leader=from_leader):
                 self.become_follower(epoch, leader_id, target, now_ms)
                 return True
         elif epoch > self.epoch:
@@ -367,8 +383,12 @@ class Core:
             return True
         return False
 
-    def _follows_or_leads(self) -> bool:
-        return isinstance(self.role, Follower | Leader | Resigned)
+    def _wants_leader(self, *, from_leader: bool) -> bool:
+        """Whether this replica has no leader to follow in its epoch."""
+        role = self.role
+        if isinstance(role, Prospective):
+            return from_leader or role.leader_id is None
+        return isinstance(role, Unattached | Candidate)
 
     def hear_news(self, news: News, now_ms: int) -> bool:
         """As `hear`, for what a response says. True if the response has nothing else to say to this replica's role."""

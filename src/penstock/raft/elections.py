@@ -103,7 +103,7 @@ class Elections:
             error = ErrorCode.INVALID_REQUEST
         else:
             target = self._leader_target(request, asked.leader_id)
-            core.hear(asked.leader_id, asked.leader_epoch, target, now_ms)
+            core.hear(asked.leader_id, asked.leader_epoch, target, now_ms, from_leader=True)
             if not self._is_meant(request.voter_id, asked.voter_directory_id):
                 error = ErrorCode.INVALID_VOTER_KEY
         core.answer(token, messages.begin_answer(error, self._view(request, version)))
@@ -228,7 +228,7 @@ class Elections:
 
     def _poll_unattached(self, role: Unattached, now_ms: int) -> int | None:
         core = self._core
-        if core.is_voter and not core.stopping and not core.cutting:
+        if core.may_stand and not core.stopping and not core.cutting:
             if now_ms >= role.deadline_ms:
                 core.become_prospective(now_ms)
                 return now_ms
@@ -268,7 +268,7 @@ class Elections:
             self._give_up(role, now_ms)
         elif not role.backing_off:
             self._back_off(role, now_ms)
-        elif core.is_voter and not core.stopping and not core.cutting:
+        elif core.may_stand and not core.stopping and not core.cutting:
             core.become_prospective(now_ms)
         else:
             core.become_unattached(role.epoch, now_ms)

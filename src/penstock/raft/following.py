@@ -33,10 +33,10 @@ class Following:
         """Fetches, or stands when the leader has not answered for too long. When to be called again."""
         core = self._core
         if now_ms >= role.fetch_deadline_ms and not core.cutting:
-            if core.is_voter and not core.stopping:
+            if core.may_stand and not core.stopping:
                 core.become_prospective(now_ms)
                 return now_ms
-            if not core.is_voter:
+            if not core.may_stand:
                 core.become_unattached(role.epoch, now_ms)
                 return now_ms
         busy = core.cutting or core.flushed_offset < core.log.end_offset
@@ -47,7 +47,7 @@ class Following:
             if wait_ms == 0 and self._has_moved():
                 core.call(role.target, messages.update_voter(core.identity.cluster_id, core.epoch, self._own_voter()))
                 wait_ms = None
-        deadlines = [] if core.cutting or (core.stopping and core.is_voter) else [role.fetch_deadline_ms]
+        deadlines = [] if core.cutting or (core.stopping and core.may_stand) else [role.fetch_deadline_ms]
         if wait_ms is not None and not busy:
             if wait_ms == 0:
                 core.call(role.target, self._next_request(role))
