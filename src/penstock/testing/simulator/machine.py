@@ -57,6 +57,7 @@ class Machine:
         restart_delay_ms: after a crash; None: it stays down until `start`.
         before_start, started, died, stopped: called on those occasions; `started` when the broker is ready, `stopped`
         after a clean stop.
+        observed: called after each event of the running node, when its effects have been carried out.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Machine:
         self.started: Callable[[], None] = lambda: None
         self.died: Callable[[], None] = lambda: None
         self.stopped: Callable[[], None] = lambda: None
+        self.observed: Callable[[], None] = lambda: None
         self.event_us = EVENT_US
         self.restart_delay_ms: int | None = RESTART_DELAY_MS
         self.running = False
@@ -96,6 +98,7 @@ class Machine:
         self._next_set = False
         self._free_us = 0
         self._paused_until_us = 0
+        self._ends_waiting = 0
         self._clock_ahead_ms = 0
         self._tick_ms: int | None = None
         self._announced = False
@@ -206,6 +209,7 @@ class Machine:
         self.dialled.clear()
         self._inbox.clear()
         self._next_set = False
+        self._ends_waiting = 0
 
     def pause(self, duration_ms: int) -> None:
         """Stops the process for a while (SIGSTOP): its connections stay, nothing on it moves."""
@@ -221,7 +225,12 @@ class Machine:
 
     def do(self, action: Callable[[Broker], None]) -> None:
         """Has the node do something, as an event of its loop."""
-        self.on_loop(lambda: action(self.broker))
+
+        def act() -> None:
+            self.broker.now_ms = self.now_ms
+            action(self.broker)
+
+        self.on_loop(act)
 
     def trace(self, text: str) -> None:
         """Notes what happened on this machine."""
@@ -309,10 +318,16 @@ class Machine:
 
     def _ended(self, operation: Operation, result: Any, error: OSError | None) -> None:
         """An operation has ended; a process that is stopped hears of it when it goes on."""
-        if self.simulation.now_us < self._paused_until_us:
-            self.on_loop(lambda: self._tell_end(operation, result, error))
-        else:
+        if self.simulation.now_us >= self._paused_until_us and not self._ends_waiting:
             self._tell_end(operation, result, error)
+            return
+
+        def tell() -> None:
+            self._ends_waiting -= 1
+            self._tell_end(operation, result, error)
+
+        self._ends_waiting += 1
+        self.on_loop(tell)
 
     def _tell_end(self, operation: Operation, result: Any, error: OSError | None) -> None:
         target: Any = operation.owner if isinstance(operation, SliceRead) else self.broker
@@ -338,6 +353,8 @@ class Machine:
         elif self.running and self.broker.failure is not None:
             self.trace(f"failed: {self.broker.failure}")
             self.kill()
+        elif self.running:
+            self.observed()
 
     def _carry_out(self, effect: Effect) -> None:
         if isinstance(effect, Run):

@@ -1,0 +1,51 @@
+"""The scenarios of a simulated cluster: how large it is, what it suffers, and what is promised then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.testing.simulator.cluster import faults
+from penstock.testing.simulator.cluster.faults import Fault
+
+NETWORK = (faults.partition, faults.isolation, faults.broken_connections, faults.slow_link)
+CRASHES = (faults.kill, faults.kill, faults.stop, faults.pause, faults.slow_machine)
+DISKS = (faults.disk_full, faults.fsync_fails, faults.torn_write, faults.cold_disk)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One scenario.
+
+    Attributes:
+        nodes: how many nodes there may be; each is broker and controller.
+        kinds: faults, each as likely as it is often there.
+        at_once_max: how many faults last at the same time.
+        durable: topics are flushed before a record counts, so that what is acknowledged survives a power failure of
+            every machine; without it there is none in the scenario.
+        steady: no leader may change.
+        load_ms: how long there are load and faults.
+    """
+
+    name: str
+    doc: str
+    nodes: tuple[int, ...] = (3, 3, 4, 5)
+    kinds: tuple[Fault, ...] = ()
+    at_once_max: int = 2
+    durable: bool = False
+    steady: bool = False
+    load_ms: int = 12_000
+
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(
+            "single",
+            "one node that clients reach through a network which fails, and that fails itself",
+            nodes=(1,),
+            kinds=(*CRASHES, *DISKS, faults.isolation, faults.broken_connections, faults.power_loss),
+            durable=True,
+            load_ms=6_000,
+        ),
+    )
+}
