@@ -13,7 +13,7 @@ from penstock.config.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FL
 from penstock.errors import ErrorCode
 from penstock.node.effects import Dial, Effect, HangUp, SendTo
 from penstock.node.handlers import api_versions
-from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS, Call, Outgoing, Peer
+from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS, Call, Outgoing, Peer, PeerConnection
 from penstock.node.timers import TICK_MS, TimerWheel
 from penstock.protocol import frames
 from penstock.protocol.api import API_BY_NUMBER, ApiKey
@@ -573,15 +573,41 @@ class Chaos:
             self.wire.outgoing.proceed(self.wire.now_ms)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_whatever_happens_every_call_ends_once(seed: int) -> None:
+def run_chaos(seed: int) -> None:
     chaos = Chaos(seed)
     for _ in range(400):
         chaos.step()
     chaos.finish()
     assert chaos.started > 100
-    assert sorted(chaos.ended) == list(range(chaos.started))
-    assert set(chaos.ended.values()) == {1}
+    assert sorted(chaos.ended) == list(range(chaos.started)), "every call ends"
+    assert set(chaos.ended.values()) == {1}, "a call ends once"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_happens_every_call_ends_once(seed: int) -> None:
+    run_chaos(seed)
+
+
+def test_planted_a_timer_that_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outgoing, "_disarm", lambda *_: None)
+    with pytest.raises((AssertionError, ValueError, IndexError)):
+        for_seeds(range(5))
+
+
+def test_planted_calls_that_wait_for_a_connection_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Outgoing._disconnect
+
+    def forgetful(outgoing: Outgoing, connection: PeerConnection) -> list[Call]:
+        return [call for call in real(outgoing, connection) if call.sent]
+
+    monkeypatch.setattr(Outgoing, "_disconnect", forgetful)
+    with pytest.raises(AssertionError, match="every call ends"):
+        for_seeds(range(5))
+
+
+def for_seeds(seeds: range) -> None:
+    for seed in seeds:
+        run_chaos(seed)
 
 
 # A node that calls itself
@@ -605,7 +631,7 @@ def test_a_node_calls_itself_through_its_own_handlers() -> None:
     ((answer, reason), _) = answers
     assert reason is None
     assert [broker.node_id for broker in answer.brokers] == [1]
-    (connection,) = node.broker.connections.values()
+    (connection,) = [each for each in node.broker.connections.values() if each.listener == me.listener]
     assert str(connection.principal) == "Node:1"
 
 
