@@ -59,8 +59,12 @@ def test_planted_a_producer_repeats_with_a_new_sequence(monkeypatch: pytest.Monk
         real(producer)
 
     monkeypatch.setattr(IdempotentProducer, "_repeat", forgetful)
-    with pytest.raises(Violation, match=r"replay with: penstock simulate --scenario single --seeds \d+\n") as broken:
+
+    def hunt() -> None:
         for seed in range(1, HUNT_SEEDS + 1):
             ClusterWorld(seed, SINGLE).run()
+
+    with pytest.raises(Violation, match=r"replay with: penstock simulate --scenario single --seeds \d+\n") as broken:
+        hunt()
     rule = str(broken.value).split(":")[0]
     assert rule in ("nothing is there twice", "a producer's state survives")
