@@ -163,14 +163,18 @@ class Node:
         """Carries out effects until there are none."""
         while effects := self.broker.take_effects():
             for effect in effects:
-                if isinstance(effect, Send):
-                    self._sent(effect)
-                elif isinstance(effect, Close):
-                    self.clients[effect.connection].closed = effect.reason
-                elif isinstance(effect, PauseReading | ResumeReading):
-                    self.clients[effect.connection].paused = isinstance(effect, PauseReading)
-                elif isinstance(effect, Run):
-                    self.operate(effect.operation)
+                self.carry_out(effect)
+
+    def carry_out(self, effect: Any) -> None:
+        """Carries out one effect."""
+        if isinstance(effect, Send):
+            self._sent(effect)
+        elif isinstance(effect, Close):
+            self.clients[effect.connection].closed = effect.reason
+        elif isinstance(effect, PauseReading | ResumeReading):
+            self.clients[effect.connection].paused = isinstance(effect, PauseReading)
+        elif isinstance(effect, Run):
+            self.operate(effect.operation)
 
     def operate(self, operation: Operation) -> None:
         """Runs an operation, or keeps it when it is to be held or something of its order is."""

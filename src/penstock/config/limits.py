@@ -98,8 +98,10 @@ FOLLOWER_WRITE_WAIT_MS = 10
 """How long a fetcher waits for the writes of its last answer; a partition that is slower is left out of one fetch."""
 ALTER_PARTITION_RETRY_MS = 50
 """Between two tries of an AlterPartition request, as Kafka's."""
+EXPECTED_FOLLOWERS_MS = 1_000
+"""How long after a change of leadership followers are expected to ask for further partitions."""
 EXPECTED_FOLLOWER_WAIT_MS = 20
-"""How long a follower's fetch may wait while it has not yet asked for all partitions that it should follow."""
+"""How long the fetch of such a follower may wait for data, so that its next one comes soon."""
 
 # Node
 PARKED_REQUESTS_MAX = 100_000

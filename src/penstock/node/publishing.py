@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.log.manager import ReplicaRequest
 from penstock.metadata.image import EMPTY, ConfigResource, MetadataImage
+from penstock.node.handlers.fetch import hurry_followers
 from penstock.node.lifecycle import REPLICAS_PER_STEP
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Publishing:
             if changed.created:
                 self._finish_deletion(changed.name)
             self._topic_changed(changed, now_ms)
+        if any(changed.partitions for changed in delta.topics.values()):
+            hurry_followers(node, now_ms)
         self._configs_changed(delta, now_ms)
         node.lifecycle.published(now_ms)
 

@@ -318,9 +318,8 @@ class Follower:
 
     def _bound_high_watermark(self, log: Log) -> None:
         if log.log_end_offset < self.high_watermark:
-            self.high_watermark = log.log_end_offset
+            self.high_watermark = self._leader_high_watermark = log.log_end_offset
             self._owner.high_watermark_moved(self)
-        self._leader_high_watermark = min(self._leader_high_watermark, self.high_watermark)
 
     def leader_offsets(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Where the leader's log begins and ends, asked for in state ASKING.

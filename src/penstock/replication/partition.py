@@ -560,7 +560,9 @@ class Partition:
         if partition_epoch <= self.partition_epoch and leader_epoch == self.leader_epoch:
             return
         self.partition_epoch = partition_epoch
-        self.proposal = None
+        proposal, self.proposal = self.proposal, None
+        if proposal is not None and [each for each, _ in proposal.isr] == list(in_sync):
+            self._owner.isr_changed(self, proposal)
         self.in_sync_replicas = in_sync
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 from uuid import UUID
 
+from penstock.config.limits import EXPECTED_FOLLOWERS_MS
 from penstock.errors import ErrorCode, StorageError
 from penstock.log.log import Log
 from penstock.log.manager import LogManager, NotOpen, ReplicaRequest
@@ -56,6 +57,7 @@ class Replicas:
         followers, isr: who drives the followers and the changes of the ISR; set before there is any image.
         broker_epoch, lag_time_max_ms: of this broker's registration; replica.lag.time.max.ms.
         lagging: led partitions whose followers are not all at the end, or were not when somebody last looked.
+        expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
         isr_shrinks, isr_expands: changes that the controller has accepted.
     """
 
@@ -75,6 +77,7 @@ class Replicas:
         self.broker_epoch = -1
         self.lag_time_max_ms = lag_time_max_ms
         self.lagging: dict[tuple[str, int], Partition] = {}
+        self.expected: dict[int, int] = {}
         self.isr_shrinks = 0
         self.isr_expands = 0
         self._logs = logs
@@ -211,6 +214,9 @@ class Replicas:
             self._forget(topic, index, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
         elif registration.leader == self.node_id:
             self._unfollow(topic, index, now_ms)
+            for broker_id in registration.replicas:
+                if broker_id != self.node_id:
+                    self.expected[broker_id] = now_ms + EXPECTED_FOLLOWERS_MS
             partition = self._partitions.get((topic, index))
             if partition is not None:
                 partition.become_leader(
@@ -272,6 +278,10 @@ class Replicas:
             if follower.log is not None:
                 self._by_log.pop(follower.log.name, None)
             self.followers.unfollow(follower, now_ms)
+
+    def expects(self, broker_id: int, now_ms: int) -> bool:
+        """Whether a broker will soon ask for partitions that it did not ask us for before."""
+        return self.expected.get(broker_id, 0) > now_ms
 
     # PartitionOwner
 

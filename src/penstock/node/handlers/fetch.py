@@ -60,6 +60,9 @@ SENT_WITH_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 
 
 def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome:
+    if request.listener in node.settings.controller_listener_names:
+        node.quorum.handle(request, now_ms)
+        return LATER
     fetch = request.state
     if fetch is None:
         isolation_level = request.body.isolation_level
@@ -349,6 +352,8 @@ class Fetch:
         self.answers.clear()
         self.size_bytes = 0
         session.waiter = self
+        if not self.consumer and self.node.replicas.expects(self.replica_id, now_ms):
+            self.deadline_ms = min(self.deadline_ms, now_ms + limits.EXPECTED_FOLLOWER_WAIT_MS)
         if self.timer is None:
             self.timer = self.node.timers.at(self.deadline_ms, self.wake)
             self.node.parked_fetches[self.timer] = self
@@ -366,6 +371,11 @@ class Fetch:
             self.missing_bytes -= subscription.new_bytes()
         if self.missing_bytes <= 0 or partition is None:
             self.wake(now_ms)
+
+    def hurry(self, now_ms: int) -> None:
+        """Answers now: the follower has more to ask for than when it sent this fetch."""
+        self.deadline_ms = now_ms
+        self.wake(now_ms)
 
     def superseded(self, now_ms: int) -> None:
         """The client sent the next fetch of the session without waiting for this one."""
@@ -497,6 +507,15 @@ def failed(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(
         partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=NO_RECORDS
     )
+
+
+def hurry_followers(node: Broker, now_ms: int) -> None:
+    """We lead partitions anew: fetches of their followers that wait are answered, so that they come back for those."""
+    if not node.replicas.expected:
+        return
+    for fetch in list(node.parked_fetches.values()):
+        if not fetch.consumer and node.replicas.expects(fetch.replica_id, now_ms):
+            fetch.hurry(now_ms)
 
 
 HANDLERS = (Handler(ApiKey.FETCH, handle, AUTHORIZE, refuse),)
