@@ -91,20 +91,6 @@ def claimed_before_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Follower, "_enter", enter)
 
 
-def metadata_undoes_a_proposal(patch: pytest.MonkeyPatch) -> None:
-    """A state of the metadata that an answer has told already takes back a proposal which was made since."""
-    whole = Partition.become_leader
-
-    def become(
-        self: Partition, leader_epoch: int, replicas: Any, in_sync: Any, now_ms: int, *, partition_epoch: int = 0
-    ) -> None:
-        if partition_epoch == self.partition_epoch and leader_epoch == self.leader_epoch:
-            self.proposal = None
-        whole(self, leader_epoch, replicas, in_sync, now_ms, partition_epoch=partition_epoch)
-
-    patch.setattr(Partition, "become_leader", become)
-
-
 def stale_leader_epoch(patch: pytest.MonkeyPatch) -> None:
     """A leader answers fetches of another leader epoch."""
     patch.setattr(Partition, "check_epoch", lambda self, leader_epoch: ErrorCode.NONE)
@@ -120,7 +106,6 @@ MUTATIONS: dict[str, Plant] = {
         truncation_to_the_high_watermark,
         joined_below_the_epoch,
         claimed_before_written,
-        metadata_undoes_a_proposal,
         stale_leader_epoch,
     )
 }
