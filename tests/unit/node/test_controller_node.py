@@ -244,6 +244,17 @@ def test_an_fsync_that_fails_undoes_what_was_not_committed_and_ends_the_controll
         run.create_topic("later")
 
 
+def test_a_clean_stop_ends_though_the_metadata_log_fails_under_it() -> None:
+    run = Harness(formatted_disk()).start()
+    run.register()
+    left: list[int] = []
+    run.disk.fail_fsync_at = run.disk.fsyncs + 1
+    run.node.controlled_shutdown(left.append, run.now_ms)
+    run.settle()
+    assert len(left) == 1
+    assert not run.node.active
+
+
 def test_a_change_that_is_too_large_is_refused_before_it_is_replayed() -> None:
     run = Harness(formatted_disk(), internal_metadata_max_batch_size_in_bytes=1000).start()
     run.register()
