@@ -1,4 +1,4 @@
-"""Two real nodes in one loop, each a cluster of its own: calls between them over real sockets, and what ends them."""
+"""Two real nodes in one loop, each a cluster of its own: calls between them, and to Apache Kafka, over real sockets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+from interop.kafka_peer import KafkaPeer
+
 from penstock.config.server import Settings
 from penstock.node.outgoing import Peer
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
+from penstock.protocol.messages.vote_request import VoteRequest
 from penstock.server.directories import format_storage
 from penstock.server.server import Server
 
@@ -101,5 +105,19 @@ def test_many_calls_at_once_are_all_answered(tmp_path: Path) -> None:
             answers = await asyncio.gather(*(ask(first, peer, MetadataRequest(topics=[])) for _ in range(500)))
             assert all(answer.brokers[0].node_id == 2 for answer in answers)
             assert len(first.shell.links.up) == 1
+
+    run(scenario())
+
+
+@pytest.mark.java
+def test_a_node_asks_a_broker_of_apache_kafka(tmp_path: Path, kafka_peer: KafkaPeer) -> None:
+    async def scenario() -> None:
+        host, _, port = kafka_peer.bootstrap.rpartition(":")
+        kafka = Peer(-1, host, int(port), "PLAINTEXT")
+        async with nodes(tmp_path) as (first, _):
+            answers = await asyncio.gather(*(ask(first, kafka, MetadataRequest(topics=None)) for _ in range(50)))
+            assert {answer.brokers[0].port for answer in answers} == {int(port)}
+            refused = await ask(first, kafka, VoteRequest())
+            assert refused == f"{kafka} serves no version of Vote, we know 0 to 2"
 
     run(scenario())
