@@ -380,9 +380,10 @@ class Shell:
     def check_memory(self, connection: Connection) -> None:
         """Stops reading from a connection when memory for requests is short: large frames first, all when it is gone.
 
-        The frame that has been arriving longest is always read on, so that some frame gets finished.
+        The frame that has been arriving longest is always read on, so that some frame gets finished. So are answers of
+        other nodes, which clients must not hold up; the node bounds them by what it asks for.
         """
-        if self.may_grow(connection):
+        if connection.number < 0 or self.may_grow(connection):
             return
         all_gone = self.pool.held_bytes > self.limits.received_max_bytes
         if all_gone or connection.partial_bytes > LARGE_FRAME_BYTES:

@@ -300,6 +300,26 @@ def test_answers_may_be_larger_than_requests(make_world: Callable[..., Any]) -> 
     remote.close()
 
 
+def test_clients_that_use_all_memory_for_requests_do_not_hold_up_other_nodes(make_world: Callable[..., Any]) -> None:
+    world = make_world(received_max_bytes=100_000)
+    remote = RemoteNode(world)
+    far = dial(world, remote)
+    client = world.connect()
+    client.send(struct.pack(">i", 10_000_000) + b"x" * 150_000)
+    world.run_until(lambda: world.shell.pool.held_bytes > 100_000)
+    stream = framed(b"y" * 300_000)
+    sent = 0
+
+    def arrived() -> bool:
+        nonlocal sent
+        with contextlib.suppress(BlockingIOError):
+            sent += far.send(stream[sent : sent + 20_000])
+        return bool(world.node.answers)
+
+    world.run_until(arrived)
+    remote.close()
+
+
 def test_clients_and_links_have_numbers_of_their_own(world: Any, remote: RemoteNode) -> None:
     client = world.connect()
     far = dial(world, remote, link=1)
