@@ -49,6 +49,8 @@ class Publishing:
             self._topic_changed(changed, now_ms)
         if any(changed.partitions for changed in delta.topics.values()):
             hurry_followers(node, now_ms)
+        if delta.brokers:
+            node.replicas.brokers_changed(now_ms)
         self._configs_changed(delta, now_ms)
         node.lifecycle.published(now_ms)
 

@@ -443,13 +443,16 @@ class Partition:
             now_ms=now_ms,
         )
         if broker_id not in self.in_sync_replicas:
-            self._consider_joining(now_ms)
+            self.consider_joining(now_ms)
         if offset != before or self.high_watermark < end_offset:
             self.advance_high_watermark(now_ms)
         return ErrorCode.NONE
 
-    def _consider_joining(self, now_ms: int) -> None:
+    def consider_joining(self, now_ms: int) -> None:
         """Proposes to add followers to the ISR that have reached the high watermark and the start of this epoch.
+
+        Called when one has fetched, and when something else that may have kept it out has changed: its next fetch does
+        not mention a partition in which it has everything.
 
         One that had not reached the start of the epoch could lack records which the last leader had committed, and the
         high watermark that we took over does not tell of yet.
@@ -517,7 +520,7 @@ class Partition:
         self.partition_epoch = answer.partition_epoch
         self._owner.isr_changed(self, proposal)
         self.advance_high_watermark(now_ms)
-        self._consider_joining(now_ms)
+        self.consider_joining(now_ms)
         return False
 
     def _know_followers(self, now_ms: int) -> None:
@@ -574,6 +577,7 @@ class Partition:
             self._assign(replicas, now_ms)
         self._config = None  # what it asks depends on the number of replicas
         self.advance_high_watermark(now_ms)
+        self.consider_joining(now_ms)
         subscriptions, self.replica_subscriptions = self.replica_subscriptions, {}
         for subscription in subscriptions.values():
             subscription.lost(now_ms)  # it comes again, with the new epoch or to be told of it

@@ -202,6 +202,12 @@ class Replicas:
         """The image that look-ups use from now on."""
         self.image = image
 
+    def brokers_changed(self, now_ms: int) -> None:
+        """A broker that was fenced may be alive now: it joins the ISRs of partitions in which it has everything."""
+        for partition in self._partitions.values():
+            if len(partition.in_sync_replicas) < len(partition.replicas):
+                partition.consider_joining(now_ms)
+
     def topic_deleted(self, name: str, topic_id: UUID, partition_count: int, now_ms: int) -> None:
         """Stops the partitions of a topic that is gone."""
         self._names.pop(topic_id, None)
