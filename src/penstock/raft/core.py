@@ -80,6 +80,7 @@ class Core:
     Attributes:
         high_watermark: the offset below which everything is known to be committed; None before anything is.
         flushed_offset: how far the log is on disk.
+        appending_to: where the log ends once the append that was returned last is made; the log does not know yet.
         cutting: the log is being truncated or replaced by a snapshot; nothing else is done to it meanwhile.
         stopping: never stands again.
         fault: why the replica cannot go on; None as long as it can. It then does nothing any more.
@@ -104,6 +105,7 @@ class Core:
         self.role: Role = Unattached(election.epoch, 0, election.voted, election.leader_id)
         self.high_watermark: int | None = None
         self.flushed_offset = log.end_offset
+        self.appending_to = 0
         self.cutting = False
         self.stopping = False
         self.fault: str | None = None

@@ -5,7 +5,8 @@ earlier. That looks like damage in the middle of the log, and is none: nothing o
 fsync the offset that it reached is noted in `flushed-offset`. The note itself is not fsynced: it may be late, never
 early. A hole at or after the noted offset is cut; a hole before it is damage.
 
-The file has two slots, 512 bytes apart, so that a torn write spoils one of them only: offset 8 | CRC-32C of it 4.
+The file has two slots, 512 bytes apart, so that a torn write spoils one of them only: offset 8 | CRC-32C of it 4. It
+is there, and durable, before the first append: a file that a power failure took would make a hole look like damage.
 Kafka passes over a file of this name.
 """
 
@@ -21,6 +22,12 @@ FILE = "flushed-offset"
 SLOT = Struct(">qI")
 OFFSET = Struct(">q")
 SLOT_POSITIONS = (0, 512)
+
+
+def noted(offset: int) -> bytes:
+    """The content of a new file: the offset in both slots."""
+    slot = SLOT.pack(offset, crc32c(OFFSET.pack(offset)))
+    return slot.ljust(SLOT_POSITIONS[1], b"\0") + slot
 
 
 class NoteFlushed(Operation):

@@ -39,7 +39,7 @@ class Following:
             if not core.may_stand:
                 core.become_unattached(role.epoch, now_ms)
                 return now_ms
-        busy = core.cutting or core.flushed_offset < core.log.end_offset
+        busy = core.cutting or core.flushed_offset < max(core.log.end_offset, core.appending_to)
         busy = busy or (role.download is not None and role.download.writing)
         wait_ms = core.channels.wait_ms(role.target.node_id, now_ms)
         if now_ms >= role.update_voter_due_ms:
@@ -141,6 +141,7 @@ class Following:
             return False
         for offset, message in notes:
             core.history.note(offset, message)
+        core.appending_to = next_offset
         core.effects.append(AppendFetched(view[:end], next_offset))
         return True
 
@@ -170,6 +171,7 @@ class Following:
         if offset >= core.log.end_offset:
             return False
         core.cutting = True
+        core.appending_to = 0
         core.history.truncate(offset)
         core.effects.append(Truncate(offset))
         return True
@@ -228,6 +230,7 @@ class Following:
         role.download.position, role.download.writing = size_bytes, False
         if size_bytes == role.download.size_bytes:
             core.cutting = True
+            core.appending_to = 0
             core.effects.append(InstallSnapshot(snapshot))
 
     def snapshot_installed(self, snapshot: CheckpointId, voters: VoterSet | None, kraft_version: int) -> None:

@@ -228,8 +228,11 @@ class Replica:
         return self._settle(now_ms)
 
     def appended(self, log_end_offset: int, now_ms: int) -> list[Effect]:
-        """The leader's log has grown to this offset; nothing of it is durable yet."""
-        assert isinstance(self._core.role, Leader), "only the leader appends"
+        """The leader's log has grown to this offset; nothing of it is durable yet.
+
+        A leader that resigned in the very event which had it append still does, in its epoch.
+        """
+        assert isinstance(self._core.role, Leader | Resigned), "only the leader appends"
         assert log_end_offset == self._core.log.end_offset, "the log and its reader agree"
         return []
 

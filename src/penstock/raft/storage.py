@@ -36,7 +36,8 @@ from penstock.raft.checkpoint import (
     read_checkpoint,
 )
 from penstock.raft.election import FILE, ElectionState, format_election, parse_election
-from penstock.raft.flushed import LowerFlushed, NoteFlushed, read_flushed
+from penstock.raft.flushed import FILE as NOTE
+from penstock.raft.flushed import LowerFlushed, NoteFlushed, noted, read_flushed
 from penstock.raft.operations import (
     NAME,
     DeleteCheckpoints,
@@ -120,7 +121,11 @@ class Storage:
             disk.make_directory(NAME)
             disk.fsync_directory("")
         if not disk.exists(f"{NAME}/{PARTITION_METADATA}"):
-            disk.replace(f"{NAME}/{PARTITION_METADATA}", partition_metadata.encode(TOPIC_ID))
+            disk.replace_all([
+                (f"{NAME}/{PARTITION_METADATA}", partition_metadata.encode(TOPIC_ID)),
+                (f"{NAME}/{NOTE}", noted(0)),
+            ])  # fmt: skip
+            disk.fsync_directory(NAME)
         self.checkpoints = self._find_checkpoints()
         self.election = self._read_election()
         self.log = self._open_log(settings, random, now_ms)
@@ -129,6 +134,8 @@ class Storage:
             self._begin_after(newest, now_ms)
         if self.log.log_start_offset > (newest.end_offset if newest else 0):
             raise StorageError(f"{NAME} starts at offset {self.log.log_start_offset}, and no checkpoint goes so far")
+        if not disk.exists(f"{NAME}/{NOTE}"):
+            disk.replace(f"{NAME}/{NOTE}", noted(self.log.log_end_offset))
 
     def _begin_after(self, checkpoint: CheckpointId, now_ms: int) -> None:
         """Ends what a crash has interrupted: a snapshot was installed, and the log had still to begin at its end.

@@ -392,7 +392,7 @@ def shown(effect: Effect) -> str:
         case Call(call, target, request, _):
             return f"-> {target.node_id} {call} {about(request)}"
         case Answer(token, response):
-            whose = token if isinstance(token, str) else f"{token[0].key.id} {token[2]}"
+            whose = f"{token[0].key.id} {token[2]}" if isinstance(token, tuple) else token
             return f"<- {whose} {about(response)}"
         case AppendControl(epoch, records):
             return f"append in {epoch} {', '.join(record.NAME for record in records)}"

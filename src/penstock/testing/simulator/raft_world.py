@@ -29,11 +29,11 @@ from penstock.testing.simulator.raft_node import RaftNode, endpoint_of
 from penstock.testing.simulator.raft_rules import RaftRules
 from penstock.testing.simulator.timeline import Violation, check
 
-RUN_MS = 20_000
-CLIENT_EVERY_MS = 25
+RUN_MS = 14_000
+CLIENT_EVERY_MS = 40
 FAULT_EVERY_MS = 400
-CALM_MS = 12_000
-CALM_ROUNDS = 3
+CALM_MS = 3_000
+CALM_ROUNDS = 8
 DELAY_US_MAX = 8_000
 SLOW_DELAY_US_MAX = 400_000
 LOST_ANSWER_MS = 400
@@ -291,7 +291,9 @@ class RaftWorld:
     def _remove_voter(self) -> None:
         leader = self._leader()
         if leader is not None and len(leader.replica.voters.voters) > 2:
-            key = self.random.choice(list(leader.replica.voters.voters.values())).key
+            keys = [voter.key for voter in leader.replica.voters.voters.values()]
+            gone = [key for key in keys if key != self.nodes[key.id].key]
+            key = self.random.choice(gone or keys)
             request = RemoveRaftVoterRequest(
                 cluster_id="simulated-cluster", voter_id=key.id, voter_directory_id=key.directory_id
             )
@@ -316,10 +318,11 @@ class RaftWorld:
 
     def _wipe(self) -> None:
         """A voter loses its disk, once in a run, and is not missed: the others are a majority of at least three."""
-        leader = self._leader()
-        node = self._any()
-        if self._wiped or leader is None or len(leader.replica.voters.voters) < 3 or node is leader:
+        leader, node = self._leader(), self._any()
+        if self._wiped or leader is None or node is leader or not node.running:
             return
-        if node.running:
+        sets = [each.replica.voters for each in self.nodes.values() if each.running]
+        settled = len(sets) == len(self.nodes) and all(each == sets[0] for each in sets)
+        if settled and len(sets[0].voters) >= 3:
             self._wiped = True
             node.wipe(self._directory())
