@@ -19,7 +19,6 @@ alter.config.policy.class.name CLASS - read-only null
 alter.log.dirs.replication.quota.window.num INT 1.. read-only =11
 alter.log.dirs.replication.quota.window.size.seconds INT 1.. read-only =1
 background.threads INT 1.. cluster-wide =10
-broker.heartbeat.interval.ms INT - read-only =2000
 client.quota.callback.class CLASS - read-only null
 config.providers LIST distinct cluster-wide =
 connection.failed.authentication.delay.ms INT 0.. read-only =100

@@ -57,6 +57,7 @@ from penstock.node.samples import samples_of
 from penstock.node.timers import Timer, TimerWheel
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.raft.effects import Target
+from penstock.raft.voters import VoterEndpoint
 from penstock.replication.fetch_session import SessionCache
 from penstock.replication.replicas import Replicas
 from penstock.security.authorizer import AllowAll, Authorizer
@@ -120,6 +121,7 @@ class Broker:
             setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
             setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
         )
+        self.outgoing.on_link_lost.append(self._link_lost)
         self.channel = Channel(self)
         self.authorizer: Authorizer = AllowAll()
         self.connections: dict[int, Connection] = {}
@@ -176,11 +178,14 @@ class Broker:
         """The id of the cluster, from meta.properties."""
         return self.logs.cluster_id
 
-    def start(self, endpoints: Sequence[Endpoint], now_ms: int) -> None:
+    def start(
+        self, endpoints: Sequence[Endpoint], now_ms: int, *, controller_endpoints: Sequence[Endpoint] | None = None
+    ) -> None:
         """Begins to boot. Reads, blocking, what the directories say. `ready` is true when the node serves.
 
         Args:
             endpoints: the addresses to register, as clients reach them; known once the listeners are bound.
+            controller_endpoints: those of this node's controller, as other nodes reach it; None: as in the settings.
 
         Raises ConfigError or StorageError, in one line, for directories that cannot be used.
         """
@@ -198,15 +203,26 @@ class Broker:
         self.controller = ControllerNode(
             self.settings, self.quorum, self, bootstrap=read_bootstrap(disk), random=self.random
         )
-        self.lifecycle.registration = Registration(
+        self.lifecycle.incarnation_id = UUID(int=self.random.getrandbits(128), version=4)
+        if self.settings.is_broker:
+            self.lifecycle.registration = self._registration(endpoints)
+        if self.settings.is_controller and controller_endpoints is None:
+            own = self.settings.controller_endpoints
+            controller_endpoints = [Endpoint(each.listener, each.host, each.port) for each in own]
+        self.lifecycle.controller_endpoints = controller_endpoints if self.settings.is_controller else None
+        found = [VoterEndpoint(each.name, each.host, each.port) for each in controller_endpoints or ()]
+        self.quorum.start(now_ms, found)
+        self.lifecycle.start(now_ms)
+
+    def _registration(self, endpoints: Sequence[Endpoint]) -> Registration:
+        return Registration(
             broker_id=self.node_id,
-            incarnation_id=UUID(int=self.random.getrandbits(128), version=4),
+            incarnation_id=self.lifecycle.incarnation_id,
             endpoints=tuple(endpoints),
             log_dirs=tuple(found.id for found in self.directories if found.id is not None and found.error is None),
             rack=self.settings.broker_rack,
             previous_broker_epoch=self.logs.previous_broker_epoch,
         )
-        self.quorum.start(now_ms)
 
     def shutdown(self, now_ms: int) -> None:
         """Begins a clean stop: no new requests, logs flushed and marked. `stopped` is true when it is done."""
@@ -243,6 +259,7 @@ class Broker:
         found = self.connections.pop(connection, None)
         if found is not None:
             self._abandon(found)
+            self.controller.connection_lost(connection, now_ms)
 
     def link_up(self, link: int, now_ms: int) -> None:
         """A connection that `Dial` asked for has been made."""
@@ -279,6 +296,7 @@ class Broker:
         self.timers.advance(now_ms)
         self.logs.tick(now_ms)
         self.quorum.tick(now_ms)
+        self.controller.tick(now_ms)
         if self._work:
             work = self._work.popleft()
             if next(work, self) is not self:
@@ -290,7 +308,12 @@ class Broker:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
         if self._work or self.outgoing.pending or self.loopback.pending:
             return self.now_ms
-        deadlines = (self.timers.next_deadline_ms(), self.logs.next_deadline_ms(), self.quorum.next_deadline_ms())
+        deadlines = (
+            self.timers.next_deadline_ms(),
+            self.logs.next_deadline_ms(),
+            self.quorum.next_deadline_ms(),
+            self.controller.next_deadline_ms(self.now_ms),
+        )
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
@@ -357,16 +380,25 @@ class Broker:
         self.publishing.publish(old, new, delta, now_ms)
 
     def controller_active(self, now_ms: int) -> None:
-        self.lifecycle.controller_active(now_ms)
         own = self.settings.controller_endpoints[0]
-        self.channel.controller_changed(Peer(self.node_id, own.host, own.port, own.listener), now_ms)
-        self.dispatcher.controller_known(now_ms)
+        self._controller_changed(Peer(self.node_id, own.host, own.port, own.listener), now_ms)
 
     def leader_changed(self, leader: Target | None, now_ms: int) -> None:
         peer = None if leader is None else Peer(leader.node_id, leader.host, leader.port, leader.listener)
+        self._controller_changed(peer, now_ms)
+
+    def _controller_changed(self, peer: Peer | None, now_ms: int) -> None:
+        if peer == self.channel.controller:
+            return
         self.channel.controller_changed(peer, now_ms)
         if peer is not None:
+            self.lifecycle.controller_lost(now_ms)
             self.dispatcher.controller_known(now_ms)
+
+    def _link_lost(self, peer: Peer, channel: str, reason: str, now_ms: int) -> None:
+        """The controller takes a lost connection for the death of a broker, unless it soon hears of it again."""
+        if channel == Channel.NAME and peer == self.channel.controller:
+            self.lifecycle.controller_lost(now_ms)
 
     def call_quorum(
         self,
@@ -389,11 +421,14 @@ class Broker:
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failure = self.failure or error
+        self.lifecycle.metadata_log_failed(now_ms)
 
     def directory_lost(self, index: int, error: OSError, now_ms: int) -> None:
         """A log directory is offline. Without the metadata log's, or without any, the node ends."""
         if self.directories[index] is self.metadata_directory or not self.logs.online:
             self.failure = self.failure or error
+        else:
+            self.lifecycle.directories_changed(self.now_ms)
 
     def _emit(self, effect: Effect) -> None:
         self.effects.append(effect)

@@ -5,8 +5,8 @@ once, writes them, and answers when they are committed. Brokers' images follow c
 leadership is lost, or the log, everything that is not committed is undone and its waiters are told.
 
 The controller becomes active when this node leads the quorum and all that was in the log is committed, loaded and
-published; an empty log gets its first records then. Then the node registers its broker (`register_broker`) and, when
-the broker has caught up with its own registration, has it unfenced (`unfence_broker`).
+published; an empty log gets its first records then. By itself it fences brokers that have fallen silent, balances
+leaders and elects some where nobody leads (`metadata.duties`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,16 @@ from typing import Protocol
 from penstock.config.limits import CONTROLLER_RECORDS_PER_BATCH_MAX, METADATA_APPENDS_MAX
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata import brokers
 from penstock.metadata.activation import activation_records
-from penstock.metadata.brokers import Registration
 from penstock.metadata.controller import Controller
 from penstock.metadata.duties import Duties
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
-from penstock.metadata.image import Endpoint
+from penstock.metadata.heartbeats import Heartbeat
 from penstock.metadata.loader import MetadataLoader, Publication
 from penstock.metadata.records import encode_records
 from penstock.metadata.result import MetadataMessage
 from penstock.node.quorum import Quorum
 from penstock.records.builder import BatchBuilder
-
-__all__ = ["ControllerNode", "ControllerObserver", "Registration"]
 
 
 class ControllerObserver(Protocol):
@@ -64,6 +60,7 @@ class ControllerNode:
             led for the first time.
         duties: what the controller does by itself, and the brokers' sessions; there whenever `state` is.
         active: whether this node is the active controller.
+        own_broker_epoch: of the broker in this process, which lives as long as the controller does; -1 without one.
     """
 
     def __init__(
@@ -80,6 +77,9 @@ class ControllerNode:
         self.active = False
         self.state: Controller
         self.duties: Duties
+        self.own_broker_epoch = -1
+        self._due = False
+        self._heartbeat_connections: dict[int, tuple[int, int]] = {}
         self._quorum = quorum
         self._observer = observer
         self._bootstrap = bootstrap
@@ -93,6 +93,8 @@ class ControllerNode:
         """This node leads, and the state begins with what is committed."""
         self.state = Controller(self.settings, self._random, loader)
         self.duties = Duties(self.state, now_ms)
+        self._heartbeat_connections.clear()
+        self._due = True
         self.active = True
         records = activation_records(self.state, self._bootstrap).records
         if records:
@@ -156,80 +158,65 @@ class ControllerNode:
             raise RequestError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{METADATA_APPENDS_MAX} changes wait for the metadata log."
             )
-        size = len(records) if atomic else CONTROLLER_RECORDS_PER_BATCH_MAX
-        pieces = [records[start : start + size] for start in range(0, len(records), size)]
-        base_offset = self._quorum.next_offset
-        batches = []
-        for piece in pieces:
-            batches.append(self._batch(piece, base_offset, now_ms))
-            base_offset += len(piece)
-        for piece, batch in zip(pieces, batches, strict=True):
-            last_offset = self._quorum.next_offset + len(piece) - 1
-            self.state.replay(piece, last_offset, self._quorum.epoch, now_ms)
+        batches = self._batches(records, now_ms, atomic=atomic)
+        first = 0
+        for batch in batches:
+            last = first + batch.record_count
+            last_offset = batch.base_offset + batch.record_count - 1
+            self.state.replay(records[first:last], last_offset, self._quorum.epoch, now_ms)
             self._quorum.append(batch, now_ms)
-        self._waiting.append(_Waiting(base_offset - 1, committed, failed))
+            first = last
+        self._waiting.append(_Waiting(last_offset, committed, failed))
+        self.duties.heartbeats.follow(self.state, now_ms)
 
-    def _batch(self, records: Sequence[MetadataMessage], base_offset: int, now_ms: int) -> BatchBuilder:
-        builder = BatchBuilder(base_offset=base_offset, leader_epoch=self._quorum.epoch)
-        for value in encode_records(records, self.metadata_version):
-            builder.append(now_ms, None, value)
+    def _batches(self, records: Sequence[MetadataMessage], now_ms: int, *, atomic: bool) -> list[BatchBuilder]:
+        """The records as they are to be appended: one batch, or several small enough where each stands for itself."""
         largest = self.settings.internal_metadata_max_batch_size_in_bytes
-        if builder.size_bytes > largest:
+        next_offset = self._quorum.next_offset
+        epoch = self._quorum.epoch
+        batches = [BatchBuilder(base_offset=next_offset, leader_epoch=epoch)]
+        for value in encode_records(records, self.metadata_version):
+            builder = batches[-1]
+            full = builder.record_count >= CONTROLLER_RECORDS_PER_BATCH_MAX or builder.size_bytes + len(value) > largest
+            if full and builder.record_count and not atomic:
+                builder = BatchBuilder(base_offset=builder.base_offset + builder.record_count, leader_epoch=epoch)
+                batches.append(builder)
+            builder.append(now_ms, None, value)
+        if max(each.size_bytes for each in batches) > largest:
             raise RequestError(
                 ErrorCode.POLICY_VIOLATION,
-                f"The change needs {builder.size_bytes} bytes of records, more than {largest}.",
+                f"The change needs {batches[-1].size_bytes} bytes of records, more than {largest}.",
             )
-        return builder
+        return batches
 
-    # This node's broker
+    # What the controller does by itself
 
-    def register_broker(self, registration: Registration, registered: Callable[[int, int], None], now_ms: int) -> None:
-        """Registers this node's broker, and this controller. `registered(broker_epoch, now_ms)` when that is committed.
+    def heard_from(self, connection: int, broker_id: int, broker_epoch: int) -> None:
+        """A broker heartbeats over this connection."""
+        self._heartbeat_connections[connection] = (broker_id, broker_epoch)
 
-        Raises RequestError when the registration is refused.
-        """
-        assert registration.broker_id == self.settings.node_id, "a node registers its own broker"
-        result = brokers.register_broker(self.state, registration, self.next_offset)
-        own = brokers.register_controller(
-            self.state, self.settings.node_id, registration.incarnation_id, self._controller_endpoints()
-        )
-        epoch = result.response
-        self.append(
-            [*result.records, *own.records],
-            lambda at_ms: registered(epoch, at_ms),
-            lambda code, at_ms: None,
-            now_ms,
-            atomic=False,
-        )
+    def connection_lost(self, connection: int, now_ms: int) -> None:
+        """A connection is gone. A broker that heartbeat over it has a short grace to come back on another one."""
+        found = self._heartbeat_connections.pop(connection, None)
+        if found is not None and self.active and found not in self._heartbeat_connections.values():
+            self.duties.heartbeats.connection_lost(*found, now_ms)
 
-    def _controller_endpoints(self) -> list[Endpoint]:
-        return [Endpoint(each.listener, each.host, each.port) for each in self.settings.controller_endpoints]
-
-    def unfence_broker(self, done: Done, now_ms: int) -> None:
-        """The broker has caught up: it may lead, and partitions without a leader get one. `done` when committed."""
-        broker = self.state.image.brokers[self.settings.node_id]
-        self._append_or_done(brokers.unfence_broker(self.state, broker.id, broker.epoch).records, done, now_ms)
-
-    def controlled_shutdown(self, done: Done, now_ms: int) -> None:
-        """Takes this node's broker out of leadership, as Kafka does on a clean stop; `done` when it may stop.
-
-        It is marked as shutting down, its leaderships go, and then it is fenced.
-        """
-        broker = self.state.image.brokers.get(self.settings.node_id)
-        if not self.active or broker is None or broker.fenced:
-            done(now_ms)
+    def tick(self, now_ms: int) -> None:
+        """Time has come to `next_deadline_ms`: does one piece of what is due."""
+        if not self.active:
             return
-        leaving = brokers.begin_controlled_shutdown(self.state, broker.id, broker.epoch).records
+        self._due = False
+        own = self.state.image.brokers.get(self.settings.node_id)
+        if own is not None and self.own_broker_epoch == own.epoch:
+            offset = self._quorum.image.offset
+            self.duties.heartbeats.contact(Heartbeat(own.id, own.epoch, offset), now_ms)
+        records = self.duties.due(now_ms)
+        if records:
+            self._due = True
+            self.append(records, lambda at_ms: None, lambda code, at_ms: None, now_ms, atomic=False)
 
-        def fence(at_ms: int) -> None:
-            fenced = brokers.fence_broker(self.state, broker.id, broker.epoch).records
-            self._append_or_done(fenced, done, at_ms)
-
-        self._append_or_done(leaving, fence, now_ms)
-
-    def _append_or_done(self, records: Sequence[MetadataMessage], done: Done, now_ms: int) -> None:
-        """Who leaves, or who waits for nothing, is not kept by a controller that has just lost its leadership."""
-        if records and self.active:
-            self.append(records, done, lambda code, at_ms: done(at_ms), now_ms, atomic=False)
-        else:
-            done(now_ms)
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When `tick` is wanted."""
+        if not self.active:
+            return None
+        return now_ms if self._due else self.duties.next_deadline_ms()

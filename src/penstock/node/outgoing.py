@@ -360,7 +360,7 @@ class Outgoing:
         own = peer.node_id == self.node_id and self._emit_own is not None
         connection = PeerConnection(peer, channel, self._emit_own if own and self._emit_own else self._emit, now_ms)
         self._connections[peer, channel] = connection
-        if self._idle_ms >= 0:
+        if self._idle_ms >= 0 and not own:
             self._check_idle_at(connection, now_ms + self._idle_ms)
         return connection
 

@@ -225,10 +225,6 @@ class Quorum:
                 f"node {self.local.id} with directory {self.local.directory_id} is not a voter of the metadata quorum "
                 f"{voters}"
             )
-        if len(voters.voters) > 1:
-            raise ConfigError(
-                f"the metadata quorum has {len(voters.voters)} voters: only one, this node, is supported so far"
-            )
 
     # What the replica wants done
 
@@ -375,6 +371,9 @@ class Quorum:
 
     def shutdown(self, stopped: Callable[[int], None], now_ms: int) -> None:
         """Hands the leadership over, flushes and closes the log; `stopped(now_ms)` when that is done."""
+        if self._failed:
+            self._storage.close(stopped, now_ms)
+            return
         self._stopped = stopped
         self._stop_deadline_ms = now_ms + HAND_OVER_TIMEOUT_MS
         self.perform(self._replica.stop(now_ms), now_ms)

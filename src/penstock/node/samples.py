@@ -23,7 +23,8 @@ def samples_of(node: Broker) -> Iterator[Sample]:
     yield Sample(f"{name}_numincrementalfetchpartitionscached", GAUGE, text, sessions.partition_count)
     text = "Fetch sessions that made room for others."
     yield Sample(f"{name}_incrementalfetchsessionevictions_total", COUNTER, text, sessions.evictions)
-    yield Sample("kafka_server_socketservermetrics_connection_count", GAUGE, "Connections.", len(node.connections))
+    count = sum(1 for number in node.connections if number > 0)
+    yield Sample("kafka_server_socketservermetrics_connection_count", GAUGE, "Connections.", count)
     text = "Requests that wait for an event."
     yield Sample("penstock_node_parked_requests", GAUGE, text, len(node.purgatory) + len(node.parked_fetches))
     text = "Reads that were not in memory and went to a lane."

@@ -10,7 +10,7 @@ from unit.node.controller_harness import START_MS, Harness, formatted_disk
 
 from penstock.errors import ConfigError, ErrorCode, RequestError, StorageError
 from penstock.log.operations import Flush
-from penstock.metadata import brokers, topics
+from penstock.metadata import topics
 from penstock.metadata.image import NO_LEADER
 from penstock.protocol.messages.metadata.access_control_entry_record import AccessControlEntryRecord
 from penstock.protocol.messages.metadata.begin_transaction_record import BeginTransactionRecord
@@ -244,17 +244,6 @@ def test_an_fsync_that_fails_undoes_what_was_not_committed_and_ends_the_controll
         run.create_topic("later")
 
 
-def test_a_clean_stop_ends_though_the_metadata_log_fails_under_it() -> None:
-    run = Harness(formatted_disk()).start()
-    run.register()
-    left: list[int] = []
-    run.disk.fail_fsync_at = run.disk.fsyncs + 1
-    run.node.controlled_shutdown(left.append, run.now_ms)
-    run.settle()
-    assert len(left) == 1
-    assert not run.node.active
-
-
 def test_a_change_that_is_too_large_is_refused_before_it_is_replayed() -> None:
     run = Harness(formatted_disk(), internal_metadata_max_batch_size_in_bytes=1000).start()
     run.register()
@@ -463,10 +452,3 @@ def test_the_node_starts_without_a_clean_stop() -> None:
     second.register(incarnation=2)
     partition = second.quorum.image.topics_by_name["clicks"].partitions[0]
     assert (partition.leader, partition.isr) == (1, (1,))
-
-
-def test_a_refused_registration_is_told() -> None:
-    run = Harness(formatted_disk()).start()
-    registration = brokers.Registration(1, UUID(int=1), [], [])
-    with pytest.raises(RequestError, match="No directories"):
-        run.node.register_broker(registration, lambda epoch, now_ms: None, run.now_ms)

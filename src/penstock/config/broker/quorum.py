@@ -67,3 +67,9 @@ class QuorumSettings(Group):
         default=MINUTE_MS,
         doc="How long a broker tries to register when it starts; then it ends.",
     )
+    broker_heartbeat_interval_ms = Setting(
+        "broker.heartbeat.interval.ms",
+        INT,
+        default=2 * SECOND_MS,
+        doc="Time between two heartbeats of a broker to a controller in another process.",
+    )

@@ -17,7 +17,12 @@ from penstock.protocol.api import ApiKey
 FAMILIES = (
     "allocate_producer_ids",
     "alter_configs",
+    "alter_partition",
     "api_versions",
+    "assign_replicas_to_dirs",
+    "broker_heartbeat",
+    "broker_registration",
+    "controller_registration",
     "create_partitions",
     "create_topics",
     "delete_records",
@@ -37,6 +42,7 @@ FAMILIES = (
     "partition_reassignments",
     "produce",
     "quorum",
+    "raft",
     "unregister_broker",
     "update_features",
 )
