@@ -3,104 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
-from support.broker import Node
+from support.wire import API_VERSIONS, METADATA, OTHER, PEER, SERVED, VOTE, Wire, serves
 
 from penstock.config.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIGHT_MAX
 from penstock.errors import ErrorCode
-from penstock.node.effects import Dial, Effect, HangUp, SendTo
+from penstock.node.effects import Dial, HangUp
 from penstock.node.handlers import api_versions
-from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS, Call, Outgoing, Peer, PeerConnection
-from penstock.node.timers import TICK_MS, TimerWheel
+from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS
+from penstock.node.timers import TICK_MS
 from penstock.protocol import frames
-from penstock.protocol.api import API_BY_NUMBER, ApiKey
+from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
-from penstock.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from penstock.protocol.messages.metadata_request import MetadataRequest
 from penstock.protocol.messages.metadata_response import MetadataResponse
 from penstock.protocol.messages.vote_request import VoteRequest
 from penstock.protocol.messages.vote_response import VoteResponse
-
-PEER = Peer(2, "10.0.0.2", 9093, "CONTROLLER")
-OTHER = Peer(3, "10.0.0.3", 9093, "CONTROLLER")
-METADATA, VOTE, API_VERSIONS = ApiKey.METADATA, ApiKey.VOTE, ApiKey.API_VERSIONS
-SERVED = {METADATA: (0, 12), VOTE: (0, 1), API_VERSIONS: (0, 4)}
-
-
-class Wire:
-    """The world of an Outgoing: what it asked for, what it sent, how its calls ended, and a clock."""
-
-    def __init__(self, **settings: Any) -> None:
-        self.now_ms = 1_000_000
-        self.timers = TimerWheel()
-        self.effects: list[Effect] = []
-        self.ended: list[tuple[str, Any, str | None]] = []
-        self.lost: list[tuple[Peer, str, str]] = []
-        self.outgoing = Outgoing(1, timers=self.timers, random=Random(1), emit=self.effects.append, **settings)
-        self.outgoing.on_link_lost.append(
-            lambda peer, channel, reason, now_ms: self.lost.append((peer, channel, reason))
-        )
-
-    def call(self, name: str, message: Message | None = None, peer: Peer = PEER, **arguments: Any) -> Call:
-        ended = len(self.ended)
-        call = self.outgoing.call(
-            peer,
-            message or MetadataRequest(topics=[]),
-            done=lambda answer, reason, now_ms: self.ended.append((name, answer, reason)),
-            now_ms=self.now_ms,
-            **{"timeout_ms": 10_000, **arguments},
-        )
-        assert len(self.ended) == ended, "never before the call has returned"
-        return call
-
-    def advance(self, duration_ms: int) -> None:
-        """Lets time pass, to every timer on the way."""
-        end_ms = self.now_ms + duration_ms
-        while (deadline_ms := self.timers.next_deadline_ms()) is not None and deadline_ms <= end_ms:
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self.timers.advance(self.now_ms)
-        self.now_ms = end_ms
-
-    def taken(self, kind: type[Effect]) -> list[Any]:
-        """The effects of a kind since the last look."""
-        found = [effect for effect in self.effects if type(effect) is kind]
-        self.effects[:] = [effect for effect in self.effects if type(effect) is not kind]
-        return found
-
-    def dialled(self) -> Dial:
-        (dial,) = self.taken(Dial)
-        return dial  # type: ignore[no-any-return]
-
-    def sent(self) -> list[tuple[frames.RequestHeader, Any]]:
-        """The requests that were sent since the last look."""
-        return [frames.decode_request(b"".join(effect.chunks)[4:]) for effect in self.taken(SendTo)]
-
-    def answer(self, link: int, header: frames.RequestHeader, message: Message, version: int | None = None) -> None:
-        api = API_BY_NUMBER[header.api_key]
-        version = header.api_version if version is None else version
-        chunks = frames.encode_response(api, version, header.correlation_id, message)
-        self.outgoing.link_received(link, memoryview(b"".join(chunks)[4:]), self.now_ms)  # type: ignore[arg-type]
-
-    def up(self, served: dict[ApiKey, tuple[int, int]] | None = None) -> int:
-        """The connection that was dialled is up, and the peer has said what it serves."""
-        link = self.dialled().link
-        self.outgoing.link_up(link, self.now_ms)
-        ((header, _),) = self.sent()
-        self.answer(link, header, serves(SERVED if served is None else served))
-        return link
-
-    def names(self) -> list[str]:
-        return [name for name, _, _ in self.ended]
-
-
-def serves(served: dict[ApiKey, tuple[int, int]]) -> ApiVersionsResponse:
-    rows = [ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in served.items()]
-    return ApiVersionsResponse(api_keys=rows)
-
 
 # The way of a call
 
@@ -493,176 +414,3 @@ def test_a_node_that_stops_ends_all_calls_and_takes_no_more() -> None:
         ("b", "this node is stopping"),
     ]
     assert not wire.outgoing.pending
-
-
-class Chaos:
-    """Calls at random, on connections that come up, answer and break at random."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.wire = Wire(setup_timeout_ms=300, setup_timeout_max_ms=1_000, idle_ms=3_000)
-        self.started = 0
-        self.ended: dict[int, int] = {}
-        self.dialling: list[int] = []
-        self.unanswered: dict[int, list[frames.RequestHeader]] = {}
-
-    def call(self) -> None:
-        number, wire = self.started, self.wire
-        self.started += 1
-
-        def done(answer: Message | None, reason: str | None, now_ms: int) -> None:
-            assert (answer is None) != (reason is None)
-            self.ended[number] = self.ended.get(number, 0) + 1
-            if self.random.random() < 0.1:
-                self.call()
-
-        wire.outgoing.call(
-            self.random.choice((PEER, OTHER)),
-            MetadataRequest(),
-            timeout_ms=self.random.randrange(5, 2_000),
-            done=done,
-            now_ms=wire.now_ms,
-            version=self.random.choice((None, 12)),
-        )
-
-    def connect(self) -> None:
-        if self.dialling:
-            link = self.dialling.pop(0)
-            if self.random.random() < 0.7:
-                self.unanswered[link] = []
-                self.wire.outgoing.link_up(link, self.wire.now_ms)
-            else:
-                self.wire.outgoing.link_lost(link, "refused", self.wire.now_ms)
-
-    def break_one(self) -> None:
-        if self.unanswered:
-            link = self.random.choice(sorted(self.unanswered))
-            del self.unanswered[link]
-            self.wire.outgoing.link_lost(link, "reset", self.wire.now_ms)
-
-    def answer(self) -> None:
-        if self.unanswered:
-            link = self.random.choice(sorted(self.unanswered))
-            headers = self.unanswered[link]
-            for _ in range(min(3, len(headers))):
-                header = headers.pop(0)
-                message = serves(SERVED) if header.api_key == API_VERSIONS else MetadataResponse()
-                self.wire.answer(link, header, message)
-
-    def wait(self) -> None:
-        self.wire.advance(self.random.randrange(200))
-
-    def step(self) -> None:
-        events = (self.call, self.call, self.connect, self.break_one, self.answer, self.answer, self.wait)
-        self.random.choice(events)()
-        for effect in self.wire.effects:
-            if isinstance(effect, Dial):
-                self.dialling.append(effect.link)
-            elif isinstance(effect, HangUp):
-                self.unanswered.pop(effect.link, None)
-                self.dialling = [link for link in self.dialling if link != effect.link]
-            elif isinstance(effect, SendTo) and effect.link in self.unanswered:
-                header, _ = frames.decode_request(b"".join(effect.chunks)[4:])  # type: ignore[arg-type]
-                self.unanswered[effect.link].append(header)
-        self.wire.effects.clear()
-
-    def finish(self) -> None:
-        """Nobody answers any more, and all timers run out."""
-        while self.wire.timers.next_deadline_ms() is not None or self.wire.outgoing.pending:
-            self.wire.advance(5_000)
-            self.wire.outgoing.proceed(self.wire.now_ms)
-
-
-def run_chaos(seed: int) -> None:
-    chaos = Chaos(seed)
-    for _ in range(400):
-        chaos.step()
-    chaos.finish()
-    assert chaos.started > 100
-    assert sorted(chaos.ended) == list(range(chaos.started)), "every call ends"
-    assert set(chaos.ended.values()) == {1}, "a call ends once"
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_whatever_happens_every_call_ends_once(seed: int) -> None:
-    run_chaos(seed)
-
-
-def test_planted_a_timer_that_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Outgoing, "_disarm", lambda *_: None)
-    with pytest.raises((AssertionError, ValueError, IndexError)):
-        for_seeds(range(5))
-
-
-def test_planted_calls_that_wait_for_a_connection_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Outgoing._disconnect
-
-    def forgetful(outgoing: Outgoing, connection: PeerConnection) -> list[Call]:
-        return [call for call in real(outgoing, connection) if call.sent]
-
-    monkeypatch.setattr(Outgoing, "_disconnect", forgetful)
-    with pytest.raises(AssertionError, match="every call ends"):
-        for_seeds(range(5))
-
-
-def for_seeds(seeds: range) -> None:
-    for seed in seeds:
-        run_chaos(seed)
-
-
-# A node that calls itself
-
-
-def test_a_node_calls_itself_through_its_own_handlers() -> None:
-    node = Node()
-    me = Peer(node.broker.node_id, "127.0.0.1", 9092, "PLAINTEXT")
-    answers: list[tuple[Any, str | None]] = []
-    for _ in range(2):
-        node.broker.outgoing.call(
-            me,
-            MetadataRequest(topics=None),
-            timeout_ms=1_000,
-            done=lambda answer, reason, now_ms: answers.append((answer, reason)),
-            now_ms=node.now_ms,
-        )
-        assert not answers
-    node.run()
-    node.settle()
-    ((answer, reason), _) = answers
-    assert reason is None
-    assert [broker.node_id for broker in answer.brokers] == [1]
-    (connection,) = [each for each in node.broker.connections.values() if each.listener == me.listener]
-    assert str(connection.principal) == "Node:1"
-
-
-def test_a_node_that_stops_ends_the_calls_to_itself() -> None:
-    node = Node()
-    me = Peer(node.broker.node_id, "127.0.0.1", 9092, "PLAINTEXT")
-    reasons: list[str | None] = []
-    request = MetadataRequest(topics=None)
-    node.broker.outgoing.call(
-        me, request, timeout_ms=1_000, done=lambda _, reason, now_ms: reasons.append(reason), now_ms=node.now_ms
-    )
-    node.run()
-    node.stop()
-    node.broker.outgoing.call(
-        me, request, timeout_ms=1_000, done=lambda _, reason, now_ms: reasons.append(reason), now_ms=node.now_ms
-    )
-    node.run()
-    assert reasons == [None, "this node is stopping"]
-
-
-def test_an_api_that_a_listener_does_not_serve_is_refused_by_name() -> None:
-    node = Node()
-    me = Peer(node.broker.node_id, "127.0.0.1", 9093, "CONTROLLER")
-    reasons: list[str | None] = []
-    node.broker.outgoing.call(
-        me,
-        MetadataRequest(topics=None),
-        timeout_ms=1_000,
-        done=lambda _, reason, now_ms: reasons.append(reason),
-        now_ms=node.now_ms,
-    )
-    node.run()
-    node.settle()
-    assert reasons == ["node 1 at 127.0.0.1:9093 serves no version of Metadata, we know 0 to 13"]
