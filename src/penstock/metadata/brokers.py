@@ -169,7 +169,8 @@ def unfence_broker(controller: Controller, broker_id: int, broker_epoch: int) ->
     records: list[MetadataMessage] = []
     if broker.fenced:
         records.append(change(broker, fenced=UNFENCE))
-        records += leadership.arrival(controller, broker_id)
+        if not broker.in_controlled_shutdown:
+            records += leadership.arrival(controller, broker_id)
     return Result(None, records, atomic=False)
 
 

@@ -181,14 +181,16 @@ class _Change:
         """Whether a broker lives and so does the directory that its replica lies in."""
         if broker_id < 0 or not self.acceptable(broker_id):
             return False
-        return self.controller.has_online_directory(broker_id, self.partition.directory(broker_id))
+        told = self.directory
+        directory = self.partition.directory(broker_id) if told is None or told[0] != broker_id else told[1]
+        return self.controller.has_online_directory(broker_id, directory)
 
     def _last_known_leader(self) -> int | None:
         """Who led last, when neither an in-sync nor an eligible replica is left."""
         known = self.partition.last_known_elr
-        if self.elr_enabled and not self.isr and not self.elr and len(known) == 1 and self._acceptable(known[0]):
-            return known[0]
-        return None
+        if not self.elr_enabled or self.isr or self.elr or len(known) != 1:
+            return None
+        return known[0] if known[0] in self.replicas and self._acceptable(known[0]) else None
 
     def _take_over(self, record: PartitionChangeRecord, leader: int, recovers: bool) -> None:
         record.leader = leader
