@@ -399,6 +399,8 @@ class Broker:
         """The controller takes a lost connection for the death of a broker, unless it soon hears of it again."""
         if channel == Channel.NAME and peer == self.channel.controller:
             self.lifecycle.controller_lost(now_ms)
+        elif channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id:
+            self.quorum.leader_link_lost(now_ms)
 
     def call_quorum(
         self,

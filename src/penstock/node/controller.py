@@ -94,6 +94,7 @@ class ControllerNode:
         self.state = Controller(self.settings, self._random, loader)
         self.duties = Duties(self.state, now_ms)
         self._heartbeat_connections.clear()
+        self._suspect_predecessor(now_ms)
         self._due = True
         self.active = True
         records = activation_records(self.state, self._bootstrap).records
@@ -194,6 +195,12 @@ class ControllerNode:
     def heard_from(self, connection: int, broker_id: int, broker_epoch: int) -> None:
         """A broker heartbeats over this connection."""
         self._heartbeat_connections[connection] = (broker_id, broker_epoch)
+
+    def _suspect_predecessor(self, now_ms: int) -> None:
+        """The broker in the process that led before has a short grace to be heard of: most leaders end by dying."""
+        predecessor = self.state.image.brokers.get(self._quorum.last_other_leader or -1)
+        if predecessor is not None:
+            self.duties.heartbeats.connection_lost(predecessor.id, predecessor.epoch, now_ms)
 
     def connection_lost(self, connection: int, now_ms: int) -> None:
         """A connection is gone. A broker that heartbeat over it has a short grace to come back on another one."""

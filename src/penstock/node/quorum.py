@@ -88,6 +88,7 @@ class Quorum:
     Attributes:
         local: this replica's key.
         committed: the committed metadata.
+        last_other_leader: the node that led most recently and is not this one, as far as known.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class Quorum:
         self._random = random
         self._effects: deque[Effect] = deque()
         self._performing = False
-        self._leader: tuple[int | None, int] = (None, -1)
+        self.last_other_leader: int | None = None
         self._stopped: Callable[[int], None] | None = None
         self._stop_deadline_ms: int | None = None
         self._closing = False
@@ -293,7 +294,8 @@ class Quorum:
         own = changed.leader_id == self.local.id
         if self.leads and not own:
             self.committed.renounce(now_ms)
-        self._leader = (changed.leader_id, changed.epoch)
+        if changed.leader_id is not None and not own:
+            self.last_other_leader = changed.leader_id
         self._observer.leader_changed(None if own else self._replica.leader_target, now_ms)
 
     def _answered(self, call: int, response: Message | None, now_ms: int) -> None:
@@ -333,6 +335,11 @@ class Quorum:
         """A request of another node to the replica: it is answered now or later."""
         if not self._closing:
             self.perform(self._replica.handle(request.body, request.version, now_ms, request), now_ms)
+
+    def leader_link_lost(self, now_ms: int) -> None:
+        """The connection by which the log is fetched from the leader broke."""
+        if not self._closing:
+            self.perform(self._replica.leader_link_lost(now_ms), now_ms)
 
     def resign(self, now_ms: int) -> None:
         """Gives up the leadership."""

@@ -19,6 +19,8 @@ class RaftConfig:
         fetch_wait_max_ms: how long the leader may keep a fetch that has nothing to get.
         fetch_max_bytes: most bytes of records in one answer to a fetch, beyond the first batch.
         fetch_snapshot_max_bytes: most bytes of a snapshot in one answer.
+        leader_grace_ms: how long a leader whose connection broke has for an answer on another one before a voter
+            stands; half as long again by chance, so that not all stand at once.
     """
 
     election_timeout_ms: int = 1000
@@ -29,6 +31,7 @@ class RaftConfig:
     fetch_wait_max_ms: int = 500
     fetch_max_bytes: int = 1024 * 1024
     fetch_snapshot_max_bytes: int = 1024 * 1024
+    leader_grace_ms: int = 300
 
     @property
     def check_quorum_timeout_ms(self) -> int:

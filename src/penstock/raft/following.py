@@ -71,7 +71,7 @@ class Following:
     def _next_request(self, role: Follower) -> Message:
         core = self._core
         if role.download is None:
-            return core.fetch_request(core.config.fetch_wait_max_ms)
+            return core.fetch_request(0 if role.suspected else core.config.fetch_wait_max_ms)
         return messages.fetch_snapshot(
             core.identity.cluster_id,
             core.local,
@@ -80,6 +80,18 @@ class Following:
             position=role.download.position,
             max_bytes=core.config.fetch_snapshot_max_bytes,
         )
+
+    def suspect(self, now_ms: int) -> None:
+        """The leader may be gone: it is asked for a sign of life, and has a short grace for it.
+
+        A voter stands then; whoever has heard of the leader meanwhile keeps it from disturbing anybody (KIP-996).
+        """
+        core = self._core
+        role = core.role
+        if isinstance(role, Follower) and core.is_voter:
+            role.suspected = True
+            grace_ms = core.config.leader_grace_ms + core.random.randrange(core.config.leader_grace_ms // 2 + 1)
+            role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + grace_ms)
 
     # Fetch
 
@@ -101,6 +113,7 @@ class Following:
             core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
             return
         role.has_fetched = True
+        role.suspected = False
         role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
 
     def _take(self, role: Follower, partition: Any) -> bool:

@@ -340,6 +340,11 @@ class Replica:
         if type(request) in answered:
             answered[type(request)](node_id, response, current=current, now_ms=now_ms)
 
+    def leader_link_lost(self, now_ms: int) -> list[Effect]:
+        """The connection by which this replica fetches from the leader broke: perhaps the leader has died."""
+        self._following.suspect(now_ms)
+        return self._settle(now_ms)
+
     # The node
 
     def upgrade_kraft_version(self, kraft_version: int, now_ms: int) -> tuple[int, list[Effect]]:

@@ -110,6 +110,7 @@ class Follower:
     has_fetched: bool = False
     download: Download | None = None
     update_voter_due_ms: int = 0
+    suspected: bool = False
 
     def election(self) -> ElectionState:
         return ElectionState(self.epoch, leader_id=self.leader_id)
