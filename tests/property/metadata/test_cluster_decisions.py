@@ -191,6 +191,8 @@ class History:
         self.asked_by_leader = True
         topic_id, index, partition = found
         chosen = [each for each in partition.replicas if each == partition.leader or self.random.random() < 0.7]
+        if self.random.random() < 0.2:
+            chosen = self.random.choices(list(BROKERS), k=self.random.randrange(4))
         wanted = isr.WantedIsr(
             topic_id,
             index,
