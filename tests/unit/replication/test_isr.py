@@ -119,7 +119,19 @@ def test_a_proposal_of_an_unknown_fate_stays_until_the_metadata_tells(code: Erro
     assert not leader.refuse(leader.brokers.proposals[-1], code)
     assert leader.partition.maximal_isr == (1, 2)
     leader.metadata(isr=(1, 3))
-    assert leader.partition.maximal_isr == (1, 3)
+    assert leader.partition.in_sync_replicas == (1, 3)
+    assert leader.partition.maximal_isr == (1, 3, 2), "it has everything still, and is proposed anew"
+    assert len(leader.brokers.proposals) == 2
+
+
+def test_a_broker_that_is_alive_again_joins_where_it_has_everything() -> None:
+    leader = lone()
+    leader.brokers.unfit.add(2)
+    leader.followers_have(r2=3)
+    assert leader.partition.proposal is None
+    leader.brokers.unfit.discard(2)
+    leader.partition.consider_joining(leader.node.now_ms)
+    assert leader.partition.maximal_isr == (1, 2)
 
 
 def test_other_errors_have_the_proposal_sent_again() -> None:
