@@ -72,6 +72,8 @@ class _Broker:
     fenced: bool
     expires_ms: int
     metadata_offset: int = NEVER
+    heard: bool = False
+    claimed_ms: int = 0
     leaving_since: int = NEVER
 
 
@@ -98,7 +100,8 @@ class Heartbeats:
         for broker in registered.values():
             known = self._brokers.get(broker.id)
             if known is None or known.epoch != broker.epoch:
-                self._brokers[broker.id] = _Broker(broker.epoch, broker.fenced, now_ms + self._session_timeout_ms)
+                expires_ms = now_ms + self._session_timeout_ms
+                self._brokers[broker.id] = _Broker(broker.epoch, broker.fenced, expires_ms, claimed_ms=now_ms)
                 if broker.in_controlled_shutdown and not broker.fenced:
                     self._brokers[broker.id].leaving_since = controller.last_offset
             else:
@@ -107,9 +110,14 @@ class Heartbeats:
                     known.leaving_since = NEVER
 
     def has_session(self, broker_id: int, broker_epoch: int, now_ms: int) -> bool:
-        """Whether a broker has been heard of within its session."""
+        """Whether a broker has been heard of within its session.
+
+        A controller that is new has heard of nobody; who lives, turns to it at once.
+        """
         known = self._brokers.get(broker_id)
-        return known is not None and known.epoch == broker_epoch and now_ms <= known.expires_ms
+        if known is None or known.epoch != broker_epoch:
+            return False
+        return now_ms <= (known.expires_ms if known.heard else known.claimed_ms + LOST_CONNECTION_GRACE_MS)
 
     def check_registration(self, controller: Controller, broker_id: int, incarnation_id: UUID, now_ms: int) -> None:
         """Raises RequestError DUPLICATE_BROKER_REGISTRATION when another process with this id is alive."""
@@ -128,6 +136,7 @@ class Heartbeats:
         known = self._brokers.get(heartbeat.broker_id)
         if known is not None and known.epoch == heartbeat.broker_epoch:
             known.expires_ms = now_ms + self._session_timeout_ms
+            known.heard = True
             known.metadata_offset = heartbeat.metadata_offset
 
     def connection_lost(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:

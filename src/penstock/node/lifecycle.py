@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 LEAVE_TIMEOUT_MS = 5_000
 """How long a clean stop waits for the controller to take the leaderships; it goes on without, as Kafka does."""
 REPLICAS_PER_STEP = 500
+FAREWELL_TIMEOUT_MS = 1_000
+"""How long a clean stop waits for one answer of the controller: there may be none any more."""
 FAREWELL_INTERVAL_MS = 20
 """Between two heartbeats that ask whether this broker may stop."""
 RETRY_MS = 100
@@ -215,7 +217,7 @@ class Lifecycle:
             self._heartbeat_request,
             self._heartbeat_answered,
             now_ms,
-            timeout_ms=node.settings.broker_session_timeout_ms,
+            timeout_ms=FAREWELL_TIMEOUT_MS if self.stopping else node.settings.broker_session_timeout_ms,
         )
 
     def _silence(self) -> None:
@@ -246,7 +248,8 @@ class Lifecycle:
         interval_ms = self._node.settings.broker_heartbeat_interval_ms
         granted = isinstance(answer, BrokerHeartbeatResponse) and not answer.error_code
         if self.stopping:
-            self._farewell_answered(isinstance(answer, BrokerHeartbeatResponse) and answer.should_shut_down, now_ms)
+            may_go = answer is None or (isinstance(answer, BrokerHeartbeatResponse) and answer.should_shut_down)
+            self._farewell_answered(may_go, now_ms)
         elif not granted or (isinstance(answer, BrokerHeartbeatResponse) and answer.is_fenced and self._has_replicas):
             self._beat_at(now_ms + min(RETRY_MS, interval_ms))
         elif not self._node.controller.active:
