@@ -46,6 +46,9 @@ class Brokers:
     def high_watermark_moved(self, partition: Partition) -> None:
         self.kept.append(partition.high_watermark)
 
+    def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
+        """Nobody waits for it."""
+
     def lags(self, partition: Partition, now_ms: int) -> None:
         """Nobody looks after it here but the test."""
 

@@ -22,6 +22,7 @@ from penstock.errors import ErrorCode, StorageError
 from penstock.log.manager import NotOpen
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
 from penstock.metadata.image import NO_LEADER
+from penstock.node.handlers.delete_records import low_watermark_of
 from penstock.node.leader_offsets import LeaderOffsets
 from penstock.node.outgoing import Peer
 from penstock.protocol.message import Message
@@ -39,7 +40,9 @@ logger = logging.getLogger(__name__)
 class Followers:
     """The `FollowerDriver` of a node. See the module's head.
 
-    Attributes: `bytes_in`, what followers have fetched and appended.
+    Attributes:
+        bytes_in: what followers have fetched and appended.
+        due: the fetchers (leader, number) that `send_due` has to look at; while it is empty there is nothing to do.
     """
 
     def __init__(self, node: Broker, replicas: Replicas) -> None:
@@ -47,12 +50,13 @@ class Followers:
         self._replicas = replicas
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._fetcher_of: dict[tuple[UUID, int], Fetcher] = {}
-        self._due: dict[tuple[int, int], None] = {}
+        self.due: dict[tuple[int, int], None] = {}
         self._held_until_ms: dict[tuple[int, int], int] = {}
         self._to_open: dict[tuple[UUID, int], Follower] = {}
         self._opening_in_steps = False
         self._begun = False
         self._offsets = LeaderOffsets(node, self.peer)
+        replicas.on_low_watermark = lambda partition, now_ms: node.purgatory.fire(low_watermark_of(partition), now_ms)
         self.bytes_in = 0
 
     def begin(self, now_ms: int) -> None:
@@ -69,15 +73,10 @@ class Followers:
         """This node is stopping: nothing is fetched any more."""
         self._begun = False
         self._to_open.clear()
-        self._due.clear()
+        self.due.clear()
         for fetcher in list(self._fetchers.values()):
             self._end(fetcher, now_ms)
         self._fetcher_of.clear()
-
-    @property
-    def due(self) -> bool:
-        """Whether `send_due` has something to do."""
-        return bool(self._due) or self._offsets.due
 
     # FollowerDriver
 
@@ -97,7 +96,7 @@ class Followers:
         fetcher.add(follower)
         self._wake(fetcher)
         if follower.state is State.ASKING:
-            self._offsets.want(follower)
+            self._want_offsets(follower)
 
     def unfollow(self, follower: Follower, now_ms: int) -> None:
         self._to_open.pop(follower.key, None)
@@ -113,7 +112,7 @@ class Followers:
         if follower.state is State.OPENING:
             self._want_open(follower, now_ms)
         elif follower.state is State.ASKING:
-            self._offsets.want(follower)
+            self._want_offsets(follower)
         self._wake(fetcher)
 
     def follower_retries(self, follower: Follower, delay_ms: int, now_ms: int) -> None:
@@ -179,16 +178,20 @@ class Followers:
         place = (fetcher.leader_id, fetcher.number)
         if self._fetchers.get(place) is fetcher:
             del self._fetchers[place]
-            self._due.pop(place, None)
+            self.due.pop(place, None)
             self._held_until_ms.pop(place, None)
+
+    def _want_offsets(self, follower: Follower) -> None:
+        self._offsets.want(follower)
+        self.due[(follower.leader_id, 0)] = None
 
     def _wake(self, fetcher: Fetcher) -> None:
         if not fetcher.in_flight:
-            self._due[(fetcher.leader_id, fetcher.number)] = None
+            self.due[(fetcher.leader_id, fetcher.number)] = None
 
     def send_due(self, now_ms: int) -> None:
         """Sends the fetches that can leave now: at the end of each turn."""
-        due, self._due = self._due, {}
+        due, self.due = self.due, {}
         for place in due:
             fetcher = self._fetchers.get(place)
             if fetcher is None or fetcher.in_flight or not self._begun:
@@ -254,7 +257,7 @@ class Followers:
         """No fetch before that time, or for writes before they are done."""
         self._held_until_ms[place] = until_ms
         if until_ms:
-            self._node.timers.at(until_ms, lambda at_ms: self._due.update({place: None}))
+            self._node.timers.at(until_ms, lambda at_ms: self.due.update({place: None}))
 
     # The leaders
 

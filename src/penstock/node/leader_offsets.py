@@ -19,7 +19,7 @@ from penstock.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from penstock.protocol.messages.list_offsets_response import ListOffsetsResponse
-from penstock.replication.follower import Follower, State
+from penstock.replication.follower import Follower
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
@@ -40,11 +40,6 @@ class LeaderOffsets:
         self._peer = peer
         self._wanted: dict[int, Partitions] = {}
 
-    @property
-    def due(self) -> bool:
-        """Whether `send_due` has something to do."""
-        return bool(self._wanted)
-
     def want(self, follower: Follower) -> None:
         """A follower in state ASKING."""
         self._wanted.setdefault(follower.leader_id, {})[(follower.topic, follower.index)] = follower
@@ -64,9 +59,7 @@ class LeaderOffsets:
         def both_known(starts: Offsets, ends: Offsets, at_ms: int) -> None:
             for key, follower in partitions.items():
                 if follower.leader_epoch != epochs[key] or follower.leader_id != leader_id:
-                    if follower.state is State.ASKING:
-                        self.want(follower)
-                    continue
+                    continue  # it asks again under its new leader
                 start, end = starts[key], ends[key]
                 if start[0] or end[0]:
                     follower.leader_offsets_failed(start[0] or end[0], at_ms)

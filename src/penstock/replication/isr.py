@@ -72,6 +72,9 @@ class PartitionOwner(Protocol):
     def high_watermark_moved(self, partition: Partition) -> None:
         """`partition.high_watermark` is to be kept for the next checkpoint."""
 
+    def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
+        """A follower has told of another log start."""
+
     def lags(self, partition: Partition, now_ms: int) -> None:
         """The partition's end has moved away from its followers: look after them."""
 

@@ -301,7 +301,7 @@ class Partition:
             self._waiting_for_end.append((prepared.next_offset, waiter, slot))
 
     def _acks_all_result(self) -> ErrorCode:
-        if len(self.maximal_isr) < self.min_in_sync_replicas:
+        if self.followers and len(self.maximal_isr) < self.min_in_sync_replicas:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
@@ -434,6 +434,7 @@ class Partition:
         if broker_epoch != UNKNOWN_EPOCH and registered is not None and registered > broker_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         before, end_offset = follower.log_end_offset, self.log.log_end_offset
+        start_before = follower.log_start_offset
         follower.fetched(
             offset,
             log_start_offset,
@@ -444,6 +445,8 @@ class Partition:
         )
         if broker_id not in self.in_sync_replicas:
             self.consider_joining(now_ms)
+        if log_start_offset != start_before:
+            self._owner.low_watermark_moved(self, now_ms)
         if offset != before or self.high_watermark < end_offset:
             self.advance_high_watermark(now_ms)
         return ErrorCode.NONE

@@ -57,6 +57,8 @@ class Replicas:
         followers, isr: who drives the followers and the changes of the ISR; set before there is any image.
         broker_epoch, lag_time_max_ms: of this broker's registration; replica.lag.time.max.ms.
         lagging: led partitions whose followers are not all at the end, or were not when somebody last looked.
+        on_low_watermark: called when a follower of a led partition has told of another log start, or nobody follows
+            us any more.
         expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
         isr_shrinks, isr_expands: changes that the controller has accepted.
     """
@@ -77,6 +79,7 @@ class Replicas:
         self.broker_epoch = -1
         self.lag_time_max_ms = lag_time_max_ms
         self.lagging: dict[tuple[str, int], Partition] = {}
+        self.on_low_watermark: Callable[[Partition, int], None] = lambda partition, now_ms: None
         self.expected: dict[int, int] = {}
         self.isr_shrinks = 0
         self.isr_expands = 0
@@ -277,6 +280,7 @@ class Replicas:
             self.lagging.pop((topic, index), None)
             self._by_log.pop(partition.log.name, None)
             partition.stop(code, now_ms)
+            self.on_low_watermark(partition, now_ms)
 
     def _unfollow(self, topic: str, index: int, now_ms: int) -> None:
         follower = self._followers.pop((topic, index), None)
@@ -301,6 +305,9 @@ class Replicas:
 
     def high_watermark_moved(self, partition: Partition | Follower) -> None:
         self._logs().set_high_watermark(partition.topic, partition.index, partition.high_watermark)
+
+    def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
+        self.on_low_watermark(partition, now_ms)
 
     def lags(self, partition: Partition, now_ms: int) -> None:
         if not self.lagging:

@@ -254,9 +254,7 @@ def test_a_new_replica_begins_where_the_leaders_log_does(cluster: Cluster) -> No
     cluster.change("t", replicas=[1, 2], isr=[1, 2])
     cluster.advance(100)
     assert not cluster.nodes[3].broker.logs.exists("t", 0), "what is not assigned any more goes"
-    client = cluster.client(1)
-    partitions = [DeleteRecordsPartition(partition_index=0, offset=5)]
-    client.ask(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=partitions)]), 2)
+    cluster.client(1).send(deleted(5), 2)
     cluster.change("t", replicas=[1, 2, 3])
     cluster.advance(1500)
     assert cluster.log(3).log_start_offset == 5
@@ -264,6 +262,33 @@ def test_a_new_replica_begins_where_the_leaders_log_does(cluster: Cluster) -> No
     assert cluster.registration("t").isr == (1, 2, 3)
     consumer_start = cluster.log(2).log_start_offset
     assert consumer_start == 5, "followers take over the log start"
+
+
+def deleted(offset: int, timeout_ms: int = 5_000) -> DeleteRecordsRequest:
+    partitions = [DeleteRecordsPartition(partition_index=0, offset=offset)]
+    return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=partitions)], timeout_ms=timeout_ms)
+
+
+def test_records_are_deleted_when_all_replicas_that_are_alive_have_moved_their_start(cluster: Cluster) -> None:
+    assert produced(cluster, b"a", b"b") == 0
+    cluster.advance(1000)
+    client = cluster.client(1)
+    client.send(deleted(1), 2)
+    assert not client.answers
+    cluster.advance(1500)
+    (result,) = client.receive().topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (0, 1)
+    assert cluster.log(2).log_start_offset == cluster.log(3).log_start_offset == 1
+
+
+def test_records_that_are_not_deleted_everywhere_in_time_are_told_so(cluster: Cluster) -> None:
+    assert produced(cluster, b"a", b"b") == 0
+    cluster.cut.add((3, 1))
+    client = cluster.client(1)
+    client.send(deleted(2), 2)
+    cluster.advance(5_050, 10)
+    (result,) = client.receive().topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
 
 
 def test_a_deleted_topic_is_followed_no_more(cluster: Cluster) -> None:

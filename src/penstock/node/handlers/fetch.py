@@ -275,7 +275,7 @@ class Fetch:
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if not self.consumer and diverging is None:
             self.follower_has(subscription, partition)
-        subscription.new_bytes()
+        subscription.seen_bytes = partition.readable_bytes if self.consumer else partition.written_bytes
         stable_offset = partition.last_stable_offset
         data = PartitionData(
             partition_index=subscription.index,
