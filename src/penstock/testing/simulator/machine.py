@@ -128,6 +128,12 @@ class Machine:
         """Where a listener is reached."""
         return self.host, self.port(listener)
 
+    def _endpoints(self, *, for_controllers: bool) -> list[Endpoint]:
+        """Where others reach the listeners of controllers, or those of clients, which listen once the node is ready."""
+        controllers = self.settings.controller_listener_names
+        names = [endpoint.listener for endpoint in self.settings.listener_endpoints]
+        return [Endpoint(name, *self.address(name)) for name in names if (name in controllers) == for_controllers]
+
     # Life
 
     def start(self) -> None:
@@ -156,11 +162,9 @@ class Machine:
         self._announced = False
         self.trace(f"start {self.incarnation}")
         self.network.power_on(self.host)
-        controllers = self.settings.controller_listener_names
-        names = [endpoint.listener for endpoint in self.settings.listener_endpoints]
-        endpoints = [Endpoint(name, *self.address(name)) for name in names if name not in controllers]
+        endpoints, controller_endpoints = self._endpoints(for_controllers=False), self._endpoints(for_controllers=True)
         try:
-            self.broker.start(endpoints, self.now_ms)
+            self.broker.start(endpoints, self.now_ms, controller_endpoints=controller_endpoints)
         except PowerLoss:
             self.kill()
             return
@@ -173,12 +177,14 @@ class Machine:
         self.running = True
         self._failed_starts = 0
         self._free_us = self._paused_until_us = self.simulation.now_us
-        for name in names:
-            self._listen(name)
+        for endpoint in controller_endpoints:
+            self._listen(endpoint.name)
         self._after_event()
 
     def shutdown(self) -> None:
-        """Begins a clean stop."""
+        """Begins a clean stop; nobody new is served."""
+        for endpoint in self.settings.listener_endpoints:
+            self.network.stop_listening(*self.address(endpoint.listener))
         self.broker.shutdown(self.now_ms)
         self._after_event()
 
@@ -343,6 +349,8 @@ class Machine:
         if self.broker.ready and not self._announced:
             self._announced = True
             self.trace("ready")
+            for endpoint in self._endpoints(for_controllers=False):
+                self._listen(endpoint.name)
             self.started()
         if self.running and self.broker.stopped:
             self.trace("stopped")
