@@ -179,9 +179,11 @@ class Channel:
         return ENVELOPES_BELOW - self._envelopes
 
     def forward(self, request: Request[Any], now_ms: int) -> None:
-        """Has the active controller answer a client's request; until the request's own deadline."""
+        """Has the active controller answer a client's request; until the request's own deadline.
+
+        The request keeps its body: a refusal names everything that was asked for.
+        """
         envelope = enveloped(request)
-        request.body = None
 
         def answered(answer: Message | None, at_ms: int) -> None:
             request.abandoned = None
