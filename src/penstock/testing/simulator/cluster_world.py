@@ -144,10 +144,11 @@ class ClusterWorld:
             self._compare_replicas()
         except Violation as violation:
             raise Violation(f"{violation}\n\n{self.replay}\n{self.simulation.trace_tail}") from violation
-        except AssertionError as bug:
-            raise Violation(
-                f"no assertion fails: {describe(bug)}\n\n{self.replay}\n{self.simulation.trace_tail}"
-            ) from bug
+        except Exception as bug:
+            rule = (
+                f"no assertion fails: {describe(bug)}" if isinstance(bug, AssertionError) else f"error: {describe(bug)}"
+            )
+            raise Violation(f"{rule}\n\n{self.replay}\n{self.simulation.trace_tail}") from bug
         return self.simulation
 
     @property
@@ -234,7 +235,8 @@ class ClusterWorld:
         for partition in self.partitions:
             registration = self._registration(partition)
             if registration is None or registration.leader < 0 or len(registration.isr) < len(registration.replicas):
-                found.append(f"{partition.name}: {registration}")
+                state = registration and f"led by {registration.leader}, in sync {registration.isr}"
+                found.append(f"{partition.name}: {state}")
                 continue
             ends = [self._end_offset(broker_id, partition) for broker_id in registration.replicas]
             if ends[0] is None or len(set(ends)) > 1:
@@ -279,7 +281,7 @@ class ClusterWorld:
             self.simulation.trace(f"{partition.name} has {len(values)} records")
 
 
-def describe(bug: AssertionError) -> str:
+def describe(bug: Exception) -> str:
     """An assertion, or the error behind it, with where it came from."""
     cause: BaseException = bug
     while cause.__cause__ is not None:

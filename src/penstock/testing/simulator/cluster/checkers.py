@@ -4,7 +4,8 @@
 changed:
 
 - one leader an epoch: of a partition, and of the metadata quorum; a leader's high watermark never goes back;
-- the high watermark is not beyond the log end of any in-sync replica, as the newest committed metadata has them;
+- no leader's high watermark, of whichever epoch, is beyond the log end of any in-sync replica, as the newest committed
+  metadata has them: so it is waited for who is being added, and nobody is elected who lacks anything;
 - committed metadata has one epoch at each offset, on every node.
 """
 
@@ -39,6 +40,7 @@ class ClusterChecker:
         self.elections = 0
         self._leaders: dict[PartitionEpoch, int] = {}
         self._watermarks: dict[tuple[int, int, PartitionEpoch], int] = {}
+        self._highest: dict[tuple[UUID, int], int] = {}
         self._quorum_leaders: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
 
@@ -61,7 +63,9 @@ class ClusterChecker:
         rule = "committed metadata never changes"
         check(epoch == image.epoch, rule, f"offset {image.offset} is of epoch {epoch}, on {node_id} of {image.epoch}")
         if image.offset > self.image.offset:
-            self.image = image
+            before, self.image = self.image, image
+            if before.topics_by_id is not image.topics_by_id:
+                self._check_all_in_sync()
 
     def _check_partition(self, machine: Machine, partition: Partition) -> None:
         node_id = machine.settings.node_id
@@ -79,26 +83,31 @@ class ClusterChecker:
             check(watermark > before, "the high watermark never goes back", f"{where}: {before} to {watermark}")
             check(watermark <= partition.log_end_offset, WATERMARK, f"{where}: {watermark}, its own end is before")
             self._watermarks[key] = watermark
-            self._check_in_sync(partition, where)
+            place = (partition.topic_id, partition.index)
+            self._highest[place] = max(self._highest.get(place, 0), watermark)
+            self._check_in_sync(partition.topic_id, partition.index, where)
 
-    def _check_in_sync(self, partition: Partition, where: str) -> None:
-        registration = self.image.partition(partition.topic, partition.index)
-        if registration is None or registration.leader_epoch != partition.leader_epoch:
+    def _check_in_sync(self, topic_id: UUID, index: int, where: str) -> None:
+        """Everybody in sync has everything that any leader took for committed."""
+        highest = self._highest.get((topic_id, index), 0)
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None or index >= len(topic.partitions):
             return
-        topic = self.image.topics_by_name.get(partition.topic)
-        if topic is None or topic.id != partition.topic_id:
-            return
-        for broker_id in registration.isr:
-            end = self._end_offset(broker_id, partition)
-            detail = f"{where}: {partition.high_watermark}, in-sync {broker_id} ends at {end}"
-            check(end is None or partition.high_watermark <= end, WATERMARK, detail)
+        for broker_id in topic.partitions[index].isr:
+            end = self._end_offset(broker_id, topic.name, index)
+            detail = f"{where}: {highest}, in-sync {broker_id} ends at {end}"
+            check(end is None or highest <= end, WATERMARK, detail)
 
-    def _end_offset(self, broker_id: int, partition: Partition) -> int | None:
+    def _check_all_in_sync(self) -> None:
+        for topic_id, index in self._highest:
+            self._check_in_sync(topic_id, index, f"partition {index} of {topic_id} with metadata {self.image.offset}")
+
+    def _end_offset(self, broker_id: int, topic: str, index: int) -> int | None:
         """Where a replica's log ends, or ended when its process died; None while it is not open."""
         machine = self.machines[broker_id]
         if machine.incarnation == 0:
             return None
-        log = machine.broker.logs.open_log(partition.topic, partition.index)
+        log = machine.broker.logs.open_log(topic, index)
         return None if log is None else log.log_end_offset
 
 

@@ -47,5 +47,27 @@ SCENARIOS = {
             durable=True,
             load_ms=6_000,
         ),
+        Scenario("calm", "nothing fails", steady=True, load_ms=4_000),
+        Scenario(
+            "connections",
+            "connections of live nodes break: no leader changes",
+            kinds=(faults.broken_connections,),
+            steady=True,
+        ),
+        Scenario("network", "partitions, one-way and two-way, broken connections, slow links", kinds=NETWORK),
+        Scenario("crashes", "kill -9, clean stops, paused and slow processes", kinds=CRASHES),
+        Scenario(
+            "power",
+            "power failures, torn writes, full and failing disks; every record is flushed",
+            kinds=(faults.power_loss, faults.power_loss, faults.kill, *DISKS),
+            durable=True,
+        ),
+        Scenario(
+            "storm",
+            "everything at once, clocks that jump as well",
+            kinds=(*NETWORK, *CRASHES, *DISKS, faults.power_loss, faults.clock_step),
+            at_once_max=4,
+            durable=True,
+        ),
     )
 }
