@@ -122,7 +122,7 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 """Partitions that one request may create, as Kafka's MAX_PARTITIONS_PER_BATCH; more are POLICY_VIOLATION."""
 LOST_CONNECTION_GRACE_MS = 500
 """How long a broker whose connection to the controller is lost may take to be heard of again before it is fenced."""
-LEADERSHIP_CHANGES_PER_STEP = 1_000
+LEADERSHIP_CHANGES_PER_STEP = 200
 """Partitions whose leader or in-sync replicas the controller changes at once when a broker goes, or that it balances
 in one turn; the rest follow in further steps, with other work in between."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000

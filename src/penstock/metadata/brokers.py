@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from penstock.config.limits import LEADERSHIP_CHANGES_PER_STEP
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import leadership
 from penstock.metadata.features import KRAFT_VERSION, METADATA_VERSION, REGISTERED_FEATURES
@@ -174,25 +175,31 @@ def unfence_broker(controller: Controller, broker_id: int, broker_epoch: int) ->
     return Result(None, records, atomic=False)
 
 
-def fence_broker(controller: Controller, broker_id: int, broker_epoch: int) -> Result[None]:
-    """Takes a broker out of leadership and, where others are in sync, out of the in-sync replicas."""
+def fence_broker(controller: Controller, broker_id: int, broker_epoch: int, *, in_steps: bool = False) -> Result[None]:
+    """Takes a broker out of leadership and, where others are in sync, out of the in-sync replicas.
+
+    With `in_steps`, a broker of many partitions is only fenced: `duties` takes the partitions then.
+    """
     broker = checked(controller, broker_id, broker_epoch)
     if broker.fenced:
         return Result(None)
-    return Result(None, [*leadership.departure(controller, broker_id), change(broker, fenced=FENCE)], atomic=False)
+    return Result(None, [*departure(controller, broker_id, in_steps), change(broker, fenced=FENCE)], atomic=False)
 
 
-def fence_only(controller: Controller, broker_id: int, broker_epoch: int) -> Result[None]:
-    """Fences a broker, and leaves its leaderships to `leadership.departure_steps`, for brokers that lead thousands."""
-    broker = checked(controller, broker_id, broker_epoch)
-    return Result(None, [] if broker.fenced else [change(broker, fenced=FENCE)])
-
-
-def begin_controlled_shutdown(controller: Controller, broker_id: int, broker_epoch: int) -> Result[None]:
-    """A step of a clean stop: the broker is marked, and its leaderships move where they can."""
+def begin_controlled_shutdown(
+    controller: Controller, broker_id: int, broker_epoch: int, *, in_steps: bool = False
+) -> Result[None]:
+    """First step of a clean stop: the broker is marked, and its leaderships move where they can; see `fence_broker`."""
     broker = checked(controller, broker_id, broker_epoch)
     mark = [] if broker.in_controlled_shutdown else [change(broker, in_controlled_shutdown=1)]
-    return Result(None, [*mark, *leadership.departure(controller, broker_id)], atomic=False)
+    return Result(None, [*mark, *departure(controller, broker_id, in_steps)], atomic=False)
+
+
+def departure(controller: Controller, broker_id: int, in_steps: bool) -> Sequence[MetadataMessage]:
+    """The changes of a broker's partitions, unless they are too many for one step."""
+    if in_steps and len(controller.indexes.in_sync_on(broker_id)) > LEADERSHIP_CHANGES_PER_STEP:
+        return []
+    return leadership.departure(controller, broker_id)
 
 
 def unregister_broker(controller: Controller, broker_id: int) -> Result[None]:

@@ -222,9 +222,9 @@ def process_heartbeat(
     if following is BrokerState.UNFENCED and current is BrokerState.FENCED:
         records += brokers.unfence_broker(controller, broker.id, broker.epoch).records
     elif following is BrokerState.CONTROLLED_SHUTDOWN and current is BrokerState.UNFENCED:
-        records += brokers.begin_controlled_shutdown(controller, broker.id, broker.epoch).records
+        records += brokers.begin_controlled_shutdown(controller, broker.id, broker.epoch, in_steps=True).records
     elif following in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW):
-        records += brokers.fence_broker(controller, broker.id, broker.epoch).records
+        records += brokers.fence_broker(controller, broker.id, broker.epoch, in_steps=True).records
     records += report_directories(controller, broker, heartbeat.offline_log_dirs, heartbeat.cordoned_log_dirs)
     reply = HeartbeatReply(
         caught_up=caught_up(controller, heartbeat),

@@ -132,24 +132,23 @@ class PartitionRegistration:
 
     def changed_by(self, record: PartitionChangeRecord) -> PartitionRegistration:
         """This partition after a change: each is a new partition epoch, one of the leader a new leader epoch."""
-        changes: dict[str, Any] = {"partition_epoch": self.partition_epoch + 1}
-        for field_name, value in (
-            ("isr", record.isr),
-            ("replicas", record.replicas),
-            ("removing_replicas", record.removing_replicas),
-            ("adding_replicas", record.adding_replicas),
-            ("directories", record.directories),
-            ("elr", record.eligible_leader_replicas),
-            ("last_known_elr", record.last_known_elr),
-        ):
-            if value is not None:
-                changes[field_name] = tuple(value)
-        if record.leader != NO_LEADER_CHANGE:
-            changes["leader"] = record.leader
-            changes["leader_epoch"] = self.leader_epoch + 1
-        if record.leader_recovery_state != -1:
-            changes["leader_recovery_state"] = record.leader_recovery_state
-        return self.with_(**changes)
+        leads_on = record.leader == NO_LEADER_CHANGE
+        recovery = record.leader_recovery_state
+        return PartitionRegistration(
+            self.replicas if record.replicas is None else tuple(record.replicas),
+            self.isr if record.isr is None else tuple(record.isr),
+            self.leader if leads_on else record.leader,
+            directories=self.directories if record.directories is None else tuple(record.directories),
+            removing_replicas=(
+                self.removing_replicas if record.removing_replicas is None else tuple(record.removing_replicas)
+            ),
+            adding_replicas=self.adding_replicas if record.adding_replicas is None else tuple(record.adding_replicas),
+            elr=self.elr if record.eligible_leader_replicas is None else tuple(record.eligible_leader_replicas),
+            last_known_elr=self.last_known_elr if record.last_known_elr is None else tuple(record.last_known_elr),
+            leader_recovery_state=self.leader_recovery_state if recovery == -1 else recovery,
+            leader_epoch=self.leader_epoch if leads_on else self.leader_epoch + 1,
+            partition_epoch=self.partition_epoch + 1,
+        )
 
     def directory(self, broker_id: int) -> UUID | None:
         """The log directory that a broker keeps its replica in, or None if it has no replica or none is assigned."""

@@ -1,9 +1,8 @@
 """What follows for leaders and in-sync replicas when brokers come and go, and elections on request.
 
-Fencing a broker may concern tens of thousands of partitions. `departure` is the whole of it in one Result;
+Fencing a broker may concern tens of thousands of partitions. `departure` is the whole of it in one list;
 `departure_steps` is the same in steps of bounded size, for a node that has other things to do meanwhile: each step
-decides on the state as it is then, so requests in between do no harm, and a controller that takes over in the midst
-finds what is left by `unfinished_departures`.
+decides on the state as it is then, so requests in between do no harm (`duties` takes the steps).
 """
 
 from __future__ import annotations
@@ -85,7 +84,8 @@ def departure(controller: Controller, broker_id: int) -> list[PartitionChangeRec
 def departure_steps(
     controller: Controller, broker_id: int, limit: int = LEADERSHIP_CHANGES_PER_STEP
 ) -> Iterator[list[PartitionChangeRecord]]:
-    """The same in steps of at most `limit` partitions, leaderships first. Append each before taking the next.
+    """The same in steps of at most `limit` partitions, leaderships first. Append each before taking the next; there
+    are steps without a change.
 
     The broker must be fenced (or shutting down) before the first step, so that nothing elects it meanwhile.
     """
@@ -95,18 +95,7 @@ def departure_steps(
     keys = led + [key for key in indexes.in_sync_on(broker_id) if key not in led_set]
     for start in range(0, len(keys), limit):
         still = [key for key in keys[start : start + limit] if key in indexes.in_sync_on(broker_id)]
-        records = updated(controller, still, leaving=broker_id)
-        if records:
-            yield records
-
-
-def unfinished_departures(controller: Controller) -> list[int]:
-    """Fenced brokers that still lead: a controller before this one fell while it took their leaderships away."""
-    return [
-        broker.id
-        for broker in controller.image.brokers.values()
-        if broker.fenced and len(controller.indexes.led_by(broker.id))
-    ]
+        yield updated(controller, still, leaving=broker_id)
 
 
 def arrival(controller: Controller, broker_id: int) -> list[PartitionChangeRecord]:
@@ -169,40 +158,41 @@ def elected(
     return OK
 
 
-def balance(controller: Controller, limit: int = LEADERSHIP_CHANGES_PER_STEP) -> Result[bool]:
-    """Gives up to `limit` partitions back to their preferred leaders (`auto.leader.rebalance.enable`).
+def balance(controller: Controller, keys: Iterable[int] | None = None) -> Result[None]:
+    """Gives partitions back to their preferred leaders where those are in sync (`auto.leader.rebalance.enable`).
 
-    The response is whether there may be more to do at once.
+    `keys` are the partitions to look at, by default all that are led by others.
     """
     records: list[PartitionChangeRecord] = []
-    for topic, index in partitions_of(controller, list(controller.indexes.imbalanced)):
-        if len(records) >= limit:
-            break
-        if controller.is_active(topic.partitions[index].replicas[0]):
+    for topic, index in partitions_of(controller, list(controller.indexes.imbalanced) if keys is None else keys):
+        partition = topic.partitions[index]
+        preferred = partition.replicas[0]
+        if preferred != partition.leader and preferred in partition.isr and controller.is_active(preferred):
             record = changed_partition(controller, topic, index, preferred=True)
             if record is not None:
                 records.append(record)
-    return Result(len(records) >= limit, records, atomic=False)
+    return Result(None, records, atomic=False)
 
 
-def elect_unclean(controller: Controller, limit: int = LEADERSHIP_CHANGES_PER_STEP) -> Result[bool]:
-    """Elects any live replica for up to `limit` partitions without a leader whose topics allow it
-    (`unclean.leader.election.enable`, also when that was switched on only after the leader was lost).
+def elect_unclean(controller: Controller, keys: Iterable[int] | None = None) -> Result[None]:
+    """Elects any live replica where nobody leads and the topic allows it (`unclean.leader.election.enable`, also when
+    that was switched on only after the leader was lost).
 
-    The response is whether there may be more to do at once.
+    `keys` are the partitions to look at, by default all without a leader.
     """
     records: list[PartitionChangeRecord] = []
-    for topic, index in partitions_of(controller, list(controller.indexes.leaderless)):
-        if len(records) >= limit:
-            break
-        if controller.unclean_election_allowed(topic.name):
+    for topic, index in partitions_of(controller, list(controller.indexes.leaderless) if keys is None else keys):
+        if topic.partitions[index].leader < 0 and controller.unclean_election_allowed(topic.name):
             record = changed_partition(controller, topic, index, unclean=True)
             if record is not None:
                 records.append(record)
-    return Result(len(records) >= limit, records, atomic=False)
+    return Result(None, records, atomic=False)
 
 
 def partitions_of(controller: Controller, keys: Iterable[int]) -> Iterator[tuple[TopicImage, int]]:
-    """Topics and indexes of partition keys."""
+    """Topics and indexes of partition keys; without those of topics that are gone."""
     topics = controller.image.topics_by_id.by_integer
-    return ((topics[topic_number(key)], partition_index(key)) for key in keys)
+    for key in keys:
+        topic = topics.get(topic_number(key))
+        if topic is not None:
+            yield topic, partition_index(key)

@@ -122,10 +122,12 @@ class History:
         self.apply(brokers.fence_broker(self.controller, broker_id, self.epoch_of(broker_id)))
 
     def fence_in_steps(self, broker_id: int) -> None:
-        self.apply(brokers.fence_only(self.controller, broker_id, self.epoch_of(broker_id)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(brokers, "LEADERSHIP_CHANGES_PER_STEP", 0)
+            epoch = self.epoch_of(broker_id)
+            self.apply(brokers.fence_broker(self.controller, broker_id, epoch, in_steps=True))
         for records in leadership.departure_steps(self.controller, broker_id, 2):
             self.state.replay(records)
-        assert broker_id not in leadership.unfinished_departures(self.controller)
 
     def shut_down(self, broker_id: int) -> None:
         self.heartbeats.follow(self.controller, NOW_MS)
@@ -219,10 +221,10 @@ class History:
         self.apply(leadership.elect_leaders(self.controller, 0, None))
 
     def balance(self) -> None:
-        self.apply(leadership.balance(self.controller, 2))
+        self.apply(leadership.balance(self.controller))
 
     def elect_unclean(self) -> None:
-        self.apply(leadership.elect_unclean(self.controller, 2))
+        self.apply(leadership.elect_unclean(self.controller))
 
     def commit(self) -> None:
         self.state.commit()
