@@ -141,6 +141,7 @@ class Outgoing:
     Attributes:
         on_link_lost: called when a connection that was up breaks or is given up, after its calls have ended; not when
             it is closed because it is idle or by `hang_up`.
+        calls, failed: how many requests there were, ApiVersions among them, and how many ended without an answer.
     """
 
     def __init__(
@@ -157,6 +158,8 @@ class Outgoing:
     ) -> None:
         self.node_id = node_id
         self.on_link_lost: list[LinkLost] = []
+        self.calls = 0
+        self.failed = 0
         self._timers = timers
         self._random = random
         self._emit = emit
@@ -191,6 +194,7 @@ class Outgoing:
             version: of the API; None takes the highest that both sides know.
             channel: calls of the same name to the same peer share a connection and its order.
         """
+        self.calls += 1
         found = self._connections.get((peer, channel)) or self._new_connection(peer, channel, now_ms)
         call = Call(found, message, version, timeout_ms, done)
         if self._stopped:
@@ -268,8 +272,9 @@ class Outgoing:
             self._wait_again(connection.in_flight[0], now_ms)
         if connection.waiting:
             self._send(connection, now_ms)
-        if call.done is not None:
-            call.done(answer, None, now_ms)
+        done, call.done = call.done, None
+        if done is not None:
+            done(answer, None, now_ms)
 
     def link_lost(self, link: int, reason: str, now_ms: int) -> None:
         """The connection broke, or could not be made."""
@@ -286,8 +291,7 @@ class Outgoing:
         """Tells the callers of calls that failed at once."""
         for _ in range(len(self._failed)):
             call, reason = self._failed.popleft()
-            if call.done is not None:
-                call.done(None, reason, now_ms)
+            self._fail(call, reason, now_ms)
 
     # Sending
 
@@ -344,6 +348,7 @@ class Outgoing:
                 connection.asking = False
                 self._send(connection, at_ms)
 
+        self.calls += 1
         connection.asking = True
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
         call = Call(connection, request, version, self._setup_timeout_ms, answered)
@@ -423,8 +428,7 @@ class Outgoing:
         connection.failures += 1
         text = f"{connection.peer}: {reason}"
         for call in self._disconnect(connection):
-            if call.done is not None:
-                call.done(None, text, now_ms)
+            self._fail(call, text, now_ms)
         if was_up:
             for listener in list(self.on_link_lost):
                 listener(connection.peer, connection.name, reason, now_ms)
@@ -465,9 +469,14 @@ class Outgoing:
         elif connection.in_flight[0] is call:
             self._give_up(connection, reason, now_ms)
             return
+        self._fail(call, f"{connection.peer}: {reason}", now_ms)
+
+    def _fail(self, call: Call, reason: str, now_ms: int) -> None:
+        """Ends a call without an answer, unless somebody has taken it back or it has ended."""
         done, call.done = call.done, None
         if done is not None:
-            done(None, f"{connection.peer}: {reason}", now_ms)
+            self.failed += 1
+            done(None, reason, now_ms)
 
     def _wait_again(self, call: Call, now_ms: int) -> None:
         """Gives a call its time (again): one that was given up and is now the oldest decides on the connection."""

@@ -21,12 +21,15 @@ from penstock.config.limits import PEER_ANSWER_MAX_BYTES
 from penstock.config.listeners import bracketed
 from penstock.node.effects import Dial, HangUp, SendTo
 from penstock.server.connection import Connection, Pause
+from penstock.server.logs import events
 from penstock.server.writer import SendError
 
 if TYPE_CHECKING:
     import asyncio
 
     from penstock.server.shell import Shell
+
+logger = events("server.links")
 
 LinkEffect = Dial | SendTo | HangUp
 FoundAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
@@ -63,6 +66,7 @@ class PeerConnection(Connection):
         del self.links.up[self.link]
 
     def tell_lost(self, reason: str) -> None:
+        logger.info("connection to another node lost", peer=self.peer, reason=reason)
         self._shell.node.link_lost(self.link, reason, self._shell.now_ms)
 
 
@@ -163,8 +167,10 @@ class Links:
                 self._made(dialling)
                 return
             self._failed(dialling, problem)
-        del self._dialling[dialling.dial.link]
-        self.shell.node.link_lost(dialling.dial.link, dialling.reason, self.shell.now_ms)
+        dial = dialling.dial
+        del self._dialling[dial.link]
+        logger.debug("no connection to another node", host=dial.host, port=dial.port, reason=dialling.reason)
+        self.shell.node.link_lost(dial.link, dialling.reason, self.shell.now_ms)
 
     def _connected(self, dialling: Dialling) -> None:
         """The socket is writable: it is connected, or it failed."""

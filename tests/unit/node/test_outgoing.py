@@ -213,6 +213,7 @@ def test_a_lost_connection_ends_its_calls_in_order_and_no_others() -> None:
     assert wire.lost == [(PEER, "", "connection reset by peer")]
     wire.outgoing.link_lost(link, "again", wire.now_ms)
     assert len(wire.lost) == 1
+    assert (wire.outgoing.calls, wire.outgoing.failed) == (PEER_IN_FLIGHT_MAX + 3, PEER_IN_FLIGHT_MAX + 1)
 
 
 def test_a_connection_that_cannot_be_made_is_no_lost_one() -> None:
