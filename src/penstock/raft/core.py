@@ -96,6 +96,8 @@ class Core:
         config: RaftConfig,
         random: Randomness,
     ) -> None:
+        if election.epoch < log.last_epoch:  # `quorum-state` was lost: at least the log says which epochs there were
+            election = ElectionState(log.last_epoch)
         self.identity = identity
         self.local = identity.key
         self.history = history
@@ -193,10 +195,17 @@ class Core:
         self.emit(Answer(token, response))
 
     def persist(self) -> None:
-        """Has the role's election state made durable, if it is not what `quorum-state` says."""
+        """Has the role's election state made durable, if it is not what `quorum-state` says.
+
+        An event that comes to several, such as a new epoch and then a vote in it, has only the last one written.
+        """
         state = self.role.election()
         if state != self._election:
             self._election = state
+            earlier = [each for each in self.effects if isinstance(each, PersistElection)]
+            for each in earlier:
+                self.effects.remove(each)
+                self._persisting.remove(each.state)
             self._persisting.append(state)
             self.effects.append(PersistElection(state))
 

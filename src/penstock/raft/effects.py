@@ -1,4 +1,4 @@
-"""What a replica of the quorum has its node do: the effects that the events of `raft.raft` return, in order.
+"""What a replica of the quorum has its node do: the effects that the events of `raft.replica` return, in order.
 
 What must be durable before the next step is an effect of its own, and the step comes with the event that reports it:
 
