@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.node.outgoing import Peer
+from penstock.protocol import frames
+from penstock.protocol.api import APIS, ApiKey
 from penstock.protocol.messages.metadata_request import MetadataRequest
 from penstock.testing.simulator import network as network_module
 from penstock.testing.simulator.client import Client
@@ -504,6 +506,35 @@ def test_a_client_goes_through_the_network_too() -> None:
     client.ask(request, 12, answers.append)
     world.wait(20)
     assert [broker.node_id for broker in answers[2].brokers] == [2]
+
+
+def test_a_client_that_sends_ahead_is_read_as_fast_as_it_is_served() -> None:
+    world = TwoNodes(penstock_connection_max_in_flight=4)
+    end = Raw(world)
+    for number in range(50):
+        chunks = frames.encode_request(APIS[ApiKey.METADATA], 12, number, "raw", MetadataRequest(topics=None))
+        end.socket.send(b"".join(chunks)[4:])  # type: ignore[arg-type]
+    world.wait(100)
+    assert [int.from_bytes(frame[:4], "big") for frame in end.frames] == list(range(50))
+
+
+class Raw:
+    """A client's bare connection to the first node."""
+
+    def __init__(self, world: TwoNodes) -> None:
+        self.frames: list[bytearray] = []
+        self.socket = world.network.dial("raw", world.machines[0].address(), self)
+        world.wait(10)
+        assert self.socket.open
+
+    def up(self) -> None:
+        pass
+
+    def received(self, frame: bytearray) -> None:
+        self.frames.append(frame)
+
+    def lost(self, reason: str) -> None:
+        raise AssertionError(reason)
 
 
 def chaos(seed: int) -> TwoNodes:

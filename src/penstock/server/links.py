@@ -160,6 +160,8 @@ class Links:
                 problem = sock.connect_ex(address)
             except OSError as error:
                 problem = error.errno or errno.EIO
+            except OverflowError:  # no port has this number
+                problem = errno.EINVAL
             if problem in (errno.EINPROGRESS, errno.EWOULDBLOCK):
                 self.shell.loop.add_writer(sock.fileno(), self.shell.guarded, lambda: self._connected(dialling))
                 return
@@ -210,7 +212,7 @@ class Links:
 def numeric(host: str, port: int) -> FoundAddress | None:
     """The address that a numeric host stands for; None for a name."""
     for family in (socket.AF_INET, socket.AF_INET6):
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             socket.inet_pton(family, host)
             return family, (host, port)
     return None

@@ -219,6 +219,20 @@ def test_a_name_that_nobody_knows_is_told(world: Any, monkeypatch: pytest.Monkey
     assert world.node.links_lost == [(1, "cannot look up the name: name or service not known")]
 
 
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("", 0), ("a\0b", 9092), ("x" * 300, 9092), ("ö." * 100, 9092), ("127.0.0.1", 0), ("127.0.0.1", 70_000)],
+)
+def test_an_address_that_is_none_fails_the_dialling_and_nothing_else(world: Any, host: str, port: int) -> None:
+    """Other nodes register what they like."""
+    do(world, Dial(1, host, port, "PLAINTEXT"))
+    world.run_until(lambda: bool(world.node.links_lost))
+    ((link, reason),) = world.node.links_lost
+    assert link == 1
+    assert reason
+    assert world.shell.broken is None
+
+
 def test_a_link_that_is_hung_up_while_it_is_dialled_is_not_heard_of(
     world: Any, remote: RemoteNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
