@@ -70,6 +70,16 @@ def endpoint_of(node_id: int) -> VoterEndpoint:
     return VoterEndpoint(LISTENER, f"node-{node_id}", 9093)
 
 
+class SlowDisk(SimulatedDisk):
+    """A disk whose fsyncs take `slow_fsync_us` longer than they should, if that is set."""
+
+    slow_fsync_us = 0
+
+    def fsync(self, path: str) -> None:
+        super().fsync(path)
+        self.busy_us += self.slow_fsync_us
+
+
 class RaftNode:
     """One incarnation after the other of a replica on the same disk.
 
@@ -83,7 +93,7 @@ class RaftNode:
         self.world = world
         self.key = ReplicaKey(node_id, directory_id)
         self.stands = stands
-        self.disk = SimulatedDisk(random=Random(world.random.getrandbits(64)), clock=world.simulation.clock)
+        self.disk = SlowDisk(random=Random(world.random.getrandbits(64)), clock=world.simulation.clock)
         self.running = False
         self.incarnation = 0
         self.applied_offset = 0
@@ -179,7 +189,7 @@ class RaftNode:
         self._lanes.stop()
         self.running = False
         self.key = ReplicaKey(self.key.id, directory_id)
-        self.disk = SimulatedDisk(random=Random(self.world.random.getrandbits(64)), clock=self.world.simulation.clock)
+        self.disk = SlowDisk(random=Random(self.world.random.getrandbits(64)), clock=self.world.simulation.clock)
         self.world.simulation.trace(f"{self.name} has lost its disk")
         self.world.simulation.after_ms(RESTART_DELAY_MS, self.start)
 
@@ -248,6 +258,7 @@ class RaftNode:
         match effect:
             case PersistElection(state):
                 self.storage.persist_election(state, self.replica.kraft_version, self.replica.voters.voters)
+                self.world.persists_election(self)
             case AppendControl(epoch, records):
                 self._append_control(epoch, records)
             case AppendFetched(records, end_offset):

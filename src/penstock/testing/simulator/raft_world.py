@@ -36,7 +36,7 @@ CALM_MS = 3_000
 CALM_ROUNDS = 8
 DELAY_US_MAX = 8_000
 SLOW_DELAY_US_MAX = 400_000
-LOST_ANSWER_MS = 400
+POWER_LOST_IN_ELECTION = 0.05
 
 
 class RaftWorld:
@@ -220,9 +220,9 @@ class RaftWorld:
             return
         self.simulation.after_ms(1 + self.random.randrange(2 * FAULT_EVERY_MS), self._fault)
         faults = [self._kill, self._lose_power, self._lose_power_later, self._split, self._isolate, self._block_one_way]
-        faults += [self._heal, self._heal, self._slow_down, self._fail_fsync, self._resign]
+        faults += [self._heal, self._heal, self._slow_down, self._slow_disk, self._fail_fsync, self._resign]
         if self.dynamic:
-            faults += [self._remove_voter, self._add_voter, self._add_voter, self._wipe]
+            faults += [self._remove_voter, self._add_voter, self._add_voter, self._wipe, self._remove_while_cut_off]
         self.random.choice(faults)()
 
     def _any(self) -> RaftNode:
@@ -243,6 +243,11 @@ class RaftWorld:
         node = self._any()
         if node.running:
             node.disk.crash_at = node.disk.changes + self.random.randrange(1, 60)
+
+    def persists_election(self, node: RaftNode) -> None:
+        """Power fails most cruelly while a vote is on its way to the disk."""
+        if self.faulty and self.random.random() < POWER_LOST_IN_ELECTION:
+            node.disk.crash_at = node.disk.changes + self.random.randrange(1, 6)
 
     def _fail_fsync(self) -> None:
         node = self._any()
@@ -272,10 +277,20 @@ class RaftWorld:
     def _heal(self) -> None:
         self._blocked.clear()
         self._slow.clear()
+        for node in self.nodes.values():
+            node.disk.slow_fsync_us = 0
         self.simulation.trace("all hear each other")
 
     def _slow_down(self) -> None:
         self._slow.add(self._any().key.id)
+
+    def _slow_disk(self) -> None:
+        """A disk that takes its time; then power fails where it hurts."""
+        node = self._leader() or self._any()
+        node.disk.slow_fsync_us = self.random.randrange(200_000)
+        self.simulation.trace(f"the disk of {node.name} is slow")
+        if self.random.random() < 0.5:
+            self.simulation.after_ms(self.random.randrange(200), lambda: node.kill() if node.running else None)
 
     def _resign(self) -> None:
         for node in self.nodes.values():
@@ -298,6 +313,20 @@ class RaftWorld:
                 cluster_id="simulated-cluster", voter_id=key.id, voter_directory_id=key.directory_id
             )
             leader.receive(request, 0, f"remove {key.id}")
+
+    def _remove_while_cut_off(self) -> None:
+        """A leader that nobody hears is asked to remove all the others."""
+        leader = self._leader()
+        if leader is None or self._wiped:
+            return
+        one = leader.key.id
+        self._blocked |= {(one, other) for other in self.nodes} | {(other, one) for other in self.nodes}
+        for voter in list(leader.replica.voters.voters.values()):
+            if voter.key.id != one and leader.replica.is_leader:
+                request = RemoveRaftVoterRequest(
+                    cluster_id="simulated-cluster", voter_id=voter.key.id, voter_directory_id=voter.key.directory_id
+                )
+                leader.receive(request, 0, f"remove {voter.key.id}")
 
     def _add_voter(self) -> None:
         leader = self._leader()
@@ -326,3 +355,5 @@ class RaftWorld:
         if settled and len(sets[0].voters) >= 3:
             self._wiped = True
             node.wipe(self._directory())
+            if self.random.random() < 0.5:
+                self._isolate()
