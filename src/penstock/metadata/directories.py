@@ -65,7 +65,7 @@ def report_directories(
     cordoned: Sequence[UUID] | None,
 ) -> list[MetadataMessage]:
     """What follows from the directories that a heartbeat reports: `offline` ones, and those `cordoned` (None: not
-    told)."""
+    told). A broker that has lost all of them is going to stop; no record could say that it has none."""
     records: list[MetadataMessage] = []
     failed = [directory for directory in broker.log_dirs if directory in offline]
     if failed:
@@ -77,7 +77,8 @@ def report_directories(
         ]
         records += leadership.updated(controller, keys, leaving=broker.id)
         online = [directory for directory in broker.log_dirs if directory not in failed]
-        records.append(change(broker, log_dirs=online))
+        if online:
+            records.append(change(broker, log_dirs=online))
     if (
         cordoned is not None
         and controller.image.metadata_version >= CORDONS_FROM_LEVEL

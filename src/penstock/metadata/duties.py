@@ -18,9 +18,10 @@ from penstock.metadata.heartbeats import Heartbeats
 from penstock.metadata.result import MetadataMessage, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.metadata.controller import Controller
+    from penstock.metadata.image import BrokerRegistration
 
 AT_ONCE_MS = 0
 """A deadline that has passed."""
@@ -42,16 +43,18 @@ class Duties:
         self._leaderless: list[int] = []
         self._gone: dict[int, int] = {}
         self._departing: dict[int, Iterator[Sequence[MetadataMessage]]] = {}
+        self._brokers: Mapping[int, BrokerRegistration] = {}
+        self._follow(now_ms)
 
     def due(self, now_ms: int) -> Sequence[MetadataMessage] | None:
         """Records to append now (not atomically), before anything else; None when this step needs none."""
-        self.heartbeats.follow(self._controller, now_ms)
-        self._begin_departures()
+        self._follow(now_ms)
         return self._expired(now_ms) or self._departed() or self._balanced(now_ms) or self._uncleanly_led(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `due` is to be asked next; None: only after the next append."""
-        if self._to_balance or self._leaderless or self._departing:
+        news = self._controller.image.brokers is not self._brokers
+        if news or self._to_balance or self._leaderless or self._departing:
             return AT_ONCE_MS
         deadlines = [self.heartbeats.next_deadline_ms()]
         if len(self._controller.indexes.imbalanced) and self._controller.settings.auto_leader_rebalance_enable:
@@ -60,9 +63,14 @@ class Duties:
             deadlines.append(self._unclean_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def _begin_departures(self) -> None:
-        """Goes through the partitions of each broker that is not active, once a time that it is not."""
+    def _follow(self, now_ms: int) -> None:
+        """Takes note of what has become of brokers. Goes through the partitions of each that is not active, once a time
+        that it is not."""
         registered = self._controller.image.brokers
+        if registered is self._brokers:
+            return
+        self._brokers = registered
+        self.heartbeats.follow(self._controller, now_ms)
         for broker_id in [each for each in self._gone if each not in registered or registered[each].active]:
             del self._gone[broker_id]
             self._departing.pop(broker_id, None)
