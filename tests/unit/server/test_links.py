@@ -250,11 +250,18 @@ def test_a_link_that_is_hung_up_while_it_is_dialled_is_not_heard_of(
     assert not world.node.links_lost
 
 
-def test_without_descriptors_the_dialling_fails_and_nothing_else(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left(*_: Any) -> socket.socket:
+class NoSocketsLeft:
+    """The module `socket` of a process that has used all its descriptors."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self.refuse if name == "socket" else getattr(socket, name)
+
+    def refuse(self, *_: Any) -> socket.socket:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("penstock.server.links.socket.socket", none_left)
+
+def test_without_descriptors_the_dialling_fails_and_nothing_else(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.server.links.socket", NoSocketsLeft())
     do(world, Dial(1, "127.0.0.1", 9092, "PLAINTEXT"))
     world.run_until(lambda: bool(world.node.links_lost))
     assert world.node.links_lost == [(1, "too many open files")]
