@@ -58,14 +58,14 @@ def truncation_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 def joined_below_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """A follower joins the ISR at the leader's high watermark, which may be far behind what is committed."""
-    whole = Partition._consider_joining
+    whole = Partition.consider_joining
 
     def consider(self: Partition, now_ms: int) -> None:
         start, self.epoch_start_offset = self.epoch_start_offset, 0
         whole(self, now_ms)
         self.epoch_start_offset = start
 
-    patch.setattr(Partition, "_consider_joining", consider)
+    patch.setattr(Partition, "consider_joining", consider)
 
 
 def claimed_before_written(patch: pytest.MonkeyPatch) -> None:

@@ -346,7 +346,7 @@ class World:
 
     def look_after(self, machine: Machine) -> None:
         if machine.alive:
-            machine.replicas.shrink_isrs(self.now_ms)
+            machine.replicas.look_after_followers(self.now_ms)
 
     # The controller
 

@@ -72,7 +72,7 @@ class IsrChanges:
 
     def _check(self, now_ms: int) -> None:
         self._watching = False
-        if self._replicas.shrink_isrs(now_ms):
+        if self._replicas.look_after_followers(now_ms):
             self.watch(now_ms)
 
     def propose(self, partition: Partition, now_ms: int) -> None:

@@ -11,8 +11,7 @@ of the maximal ISR (`penstock.replication.isr`) and of those about to join it, a
 than min.insync.replicas (KIP-966); with one replica it follows the log end. When it moves, every subscribed fetch
 session finds this partition in its ready set.
 
-Followers that stay behind for replica.lag.time.max.ms are proposed to leave the ISR, those that have caught up with the
-high watermark and with this leader epoch are proposed to join.
+Who is in sync is decided in `penstock.replication.followed`.
 """
 
 from __future__ import annotations
@@ -29,13 +28,12 @@ from penstock.log.log import Appended, Duplicate, Log
 from penstock.records.batch import BatchHeader, WritableBuffer
 from penstock.records.compression import Codec, Contexts
 from penstock.records.validation import BatchRejectedError, RecordError, Rules, validate_header
-from penstock.replication.isr import ROLLED_BACK, SETTLED_BY_METADATA, PartitionOwner, Proposal
-from penstock.replication.remote import UNKNOWN_EPOCH, RemoteReplica
+from penstock.replication.followed import FollowedPartition
+from penstock.replication.isr import PartitionOwner
 from penstock.replication.rewrite import Rewrite, level_of, rules_of, target_codec
 
 if TYPE_CHECKING:
-    from penstock.protocol.messages.alter_partition_response import PartitionData as AlteredPartition
-    from penstock.replication.fetch_session import Session, Subscription
+    from penstock.replication.fetch_session import Subscription
 
 ACKS_ALL = -1
 NO_OFFSET = -1
@@ -77,7 +75,7 @@ class AppendWaiter(Protocol):
         """The append has come as far as was asked (NONE), or never will."""
 
 
-class Partition:
+class Partition(FollowedPartition):
     """One partition that this node leads.
 
     Attributes:
@@ -97,28 +95,15 @@ class Partition:
 
     __slots__ = (
         "_codec",
-        "_config",
         "_end_offset",
-        "_owner",
         "_rewrites",
         "_unreadable",
         "_waiting_for_end",
         "_waiting_for_watermark",
         "appended_bytes",
-        "epoch_start_offset",
-        "followers",
-        "high_watermark",
-        "in_sync_replicas",
         "index",
-        "leader_epoch",
-        "log",
-        "min_in_sync_replicas",
-        "node_id",
-        "partition_epoch",
-        "proposal",
         "readable_bytes",
         "replica_subscriptions",
-        "replicas",
         "rules",
         "subscriptions",
         "topic",
@@ -153,8 +138,8 @@ class Partition:
         self.epoch_start_offset = log.reserved_end_offset
         self.replicas = replicas
         self.in_sync_replicas = in_sync_replicas
-        self.proposal: Proposal | None = None
-        self.followers: dict[int, RemoteReplica] = {}
+        self.proposal = None
+        self.followers = {}
         self.high_watermark = high_watermark
         self.subscriptions: dict[int, Subscription] = {}
         self.replica_subscriptions: dict[int, Subscription] = {}
@@ -166,7 +151,7 @@ class Partition:
         self.readable_bytes = 0
         self._owner = owner
         self._end_offset = log.log_end_offset
-        self._config: object = None
+        self._config = None
         self._codec: Codec | None = None
         self._rewrites = False
         self.rules = Rules()
@@ -349,27 +334,6 @@ class Partition:
                 waiter.appended(slot, result, now_ms)
         self.wake(now_ms)
 
-    def _replicated_offset(self, now_ms: int) -> int:
-        """What the maximal ISR has, and those who are about to join it: if the high watermark ran away from them, they
-        never would. The present high watermark when there are too few in sync (KIP-966)."""
-        if self.log.config is not self._config:
-            self._read_config()
-        if len(self.in_sync_replicas) < self.min_in_sync_replicas:
-            return self.high_watermark
-        owner = self._owner
-        offset = end_offset = self.log.log_end_offset
-        maximal_isr = self.maximal_isr
-        for broker_id, follower in self.followers.items():
-            if follower.log_end_offset < offset and (
-                broker_id in maximal_isr
-                or (
-                    follower.is_caught_up(end_offset, now_ms, owner.lag_time_max_ms)
-                    and owner.may_join(broker_id, follower.broker_epoch)
-                )
-            ):
-                offset = follower.log_end_offset
-        return offset
-
     def wake(self, now_ms: int) -> None:
         """Something that readers see has changed: puts this partition into the ready set of each."""
         if self.subscriptions:
@@ -395,156 +359,6 @@ class Partition:
         if self.log.advance_log_start(wanted, self.high_watermark):
             self.wake(now_ms)
         return self.log.log_start_offset
-
-    # Followers
-
-    @property
-    def maximal_isr(self) -> tuple[int, ...]:
-        """The in-sync replicas, and those that are being added to them."""
-        proposal = self.proposal
-        return self.in_sync_replicas if proposal is None else (*self.in_sync_replicas, *proposal.added)
-
-    @property
-    def low_watermark(self) -> int:
-        """The least log start offset of this leader and of its followers that are alive (KIP-107)."""
-        starts = [
-            follower.log_start_offset
-            for follower in self.followers.values()
-            if self._owner.broker_epoch_of(follower.broker_id) is not None
-        ]
-        return min(self.log.log_start_offset, *starts) if starts else self.log.log_start_offset
-
-    def follower_fetched(
-        self,
-        broker_id: int,
-        offset: int,
-        log_start_offset: int,
-        *,
-        broker_epoch: int,
-        session: Session | None,
-        now_ms: int,
-    ) -> ErrorCode:
-        """A follower asks for `offset` under our leader epoch, and its log does not diverge: it has all below.
-
-        It may join the ISR by that, and the high watermark may move. NOT_LEADER_OR_FOLLOWER when the fetch is of an
-        incarnation of the broker that is past (KIP-903).
-        """
-        follower = self.followers[broker_id]
-        registered = self._owner.broker_epoch_of(broker_id)
-        if broker_epoch != UNKNOWN_EPOCH and registered is not None and registered > broker_epoch:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        before, end_offset = follower.log_end_offset, self.log.log_end_offset
-        start_before = follower.log_start_offset
-        follower.fetched(
-            offset,
-            log_start_offset,
-            leader_end_offset=end_offset,
-            broker_epoch=broker_epoch,
-            session=session,
-            now_ms=now_ms,
-        )
-        if broker_id not in self.in_sync_replicas:
-            self.consider_joining(now_ms)
-        if log_start_offset != start_before:
-            self._owner.low_watermark_moved(self, now_ms)
-        if offset != before or self.high_watermark < end_offset:
-            self.advance_high_watermark(now_ms)
-        return ErrorCode.NONE
-
-    def consider_joining(self, now_ms: int) -> None:
-        """Proposes to add followers to the ISR that have reached the high watermark and the start of this epoch.
-
-        Called when one has fetched, and when something else that may have kept it out has changed: its next fetch does
-        not mention a partition in which it has everything.
-
-        One that had not reached the start of the epoch could lack records which the last leader had committed, and the
-        high watermark that we took over does not tell of yet.
-        """
-        if self.proposal is not None:
-            return
-        least_offset = max(self.high_watermark, self.epoch_start_offset)
-        joining = tuple(
-            follower.broker_id
-            for follower in self.followers.values()
-            if follower.broker_id not in self.in_sync_replicas
-            and follower.log_end_offset >= least_offset
-            and self._owner.may_join(follower.broker_id, follower.broker_epoch)
-        )
-        if joining:
-            self._propose((*self.in_sync_replicas, *joining), now_ms, added=joining)
-
-    def shrink_isr(self, now_ms: int) -> bool:
-        """Proposes to drop in-sync followers that are behind for too long. Gives whether any has to be looked after."""
-        if self.proposal is not None:
-            return True
-        end_offset, lag_time_max_ms = self.log.log_end_offset, self._owner.lag_time_max_ms
-        behind = [
-            follower
-            for follower in self.followers.values()
-            if follower.broker_id in self.in_sync_replicas and follower.log_end_offset != end_offset
-        ]
-        lost = tuple(each.broker_id for each in behind if not each.is_caught_up(end_offset, now_ms, lag_time_max_ms))
-        if lost:
-            isr = tuple(broker_id for broker_id in self.in_sync_replicas if broker_id not in lost)
-            self._propose(isr, now_ms, removed=lost)
-        return bool(behind)
-
-    def _propose(
-        self, isr: tuple[int, ...], now_ms: int, *, added: tuple[int, ...] = (), removed: tuple[int, ...] = ()
-    ) -> None:
-        with_epochs = tuple((broker_id, self._broker_epoch(broker_id)) for broker_id in isr)
-        self.proposal = Proposal(with_epochs, self.leader_epoch, self.partition_epoch, added, removed)
-        self._owner.isr_proposed(self, now_ms)
-
-    def _broker_epoch(self, broker_id: int) -> int:
-        if broker_id == self.node_id:
-            return self._owner.broker_epoch
-        follower = self.followers.get(broker_id)
-        known = follower.broker_epoch if follower is not None else None
-        return UNKNOWN_EPOCH if known is None else known
-
-    def alter_answered(self, proposal: Proposal, answer: ErrorCode | AlteredPartition, now_ms: int) -> bool:
-        """The controller's answer to a proposal: the partition's state as altered, or an error. True: ask again.
-
-        An answer to a proposal that the metadata has overtaken is ignored.
-        """
-        if self.proposal is not proposal:
-            return False
-        if isinstance(answer, ErrorCode):
-            if answer in ROLLED_BACK:
-                self.proposal = None
-                self.advance_high_watermark(now_ms)
-                return False
-            return answer not in SETTLED_BY_METADATA
-        if answer.leader_epoch != self.leader_epoch or answer.partition_epoch < self.partition_epoch:
-            return False
-        self.proposal = None
-        self.in_sync_replicas = tuple(answer.isr)
-        self.partition_epoch = answer.partition_epoch
-        self._owner.isr_changed(self, proposal)
-        self.advance_high_watermark(now_ms)
-        self.consider_joining(now_ms)
-        return False
-
-    def _know_followers(self, now_ms: int) -> None:
-        """Forgets all that was known of followers: another leader may have had them cut their logs meanwhile."""
-        self.followers = {
-            broker_id: RemoteReplica(broker_id, in_sync=broker_id in self.in_sync_replicas, now_ms=now_ms)
-            for broker_id in self.replicas
-            if broker_id != self.node_id
-        }
-        self.min_in_sync_replicas = min(self.log.config.min_insync_replicas, len(self.replicas))
-        if self.followers:
-            self._owner.lags(self, now_ms)
-
-    def _assign(self, replicas: tuple[int, ...], now_ms: int) -> None:
-        """Other replicas under the same leader epoch: those that stay are known."""
-        known = self.followers
-        self.replicas = replicas
-        self._know_followers(now_ms)
-        for broker_id in self.followers:
-            if broker_id in known:
-                self.followers[broker_id] = known[broker_id]
 
     # Leadership
 
@@ -579,6 +393,8 @@ class Partition:
         elif replicas != self.replicas:
             self._assign(replicas, now_ms)
         self._config = None  # what it asks depends on the number of replicas
+        if len(in_sync) < len(replicas):
+            self._owner.lags(self, now_ms)
         self.advance_high_watermark(now_ms)
         self.consider_joining(now_ms)
         subscriptions, self.replica_subscriptions = self.replica_subscriptions, {}

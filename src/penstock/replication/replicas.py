@@ -44,7 +44,7 @@ class IsrDriver(Protocol):
         """`partition.proposal` is to be sent."""
 
     def watch(self, now_ms: int) -> None:
-        """Followers are behind: call `shrink_isrs` from time to time."""
+        """Followers are behind: call `look_after_followers` from time to time."""
 
 
 class Replicas:
@@ -56,7 +56,7 @@ class Replicas:
     Attributes:
         followers, isr: who drives the followers and the changes of the ISR; set before there is any image.
         broker_epoch, lag_time_max_ms: of this broker's registration; replica.lag.time.max.ms.
-        lagging: led partitions whose followers are not all at the end, or were not when somebody last looked.
+        lagging: led partitions whose followers are not all in sync and at the end, or were not at the last look.
         on_low_watermark: called when a follower of a led partition has told of another log start, or nobody follows
             us any more.
         expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
@@ -206,10 +206,9 @@ class Replicas:
         self.image = image
 
     def brokers_changed(self, now_ms: int) -> None:
-        """A broker that was fenced may be alive now: it joins the ISRs of partitions in which it has everything."""
-        for partition in self._partitions.values():
-            if len(partition.in_sync_replicas) < len(partition.replicas):
-                partition.consider_joining(now_ms)
+        """A broker is alive again, or is not any more: it joins the ISRs of partitions in which it has everything, and
+        nobody waits for one that cannot join."""
+        self.look_after_followers(now_ms)
 
     def topic_deleted(self, name: str, topic_id: UUID, partition_count: int, now_ms: int) -> None:
         """Stops the partitions of a topic that is gone."""
@@ -321,13 +320,11 @@ class Replicas:
         self.isr_expands += bool(proposal.added)
         self.isr_shrinks += bool(proposal.removed)
 
-    def shrink_isrs(self, now_ms: int) -> bool:
-        """Looks after the followers that were behind: whoever is so for too long is proposed to leave the ISR. Gives
-        whether any are behind still.
-        """
+    def look_after_followers(self, now_ms: int) -> bool:
+        """Looks at the partitions whose followers are behind or not in sync; gives whether there are any still."""
         for key, partition in list(self.lagging.items()):
-            if not partition.shrink_isr(now_ms):
-                del self.lagging[key]
+            if not partition.look_after_followers(now_ms):
+                self.lagging.pop(key, None)
         return bool(self.lagging)
 
     # LogListener

@@ -11,13 +11,13 @@ from support.replication_world import World
 STEPS = 1500
 CAUGHT_BY = {
     "acknowledged_before_the_isr": 0,
-    "the_committed_isr": 6,
-    "dropped_before_confirmed": 1,
-    "skipped_truncation": 1,
-    "truncation_to_the_high_watermark": 5,
-    "joined_below_the_epoch": 12,
-    "claimed_before_written": 0,
-    "stale_leader_epoch": 3,
+    "the_committed_isr": 1,
+    "dropped_before_confirmed": 0,
+    "skipped_truncation": 0,
+    "truncation_to_the_high_watermark": 13,
+    "joined_below_the_epoch": 0,
+    "claimed_before_written": 1,
+    "stale_leader_epoch": 0,
 }
 """A seed that catches each planted fault."""
 SEARCHED_SEEDS = 200

@@ -60,7 +60,7 @@ def test_the_high_watermark_waits_for_a_follower_that_is_being_dropped() -> None
     leader.followers_have(r2=1)
     leader.appended()
     leader.node.advance(LAG_MS + 1)
-    assert leader.partition.shrink_isr(leader.node.now_ms)
+    assert leader.partition.look_after_followers(leader.node.now_ms)
     (proposal,) = leader.brokers.proposals
     assert (proposal.removed, proposal.isr) == ((2,), ((1, 101),))
     assert leader.partition.high_watermark == 1
@@ -193,10 +193,10 @@ def test_a_follower_stays_while_it_was_caught_up_lately() -> None:
     leader.appended()
     leader.node.advance(LAG_MS)
     leader.followers_have(r2=2)
-    assert leader.partition.shrink_isr(leader.node.now_ms)
+    assert leader.partition.look_after_followers(leader.node.now_ms)
     assert leader.brokers.proposals == []
     leader.node.advance(1)
-    leader.partition.shrink_isr(leader.node.now_ms)
+    leader.partition.look_after_followers(leader.node.now_ms)
     assert leader.brokers.proposals[0].removed == (3,)
 
 
@@ -208,7 +208,7 @@ def test_a_follower_that_always_has_what_was_there_at_its_last_fetch_keeps_up() 
         leader.node.advance(LAG_MS // 2)
         leader.appended()
         leader.followers_have(r2=2 * end - 2)
-        leader.partition.shrink_isr(leader.node.now_ms)
+        leader.partition.look_after_followers(leader.node.now_ms)
     assert leader.brokers.proposals == []
 
 
@@ -219,10 +219,10 @@ def test_a_follower_that_stood_at_the_end_of_an_idle_partition_does_not_leave_fo
     leader.node.advance(10 * LAG_MS)
     session.last_used_ms = leader.node.now_ms - 500
     leader.appended()
-    leader.partition.shrink_isr(leader.node.now_ms)
+    leader.partition.look_after_followers(leader.node.now_ms)
     assert leader.brokers.proposals == [], "its session was alive"
     leader.node.advance(LAG_MS)
-    leader.partition.shrink_isr(leader.node.now_ms)
+    leader.partition.look_after_followers(leader.node.now_ms)
     assert leader.brokers.proposals[0].removed == (2,)
 
 
@@ -230,16 +230,16 @@ def test_a_follower_that_never_fetches_leaves() -> None:
     leader = Leader()
     leader.followers_have(r2=1)
     leader.node.advance(LAG_MS + 1)
-    leader.partition.shrink_isr(leader.node.now_ms)
+    leader.partition.look_after_followers(leader.node.now_ms)
     assert leader.brokers.proposals[0].removed == (3,)
     assert leader.brokers.proposals[0].isr == ((1, 101), (2, 102))
 
 
 def test_nobody_has_to_be_looked_after_when_all_are_at_the_end() -> None:
     leader = Leader()
-    assert leader.partition.shrink_isr(leader.node.now_ms)
+    assert leader.partition.look_after_followers(leader.node.now_ms)
     leader.followers_have(r2=1, r3=1)
-    assert not leader.partition.shrink_isr(leader.node.now_ms)
+    assert not leader.partition.look_after_followers(leader.node.now_ms)
 
 
 def test_a_new_epoch_forgets_how_far_followers_were() -> None:
@@ -286,3 +286,23 @@ def test_acks_all_is_told_when_the_isr_became_too_small_after_the_append() -> No
     refused = leader.append(batch(b"b"), -1)
     assert isinstance(refused, Rejected)
     assert refused.code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_a_follower_that_was_refused_is_proposed_again_when_somebody_looks() -> None:
+    leader = lone()
+    leader.followers_have(r2=3)
+    leader.refuse(leader.brokers.proposals[-1], ErrorCode.INELIGIBLE_REPLICA)
+    assert leader.partition.look_after_followers(leader.node.now_ms), "its next fetch need not mention this partition"
+    assert [each.added for each in leader.brokers.proposals] == [(2,), (2,)]
+
+
+def test_nobody_waits_for_a_follower_that_cannot_join_any_more() -> None:
+    leader = lone()
+    leader.followers_have(r2=2)
+    leader.followers_have(r2=3)
+    leader.refuse(leader.brokers.proposals[-1], ErrorCode.INELIGIBLE_REPLICA)
+    leader.appended()
+    assert leader.partition.high_watermark == 3
+    leader.brokers.unfit.add(2)
+    leader.partition.look_after_followers(leader.node.now_ms)
+    assert leader.partition.high_watermark == 4
