@@ -61,9 +61,12 @@ class Elections:
         return ErrorCode.NONE, self._grant(candidate, log_is_long_enough=log_is_long_enough, now_ms=now_ms)
 
     def _hears_leader(self) -> bool:
-        """Whether this replica leads, or has had an answer from the leader that it follows (KIP-996)."""
+        """Whether this replica leads, or has had an answer from the leader that it follows (KIP-996).
+
+        One that suspects its leader to be gone does not speak for it.
+        """
         role = self._core.role
-        return isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched)
+        return isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched and not role.suspected)
 
     def _grant(self, candidate: ReplicaKey, *, log_is_long_enough: bool, now_ms: int) -> bool:
         """Whether the candidate has this replica's vote of the epoch, which it may get now."""

@@ -335,37 +335,52 @@ class Quorum:
         self._take(leader.key.id, leader.append(count))
 
 
-def shown(source: int, effect: Effect, quorum: Quorum | None = None) -> str:
+def shown(source: int, effect: Effect, quorum: Quorum) -> str:
     """What a golden script says of an effect; nothing of fetches, of which there are too many."""
+    if isinstance(effect, Call):
+        return shown_call(source, effect)
+    if isinstance(effect, Answer):
+        return shown_answer(source, effect, quorum)
+    what = shown_deed(effect)
+    return f"{source}: {what}" if what else ""
+
+
+def shown_call(source: int, call: Call) -> str:
+    request: Any = call.request
+    if "Fetch" in request.NAME or not hasattr(request, "topics"):
+        return ""
+    partition = request.topics[0].partitions[0]
+    epoch = getattr(partition, "replica_epoch", None) or getattr(partition, "leader_epoch", 0)
+    pre = " pre-vote" if getattr(partition, "pre_vote", False) else ""
+    return f"{source} -> {call.target.node_id} {request.NAME.removesuffix('Request')} epoch={epoch}{pre}"
+
+
+def shown_answer(source: int, answer: Answer, quorum: Quorum) -> str:
+    response: Any = answer.response
+    if answer.token not in quorum._routes or not hasattr(response, "topics"):
+        return ""
+    answered = response.topics[0].partitions[0]
+    granted = getattr(answered, "vote_granted", None)
+    what = {True: "granted", False: "rejected", None: "ok"}[granted]
+    what = what if not answered.error_code else f"error {answered.error_code.name}"
+    return f"{source} -> {quorum._routes[answer.token][0]} {what}"
+
+
+def shown_deed(effect: Effect) -> str:
     match effect:
-        case Call(_, target, request):
-            if "Fetch" in request.NAME or not hasattr(request, "topics"):
-                return ""
-            partition: Any = request.topics[0].partitions[0]  # type: ignore[attr-defined]
-            epoch = getattr(partition, "replica_epoch", None) or getattr(partition, "leader_epoch", 0)
-            pre = " pre-vote" if getattr(partition, "pre_vote", False) else ""
-            return f"{source} -> {target.node_id} {request.NAME.removesuffix('Request')} epoch={epoch}{pre}"
-        case Answer(token, response):
-            if quorum is None or token not in quorum._routes or not hasattr(response, "topics"):
-                return ""
-            answered: Any = response.topics[0].partitions[0]  # type: ignore[attr-defined]
-            granted = getattr(answered, "vote_granted", None)
-            what = {True: "granted", False: "rejected", None: "ok"}[granted]
-            what = what if not answered.error_code else f"error {answered.error_code.name}"
-            return f"{source} -> {quorum._routes[token][0]} {what}"
         case PersistElection(state):
             voted = "-" if state.voted is None else state.voted.id
-            return f"{source}: persist epoch={state.epoch} leader={state.leader_id or '-'} voted={voted}"
+            return f"persist epoch={state.epoch} leader={state.leader_id or '-'} voted={voted}"
         case AppendControl(epoch, records):
-            return f"{source}: append in {epoch}: {', '.join(each.NAME for each in records)}"
+            return f"append in {epoch}: {', '.join(each.NAME for each in records)}"
         case AppendFetched(_, end_offset):
-            return f"{source}: append to {end_offset}"
+            return f"append to {end_offset}"
         case Truncate(offset):
-            return f"{source}: truncate to {offset}"
+            return f"truncate to {offset}"
         case Committed(high_watermark, first):
-            return f"{source}: committed {high_watermark}{' (first of the epoch)' if first else ''}"
+            return f"committed {high_watermark}{' (first of the epoch)' if first else ''}"
         case LeaderChanged(leader_id, epoch):
-            return f"{source}: leader of {epoch} is {leader_id or 'unknown'}"
+            return f"leader of {epoch} is {leader_id or 'unknown'}"
         case LoadSnapshot(snapshot):
-            return f"{source}: load snapshot {snapshot.end_offset}-{snapshot.epoch}"
+            return f"load snapshot {snapshot.end_offset}-{snapshot.epoch}"
     return ""

@@ -382,7 +382,7 @@ def test_an_observer_asks_the_voters_until_it_finds_the_leader() -> None:
     observer = quorum.ones[7]
     assert observer.replica.leader_id == quorum.leader.key.id
     assert not observer.replica.is_voter
-    assert not [call for call in observer.calls(VoteRequest)]
+    assert observer.calls(VoteRequest) == []
     assert observer.log.end_offset == quorum.leader.log.end_offset
 
 
@@ -407,3 +407,34 @@ def test_a_follower_of_nobody_does_not_ask_in_a_loop() -> None:
     effects = one.reply(fetch, messages.fetch_answer(view(one, 2, 5), partition))
     assert not [each for each in effects if isinstance(each, Call)]
     assert one.replica.next_deadline_ms() == one.now_ms + CONFIG.retry_backoff_ms
+
+
+# A leader whose connection broke
+
+
+def test_who_suspects_the_leader_does_not_speak_for_it() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.pass_ms(4_000)
+    leader = quorum.leader
+    first, second = [one for one in quorum.ones.values() if one is not leader]
+    asked = vote(
+        second.key.id, first.replica.epoch, last=(first.log.last_epoch, first.log.end_offset), pre=True,
+        voter=first.key.id,
+    )  # fmt: skip
+    assert not granted(first.ask(asked))
+    first.do(first.replica.leader_link_lost(first.now_ms))
+    assert granted(first.ask(asked))
+
+
+def test_a_dead_leader_is_followed_by_another_within_the_grace() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.pass_ms(4_000)
+    dead = quorum.leader
+    quorum.cut.add(dead.key.id)
+    for node_id, one in quorum.ones.items():
+        if one is not dead:
+            quorum.act(node_id, one.do(one.replica.leader_link_lost(one.now_ms)))
+    quorum.pass_ms(CONFIG.leader_grace_ms * 3 // 2 + 10)
+    assert quorum.leader is not dead

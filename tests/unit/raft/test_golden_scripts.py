@@ -1,8 +1,7 @@
 """Golden scripts: what is done to a quorum, and all that follows, line by line, where the order is the point.
 
 A script begins with `> quorum 1 2 3` (voters; `observers 7` may follow); the other lines with `>` are events, the lines
-after them what came of it. `tools` has no part in this: to write a new script, write its `>` lines, and paste the rest
-from the failing test.
+after them what came of it. To write a new script, write its `>` lines, and take the rest from the failing test.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ CONFIG = RaftConfig(
     fetch_wait_max_ms=200,
     fetch_max_bytes=2_000,
     fetch_snapshot_max_bytes=150,
+    leader_grace_ms=100,
 )
 
 
@@ -182,6 +183,7 @@ class RaftNode:
         self.running = False
         self.disk.restart(power_failed=power_failed)
         self.world.simulation.trace(f"{self.name} {'loses power' if power_failed else 'is killed'}")
+        self.world.node_died(self)
         self.world.simulation.after_ms(RESTART_DELAY_MS + self.world.random.randrange(2_000), self.start)
 
     def wipe(self, directory_id: UUID) -> None:

@@ -220,7 +220,15 @@ class RaftWorld:
             return
         self.simulation.after_ms(1 + self.random.randrange(2 * FAULT_EVERY_MS), self._fault)
         faults = [self._kill, self._lose_power, self._lose_power_later, self._split, self._isolate, self._block_one_way]
-        faults += [self._heal, self._heal, self._slow_down, self._slow_disk, self._fail_fsync, self._resign]
+        faults += [
+            self._heal,
+            self._heal,
+            self._break_some_link,
+            self._slow_down,
+            self._slow_disk,
+            self._fail_fsync,
+            self._resign,
+        ]
         if self.dynamic:
             faults += [self._remove_voter, self._add_voter, self._add_voter, self._wipe, self._remove_while_cut_off]
         self.random.choice(faults)()
@@ -283,6 +291,25 @@ class RaftWorld:
 
     def _slow_down(self) -> None:
         self._slow.add(self._any().key.id)
+
+    def node_died(self, dead: RaftNode) -> None:
+        """Its connections break; those that followed it notice, a moment later."""
+        for node in self.nodes.values():
+            if node is not dead and self.random.random() < 0.7:
+                self._break_link(node, dead.key.id)
+
+    def _break_link(self, node: RaftNode, leader_id: int) -> None:
+        def broken() -> None:
+            if node.running and node.replica.leader_id == leader_id:
+                node.act(node.replica.leader_link_lost)
+
+        self.simulation.after_us(self.random.randrange(DELAY_US_MAX), broken)
+
+    def _break_some_link(self) -> None:
+        """The connection to a leader breaks that is alive."""
+        node = self._any()
+        if node.running and node.replica.leader_id is not None:
+            self._break_link(node, node.replica.leader_id)
 
     def _slow_disk(self) -> None:
         """A disk that takes its time; then power fails where it hurts."""
