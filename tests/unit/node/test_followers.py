@@ -316,3 +316,17 @@ def test_a_leader_that_is_gone_is_asked_again_until_it_is_back(cluster: Cluster)
     cluster.cut.clear()
     cluster.advance(1600)
     assert produced(cluster, b"b") == 0
+
+
+def test_operators_see_what_is_not_in_sync(cluster: Cluster) -> None:
+    assert produced(cluster, b"a") == 0
+    cluster.change("t", isr=[1, 2])
+    seen = {sample.name: sample.value for sample in cluster.nodes[1].broker.metrics()}
+    name = "kafka_server_replicamanager"
+    assert (seen[f"{name}_leadercount"], seen[f"{name}_underreplicatedpartitions"]) == (1, 1)
+    assert (seen[f"{name}_underminisrpartitioncount"], seen[f"{name}_atminisrpartitioncount"]) == (0, 0)
+    cluster.advance(700)
+    seen = {sample.name: sample.value for sample in cluster.nodes[1].broker.metrics()}
+    assert (seen[f"{name}_underreplicatedpartitions"], seen[f"{name}_isrexpands_total"]) == (0, 1)
+    follower_sees = {sample.name: sample.value for sample in cluster.nodes[2].broker.metrics()}
+    assert follower_sees["kafka_server_brokertopicmetrics_replicationbytesin_total"] == len(cluster.bytes_of(2))
