@@ -99,7 +99,7 @@ class RaftWorld:
         except (Violation, AssertionError) as violation:
             raise Violation(
                 f"{violation or type(violation).__name__}\n\n"
-                f"replay with: penstock simulate --world raft --seeds {self.seed}..{self.seed}\n"
+                f"replay with: penstock simulate --scenario raft --seeds {self.seed}\n"
                 f"{self.simulation.trace_tail}"
             ) from violation
         return self.simulation

@@ -1,7 +1,7 @@
 """Runs seeds of a simulated world: `penstock simulate --scenario node --seeds 1..100`.
 
-`log` is log directories alone, `node` a whole node with clients; the others are the scenarios of a cluster, see
-`penstock.testing.simulator.cluster.scenarios`.
+`log` is log directories alone, `raft` a metadata quorum alone, `node` a whole node with clients; the others are the
+scenarios of a cluster, see `penstock.testing.simulator.cluster.scenarios`.
 
 Prints one line a seed with the hash of its trace, or the rule that was broken, the command that replays it and the end
 of the trace. Exits with 1 if any seed failed.
@@ -18,6 +18,7 @@ from penstock.testing.simulator.cluster_world import ClusterWorld
 from penstock.testing.simulator.driver import Simulation
 from penstock.testing.simulator.log_world import LogWorld
 from penstock.testing.simulator.node_world import NodeWorld
+from penstock.testing.simulator.raft_world import RaftWorld
 from penstock.testing.simulator.timeline import Violation
 
 
@@ -29,6 +30,7 @@ def cluster_world(scenario: Scenario) -> Callable[[int], Simulation]:
 WORLDS: dict[str, Callable[[int], Simulation]] = {
     "log": lambda seed: LogWorld(seed).run(),
     "node": lambda seed: NodeWorld(seed).run(),
+    "raft": lambda seed: RaftWorld(seed).run(),
     **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
 }
 SEEDS_MAX = 10_000_000
