@@ -29,7 +29,7 @@ from penstock.testing.simulator.cluster.scenarios import Scenario
 from penstock.testing.simulator.disk import SimulatedDisk
 from penstock.testing.simulator.driver import Simulation
 from penstock.testing.simulator.machine import CLUSTER_ID, RESTART_DELAY_MS, Machine
-from penstock.testing.simulator.network import Network
+from penstock.testing.simulator.network import Address, Network
 from penstock.testing.simulator.timeline import Violation, check
 
 START_MS_MAX = 30_000
@@ -65,6 +65,7 @@ class ClusterWorld:
         brokers = [machine.address() for machine in self.machines]
         self.partitions = [PartitionHistory(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
         self.load = Load(self.simulation, self.network, brokers, self.partitions, think_ms=THINK_MS)
+        self.load.really_leads = self._really_leads
         self.producers = [
             IdempotentProducer(self.load, self._partition(number), f"producer-{number}")
             for number in range(IDEMPOTENT_PRODUCERS)
@@ -81,6 +82,10 @@ class ClusterWorld:
             at_once_max=scenario.at_once_max,
         )
         self._left = 0
+
+    def _really_leads(self, address: Address, partition: PartitionHistory) -> bool:
+        registration = self._registration(partition)
+        return registration is not None and self.machines[registration.leader - 1].host == address[0]
 
     def _partition(self, number: int) -> PartitionHistory:
         return self.partitions[number % len(self.partitions)]

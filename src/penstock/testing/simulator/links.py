@@ -1,7 +1,7 @@
 """The machine's ends of its connections: those that it serves, and those that its node has dialled.
 
 What arrives waits for the machine's loop, in the order in which it came. A slice of a response that is cold is read in
-the lane; only its connection waits for it.
+the lane; only its connection waits for it. One whose file is gone by then, or has been cut, ends the connection.
 """
 
 from __future__ import annotations
@@ -101,6 +101,9 @@ class ServedLink:
                     self.machine.read_in_lane(SliceRead(first, self))
                     return
                 except FileNotFoundError:
+                    chunk = b""
+                assert isinstance(chunk, bytes | bytearray | memoryview)
+                if len(chunk) < first.length:
                     self._break_off()
                     return
             self._unsent.popleft()
@@ -118,6 +121,7 @@ class ServedLink:
             self.socket.send(frame)
 
     def _break_off(self) -> None:
+        """An answer cannot be completed."""
         self.socket.close()
         self.machine.link_gone(self)
 
@@ -125,6 +129,10 @@ class ServedLink:
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         self._reading = False
+        first = self._unsent[0]
+        if isinstance(first, FileSlice) and len(result) < first.length:
+            self._break_off()
+            return
         self._unsent[0] = result
         self._send_on()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.errors import ErrorCode
 from penstock.testing.simulator.cluster.client import ClusterClient
@@ -44,6 +44,8 @@ class Load:
         going_on: False once producers only finish what they have begun.
         producer_ids: that were given out.
         think_ms: clients wait up to this between two requests.
+        really_leads: whether the broker at an address leads a partition as the newest committed metadata has it, which
+            no client knows: what one that has been cut off says is not held against the cluster.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Load:
         self.think_ms = think_ms
         self.clients: list[ClusterClient] = []
         self.going_on = True
+        self.really_leads: Callable[[Address, PartitionHistory], bool] = lambda address, partition: True
         self.producer_ids: set[int] = set()
 
     def client(self, name: str) -> ClusterClient:

@@ -196,7 +196,7 @@ class IdempotentProducer(Writer):
 
     def _failed(self, leader: Address, batch: Batch, code: ErrorCode | None) -> None:
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            self._out_of_order(batch)
+            self._out_of_order(leader, batch)
         elif code is not None:
             check(code in AGAIN, "a batch is taken or refused for a time", f"{self.name}: {code.name}")
         self.client.leaders.pop((self.partition.topic, self.partition.index), None)
@@ -204,9 +204,10 @@ class IdempotentProducer(Writer):
             self._repeating = True
             self.load.simulation.trace(f"{self.name}: {'no answer' if code is None else code.name} from {leader[0]}")
 
-    def _out_of_order(self, batch: Batch) -> None:
-        """Right for a batch whose predecessor failed; for the first one, only if it may have been appended before."""
-        if not self.window or self.window[0] is not batch:
+    def _out_of_order(self, leader: Address, batch: Batch) -> None:
+        """Right for a batch whose predecessor failed, and from a leader that has been cut off and lacks what others
+        have; for the first batch at the real leader, only if it may have been appended before."""
+        if not self.window or self.window[0] is not batch or not self.load.really_leads(leader, self.partition):
             return
         detail = f"{self.name}: sequence {batch.base_sequence} refused"
         check(self._in_flight_max > 1, "a producer's state survives", detail)
