@@ -298,10 +298,8 @@ class Leading:
                 core.call(target, request)
 
     def begin_answered(self, voter_id: int, response: object, *, current: bool, now_ms: int) -> None:
-        """A voter has heard who leads; it shows that by fetching."""
+        """A voter has heard who leads; it shows that by fetching. Or it knows of a later epoch."""
         core = self._core
         partition = messages.partition_of(response)
         if partition is not None:
-            news = messages.news_of(response, partition, core.identity.listener)
-            if not core.hear_news(news, now_ms) and current and isinstance(core.role, Leader):
-                core.role.acknowledged.add(voter_id)
+            core.hear_news(messages.news_of(response, partition, core.identity.listener), now_ms)

@@ -171,7 +171,6 @@ class Leader:
     voters: dict[int, Progress] = field(default_factory=dict)
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     heard: set[int] = field(default_factory=set)
-    acknowledged: set[int] = field(default_factory=set)
     parked: list[Parked] = field(default_factory=list)
     high_watermark: int | None = None
 

@@ -167,8 +167,6 @@ class Storage:
 
     def _open_log(self, settings: Settings, random: Random, now_ms: int) -> Log:
         aside = [f"{NAME}/{entry.name}" for entry in self.disk.list(NAME) if entry.name.endswith(CORRUPT)]
-        if aside:
-            raise StorageError(damaged(None, aside))
         config = log_config(settings)
         expiration_ms = settings.producer_id_expiration_ms
         report = recover_log(
@@ -180,11 +178,11 @@ class Storage:
             now_ms=now_ms,
             producer_expiration_ms=expiration_ms,
         )
-        if report.lost:
-            flushed = read_flushed(self.disk, NAME)
-            if not 0 <= flushed <= report.log_end_offset:
-                raise StorageError(damaged(report.log_end_offset, report.kept_aside))
-            for path in report.kept_aside:  # written, never flushed, acknowledged to nobody
+        if report.lost or aside:
+            kept_aside = sorted({*aside, *report.kept_aside})
+            if not 0 <= read_flushed(self.disk, NAME) <= report.log_end_offset:
+                raise StorageError(damaged(report.log_end_offset if report.lost else None, kept_aside))
+            for path in kept_aside:  # written, never flushed, acknowledged to nobody
                 self.disk.unlink(path)
         return Log.open(
             self.disk,

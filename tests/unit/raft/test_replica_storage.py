@@ -270,3 +270,21 @@ def test_a_log_that_lost_what_was_flushed_does_not_begin_after_a_checkpoint_as_i
     files.disk.write(log.replace("50.log", "40.log"), 0, [])
     with pytest.raises(StorageError, match="ends at offset 40, before its checkpoint"):
         Files(files.disk)
+
+
+def test_a_crash_between_moving_aside_and_removing_what_was_never_flushed_is_no_damage() -> None:
+    files = Files()
+    files.append(batch(0, 1, 3))
+    files.disk.write(f"{NAME}/00000000000000000003.log.corrupt", 0, [batch(4, 1)])
+    assert Files(files.disk).storage.end_offset == 3
+    assert not [path for path in files.disk.paths() if path.endswith(".corrupt")]
+
+
+def test_what_was_moved_aside_from_below_the_flushed_offset_stays_an_error() -> None:
+    files = Files()
+    files.append(batch(0, 1, 3), batch(3, 1))
+    files.disk.truncate(f"{NAME}/00000000000000000000.log", len(batch(0, 1, 3)))
+    files.disk.write(f"{NAME}/00000000000000000003.log.corrupt", 0, [batch(3, 1)])
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"is damaged, and valid records followed, now in .*3\.log\.corrupt"):
+            Files(files.disk)
