@@ -44,6 +44,8 @@ BACKOFF_JITTER = 0.2
 IDLE_SHARE = 0.9
 """We close an idle connection a little before the other side does, so that no request meets its closing."""
 SOFTWARE_NAME = "penstock"
+API_VERSIONS = APIS[ApiKey.API_VERSIONS]
+UNSUPPORTED_VERSION_BYTES = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 Done = Callable[[Message | None, str | None, int], None]
 """`done(answer, None, now_ms)`, or `done(None, reason, now_ms)`."""
@@ -189,7 +191,7 @@ class Outgoing:
         """Sends one request; `done` is called once, never before this returns.
 
         Args:
-            message: a request; it is the callee's from now on.
+            message: a request, which the caller leaves alone from now on: it may be sent later.
             timeout_ms: for all of it: connecting, waiting for its turn, the answer.
             version: of the API; None takes the highest that both sides know.
             channel: calls of the same name to the same peer share a connection and its order.
@@ -303,7 +305,7 @@ class Outgoing:
             if call.version is None:
                 if connection.versions is None:
                     if not connection.asking:
-                        self._ask_versions(connection, SUPPORTED.stable_max_version, now_ms)
+                        self._ask_versions(connection, API_VERSIONS.stable_max_version, now_ms)
                     return
                 try:
                     call.version = common_version(call.api, connection.versions)
@@ -338,7 +340,7 @@ class Outgoing:
                 return
             assert isinstance(answer, ApiVersionsResponse)
             served = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-            highest = served.get(SUPPORTED.key, (0, 0))[1]
+            highest = served.get(API_VERSIONS.key, (0, 0))[1]
             if answer.error_code == ErrorCode.UNSUPPORTED_VERSION and highest < version:
                 self._ask_versions(connection, highest, at_ms)
             elif answer.error_code:
@@ -362,8 +364,8 @@ class Outgoing:
     # Connections
 
     def _new_connection(self, peer: Peer, channel: str, now_ms: int) -> PeerConnection:
-        own = peer.node_id == self.node_id and self._emit_own is not None
-        connection = PeerConnection(peer, channel, self._emit_own if own and self._emit_own else self._emit, now_ms)
+        own = self._emit_own if peer.node_id == self.node_id else None
+        connection = PeerConnection(peer, channel, own or self._emit, now_ms)
         self._connections[peer, channel] = connection
         if self._idle_ms >= 0 and not own:
             self._check_idle_at(connection, now_ms + self._idle_ms)
@@ -500,7 +502,7 @@ def decoded(call: Call, frame: memoryview) -> Message:
     if correlation_id != call.correlation_id:
         raise ProtocolError(f"it answers request {correlation_id}, {call.correlation_id} was next")
     version = call.version
-    if call.api is SUPPORTED and frame[4:6] == UNSUPPORTED_VERSION_BYTES:
+    if call.api is API_VERSIONS and frame[4:6] == UNSUPPORTED_VERSION_BYTES:
         version = 0
     return decode_response(call.api, version, frame)[1]
 
@@ -513,7 +515,3 @@ def common_version(api: Api, served: Mapping[int, tuple[int, int]]) -> int:
         theirs = f"versions {lowest} to {highest}" if highest >= 0 else "no version"
         raise ProtocolError(f"serves {theirs} of {api.name}, we know {api.min_version} to {api.stable_max_version}")
     return version
-
-
-SUPPORTED = APIS[ApiKey.API_VERSIONS]
-UNSUPPORTED_VERSION_BYTES = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
