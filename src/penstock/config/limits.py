@@ -75,6 +75,8 @@ PRODUCER_IDS_PER_PARTITION_MAX = 100_000
 """Idempotent producers remembered in one partition; the one idle longest is forgotten beyond it."""
 BATCHES_PER_PRODUCER = 5
 """Batches remembered for each producer id to recognise duplicates (as Kafka: the in-flight limit of clients)."""
+RECALLED_INDEX_ENTRIES = 8
+"""Index entries from the end of a log within which opening it looks for the batches of idempotent producers."""
 INDEX_TAIL_ENTRIES = 512
 """Entries of an active segment's index kept in memory alone; the next append then writes them to the file."""
 INDEX_BLOCK_ENTRIES = 512
@@ -151,6 +153,8 @@ CLIENT_FETCH_BYTES = 4 * MiB
 """What one fetch of one partition asks for."""
 CLIENT_BATCH_BYTES = 512 * KiB
 """A batch that the client builds is sent when the next record would make it larger."""
+CLIENT_CONFIG_RESOURCES = 500
+"""Resources whose configs one request asks for; more of them take several requests."""
 
 # Spark
 SPARK_FETCHES_AHEAD = 4
