@@ -58,7 +58,7 @@ NEW_RECORD_FORMATS = frozenset({30})
 """Levels that brought fields which older levels cannot hold: no way back below them."""
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
-    ELR_VERSION: (0, 0),
+    ELR_VERSION: (0, 1),
     "group.version": (0, 0),
     KRAFT_VERSION: (0, 1),
     METADATA_VERSION: (min(METADATA_VERSIONS), LATEST_METADATA_VERSION),

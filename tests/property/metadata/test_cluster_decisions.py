@@ -107,7 +107,6 @@ class History:
             known,
             self.random.choice(("a", "b")),
             self.random.choice((-1, self.clean_epochs.get(broker_id, -1))),
-            {**features.REGISTERED_FEATURES, features.ELR_VERSION: (0, 1)},
         )
         self.apply(brokers.register_broker(self.controller, registration, self.state.last_offset + 1))
 
@@ -304,13 +303,11 @@ def members(partitions: PartitionSet) -> set[int]:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), steps=st.integers(10, 120))
 def test_every_decision_keeps_what_must_hold(elr: bool, seed: int, steps: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(features.SUPPORTED_FEATURES, features.ELR_VERSION, (0, 1))
-        history = History(Random(seed), elr=elr)
-        for _ in range(steps):
-            before, offset = history.partitions(), history.state.last_offset
-            history.step()
-            history.check(before, history.state.last_offset < offset)
+    history = History(Random(seed), elr=elr)
+    for _ in range(steps):
+        before, offset = history.partitions(), history.state.last_offset
+        history.step()
+        history.check(before, history.state.last_offset < offset)
 
 
 def everybody_is_active(patch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,9 @@ from penstock.protocol.messages.create_topics_request import (
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
 
-EVERY_FEATURE = {**features.REGISTERED_FEATURES, features.ELR_VERSION: (0, 1)}
-
 
 class Cluster(State):
-    """Brokers 1, 2 and 3, and a topic whose partitions all have `replicas`. With `elr`, eligible leader replicas are
-    on; the caller has made that level a supported one."""
+    """Brokers 1, 2 and 3, and a topic whose partitions all have `replicas`; `elr`: with eligible leader replicas."""
 
     def __init__(
         self,
@@ -53,7 +50,6 @@ class Cluster(State):
             [directory_of(broker_id)],
             rack,
             previous_epoch,
-            EVERY_FEATURE,
         )
         result = brokers.register_broker(self.controller, registration, self.last_offset + 1)
         self.replay(result.records)

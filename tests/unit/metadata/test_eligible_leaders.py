@@ -15,11 +15,6 @@ from penstock.metadata.isr import WantedIsr, alter_partitions
 MINIMUM = "min.insync.replicas"
 
 
-@pytest.fixture(autouse=True)
-def supported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(features.SUPPORTED_FEATURES, features.ELR_VERSION, (0, 1))  # type: ignore[arg-type]
-
-
 def of(minimum: int = 2) -> Cluster:
     return Cluster(elr=True, configs={MINIMUM: str(minimum)})
 

@@ -11,6 +11,7 @@ from unit.node.controller_harness import START_MS, Harness, formatted_disk
 from penstock.errors import ConfigError, ErrorCode, RequestError, StorageError
 from penstock.log.operations import Flush
 from penstock.metadata import topics
+from penstock.metadata.features import REGISTERED_FEATURES
 from penstock.metadata.image import NO_LEADER
 from penstock.protocol.messages.metadata.access_control_entry_record import AccessControlEntryRecord
 from penstock.protocol.messages.metadata.begin_transaction_record import BeginTransactionRecord
@@ -69,7 +70,7 @@ def test_a_registration_gets_its_offset_as_epoch_and_is_unfenced() -> None:
     epoch = run.register()
     broker = run.quorum.image.brokers[1]
     assert (broker.epoch, broker.active, epoch) == (6, True, 6)
-    assert broker.features == {"kraft.version": (0, 1), "metadata.version": (25, 30)}
+    assert broker.features == REGISTERED_FEATURES
     assert list(run.quorum.image.controllers) == [1]
 
 

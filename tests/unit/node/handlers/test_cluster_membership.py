@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +9,6 @@ import pytest
 from support.broker import CLUSTER_ID, Client, Node
 
 from penstock.errors import ErrorCode
-from penstock.node.handlers import registry
 from penstock.protocol.messages import alter_partition_request as isr
 from penstock.protocol.messages import assign_replicas_to_dirs_request as dirs
 from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -22,24 +20,11 @@ from penstock.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 
-FAMILIES = (
-    "alter_partition",
-    "assign_replicas_to_dirs",
-    "broker_heartbeat",
-    "broker_registration",
-    "controller_registration",
-)
 DIRECTORY = UUID(int=0xD002)
 
 
 @pytest.fixture
-def node(monkeypatch: pytest.MonkeyPatch) -> Node:
-    """A node with the controller's APIs on its controller listener."""
-    handlers = dict(registry())
-    for family in FAMILIES:
-        for handler in import_module(f"penstock.node.handlers.{family}").HANDLERS:
-            handlers[handler.key] = handler
-    monkeypatch.setattr("penstock.node.broker.registry", lambda: dict(sorted(handlers.items())))
+def node() -> Node:
     return Node()
 
 
