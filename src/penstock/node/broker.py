@@ -157,6 +157,7 @@ class Broker:
         self.cold_reads = 0
         self.fetch_looked_at = 0
         self.parked_fetches: dict[Timer, Fetch] = {}
+        self.woken_fetches: dict[Fetch, None] = {}
         self.bugs = 0
         self.failure: Exception | None = None
         self._bug = bug
@@ -318,6 +319,8 @@ class Broker:
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
+        if self.woken_fetches:
+            self._wake_fetches()
         if self.followers.due:
             self.followers.send_due(self.now_ms)
         self._call_ourselves()
@@ -431,6 +434,12 @@ class Broker:
             self.failure = self.failure or error
         else:
             self.lifecycle.directories_changed(self.now_ms)
+
+    def _wake_fetches(self) -> None:
+        """Fetches that have waited for what was appended in this turn."""
+        woken, self.woken_fetches = self.woken_fetches, {}
+        for fetch in woken:
+            fetch.wake(self.now_ms)
 
     def _emit(self, effect: Effect) -> None:
         self.effects.append(effect)

@@ -273,7 +273,7 @@ class Fetch:
         diverging = divergence(partition, subscription) if subscription.last_fetched_epoch >= 0 else None
         if offset < log.log_start_offset or (offset > log.log_end_offset and diverging is None):
             raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if not self.consumer and diverging is None:
+        if self.replica_id >= 0 and diverging is None:  # a debugging consumer (-2) reads as a follower, and is none
             self.follower_has(subscription, partition)
         subscription.seen_bytes = partition.readable_bytes if self.consumer else partition.written_bytes
         stable_offset = partition.last_stable_offset
@@ -363,14 +363,16 @@ class Fetch:
                 oldest.wake(now_ms)
 
     def changed(self, subscription: Subscription, now_ms: int) -> None:
-        """A partition of the session has something new: enough, perhaps."""
+        """A partition of the session has something new: enough, perhaps. Then we look at the end of the turn, when what
+        else was appended in it is there too: one answer instead of one for each partition.
+        """
         partition = subscription.partition
         if partition is None:
             self.deadline_ms = now_ms
         else:
             self.missing_bytes -= subscription.new_bytes()
         if self.missing_bytes <= 0 or partition is None:
-            self.wake(now_ms)
+            self.node.woken_fetches[self] = None
 
     def hurry(self, now_ms: int) -> None:
         """Answers now: the follower has more to ask for than when it sent this fetch."""
@@ -382,8 +384,8 @@ class Fetch:
         self.wake(now_ms)
 
     def wake(self, now_ms: int) -> None:
-        """Looks again, unless a cold read is on its way: the look after it sees what there is by then."""
-        if self.request.held:
+        """Looks again, unless it was answered meanwhile, or a cold read is on its way, after which it looks anyway."""
+        if self.request.held or self.timer is None:
             return
         if self.session.waiter is self:
             self.session.waiter = None
