@@ -88,7 +88,7 @@ class Following:
         """
         core = self._core
         role = core.role
-        if isinstance(role, Follower) and core.is_voter:
+        if isinstance(role, Follower) and core.is_voter and not role.suspected:
             role.suspected = True
             grace_ms = core.config.leader_grace_ms + core.random.randrange(core.config.leader_grace_ms // 2 + 1)
             role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + grace_ms)
@@ -105,6 +105,8 @@ class Following:
         news = messages.news_of(response, partition, core.identity.listener)
         if core.hear_news(news, now_ms):
             core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
+            if current and news.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                self.suspect(now_ms)  # it has resigned, or has started anew
             return
         role = core.role
         if not current or not isinstance(role, Follower) or node_id != role.target.node_id:

@@ -45,7 +45,7 @@ from penstock.raft.history import QuorumHistory
 from penstock.raft.leading import Leading
 from penstock.raft.membership import Membership
 from penstock.raft.replica_log import RaftLog
-from penstock.raft.states import Candidate, Follower, Leader, Progress, Resigned, Role
+from penstock.raft.states import Candidate, Follower, Leader, Progress, Resigned, Role, Unattached
 from penstock.raft.voters import VoterSet
 
 MOVES_PER_EVENT_MAX = 16
@@ -170,16 +170,22 @@ class Replica:
     # Time
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Begins to take part. The only voter stands at once; others wait to hear of a leader first."""
+        """Begins to take part. The only voter stands at once; others ask for pre-votes soon.
+
+        The leader that `quorum-state` knows is given the grace of one whose connection broke.
+        """
         core = self._core
         role = core.role
-        state = role.election()
-        target = None if state.leader_id is None else core.target_of(state.leader_id)
-        if state.leader_id is not None and state.leader_id != core.local.id and target is not None:
-            core.become_follower(role.epoch, state.leader_id, target, now_ms)
+        assert isinstance(role, Unattached), "a replica starts once"
+        target = None if role.leader_id is None else core.target_of(role.leader_id)
+        if role.leader_id is not None and role.leader_id != core.local.id and target is not None:
+            core.become_follower(role.epoch, role.leader_id, target, now_ms)
+            self._following.suspect(now_ms)
         else:
-            core.become_unattached(role.epoch, now_ms)
-            core.role.deadline_ms = now_ms if core.is_only_voter else core.election_deadline_ms(now_ms)  # type: ignore[union-attr]
+            start_ms = core.config.start_election_ms
+            wait_ms = start_ms + core.random.randrange(start_ms) if start_ms and not core.is_only_voter else 0
+            role.deadline_ms = now_ms + wait_ms
+            core.tell_leader()
         return self._settle(now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:

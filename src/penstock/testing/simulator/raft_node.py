@@ -59,6 +59,7 @@ CONFIG = RaftConfig(
     fetch_max_bytes=2_000,
     fetch_snapshot_max_bytes=150,
     leader_grace_ms=100,
+    start_election_ms=50,
 )
 
 
