@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -150,7 +151,7 @@ class Followers:
 
     def _step(self, now_ms: int) -> bool:
         """Opens as many as one step may. Gives whether more are left."""
-        for key in list(self._to_open)[:FOLLOWERS_OPENED_PER_STEP]:
+        for key in list(islice(self._to_open, FOLLOWERS_OPENED_PER_STEP)):
             self._open(self._to_open.pop(key), now_ms)
         return bool(self._to_open)
 

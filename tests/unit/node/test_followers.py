@@ -75,6 +75,20 @@ def test_a_replicated_batch_is_acknowledged_within_two_turns_of_the_followers(cl
     assert client.answers, "no timer is waited for: answer, write, and the fetch that tells of it"
 
 
+def test_all_partitions_of_a_produce_request_come_with_one_fetch(cluster: Cluster) -> None:
+    cluster.create("six", partitions=6)
+    cluster.advance(1500)
+    counters = cluster.nodes[1].broker.request_counters[FetchRequest.KEY]
+    client = cluster.client(1)
+    for _ in range(2):
+        before = counters.requests
+        client.send(produce("six", *[batch(b"x") for _ in range(6)], acks=-1), 9)
+        cluster.settle()
+        answers = client.receive().responses[0].partition_responses
+        assert [each.error_code for each in answers] == [0] * 6
+    assert counters.requests - before == 2, "one of each follower: it is answered, and the next one waits"
+
+
 def test_a_new_partition_is_followed_at_once_though_fetches_of_others_wait(cluster: Cluster) -> None:
     assert produced(cluster, b"a") == 0
     cluster.advance(150)
