@@ -80,6 +80,7 @@ class ClusterWorld:
             Suffering(self.simulation, self.network, self.machines, names),
             scenario.kinds,
             at_once_max=scenario.at_once_max,
+            duration_ms=scenario.duration_ms,
         )
         self._left = 0
 
@@ -100,7 +101,7 @@ class ClusterWorld:
             "log_flush_offset_checkpoint_interval_ms": 1_000,
             "replica_high_watermark_checkpoint_interval_ms": 500,
             "log_initial_task_delay_ms": 500,
-            "broker_session_timeout_ms": self.random.choice((3_000, 9_000)),
+            "broker_session_timeout_ms": self.random.choice(self.scenario.session_ms),
             "replica_lag_time_max_ms": self.random.choice((1_500, 5_000)),
             "auto_create_topics_enable": False,
         }
@@ -146,6 +147,7 @@ class ClusterWorld:
             self._boot()
             self._suffer()
             self._recover()
+            self._compare_metadata()
             self._compare_replicas()
         except Violation as violation:
             raise Violation(f"{violation}\n\n{self.replay}\n{self.simulation.trace_tail}") from violation
@@ -267,6 +269,15 @@ class ClusterWorld:
             admin.check_topics(done)
         rule = "a cluster that is well answers"
         self._wait_until(lambda: self._left == 0, END_MS_MAX, rule, lambda: f"{self._left} are not done")
+
+    def _compare_metadata(self) -> None:
+        """Nodes that are as far in the metadata log have the same metadata."""
+        topics: dict[int, list[object]] = {}
+        for machine in self.machines:
+            image = machine.broker.image
+            own: list[object] = [(topic.name, topic.id, topic.partitions) for topic in image.topics_by_id.values()]
+            same = topics.setdefault(image.offset, own) == own
+            check(same, "nodes have the same metadata", f"{machine.host} at {image.offset}")
 
     def _compare_replicas(self) -> None:
         """Every replica holds the same bytes, and they are what the clients know."""

@@ -280,6 +280,9 @@ class Faults:
     Args:
         kinds: what may happen, each as often as it is named. interval_ms, duration_ms: bounds of the time between two
         faults, and of how long one lasts.
+
+    Attributes:
+        happened: how often each kind did, by name.
     """
 
     def __init__(
@@ -292,7 +295,8 @@ class Faults:
         duration_ms: tuple[int, int] = DOWN_MS,
     ) -> None:
         self.cluster = cluster
-        self.count = 0
+        self.happened: dict[str, int] = {}
+        self._count = 0
         self._kinds = kinds
         self._at_once_max = at_once_max
         self._interval_ms = interval_ms
@@ -320,10 +324,12 @@ class Faults:
             return
         random = self.cluster.simulation.random
         if len(self._ends) < self._at_once_max:
-            end = random.choice(list(self._kinds))(self.cluster)
+            kind = random.choice(list(self._kinds))
+            end = kind(self.cluster)
             if end is not None:
-                self.count += 1
-                number = self.count
+                self.happened[kind.__name__] = self.happened.get(kind.__name__, 0) + 1
+                self._count += 1
+                number = self._count
                 self._ends[number] = end
                 self.cluster.simulation.after_ms(random.randint(*self._duration_ms), lambda: self._end(number))
         self._wait()

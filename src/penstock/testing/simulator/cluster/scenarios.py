@@ -19,7 +19,8 @@ class Scenario:
     Attributes:
         nodes: how many nodes there may be; each is broker and controller.
         kinds: faults, each as likely as it is often there.
-        at_once_max: how many faults last at the same time.
+        at_once_max: how many faults last at the same time. duration_ms: bounds of how long one lasts.
+        session_ms: broker.session.timeout.ms, one of these.
         durable: topics are flushed before a record counts, so that what is acknowledged survives a power failure of
             every machine; without it there is none in the scenario.
         steady: no leader may change.
@@ -31,6 +32,8 @@ class Scenario:
     nodes: tuple[int, ...] = (3, 3, 4, 5)
     kinds: tuple[Fault, ...] = ()
     at_once_max: int = 2
+    duration_ms: tuple[int, int] = faults.DOWN_MS
+    session_ms: tuple[int, ...] = (3_000, 9_000)
     durable: bool = False
     steady: bool = False
     load_ms: int = 12_000
@@ -55,6 +58,15 @@ SCENARIOS = {
             steady=True,
         ),
         Scenario("network", "partitions, one-way and two-way, broken connections, slow links", kinds=NETWORK),
+        Scenario(
+            "splits",
+            "nodes are cut off from each other for so long that others take over, and clients may reach both sides",
+            kinds=(faults.isolation, faults.isolation, faults.partition),
+            at_once_max=1,
+            duration_ms=(2_000, 9_000),
+            session_ms=(2_000,),
+            load_ms=16_000,
+        ),
         Scenario("crashes", "kill -9, clean stops, paused and slow processes", kinds=CRASHES),
         Scenario(
             "power",
