@@ -8,6 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
 from e2e.cluster.history import Writer, check, create_topic, leaders_and_isr, wait_for_full_isr
 from support.processes import PENSTOCK, TIMEOUT_S, Cluster, wait_until
 
@@ -32,6 +33,7 @@ def test_nothing_acknowledged_is_lost_when_nodes_are_killed_one_after_the_other(
         check(writer, cluster.bootstrap, PARTITIONS)
 
 
+@pytest.mark.slow
 def test_a_rolling_restart_shows_no_error_and_leaves_everything_in_sync(tmp_path: Path) -> None:
     with Cluster(tmp_path, min_insync_replicas=2) as cluster:
         create_topic(cluster.bootstrap, "t", PARTITIONS, 3)
@@ -47,6 +49,7 @@ def test_a_rolling_restart_shows_no_error_and_leaves_everything_in_sync(tmp_path
         check(writer, cluster.bootstrap, PARTITIONS)
 
 
+@pytest.mark.slow
 def test_a_frozen_leader_is_replaced_and_finds_its_place_when_it_thaws(tmp_path: Path) -> None:
     timeouts = {"broker_session_timeout_ms": 2000, "broker_heartbeat_interval_ms": 500, "replica_lag_time_max_ms": 3000}
     with Cluster(tmp_path, min_insync_replicas=2, **timeouts) as cluster:
@@ -66,6 +69,7 @@ def test_a_frozen_leader_is_replaced_and_finds_its_place_when_it_thaws(tmp_path:
         check(writer, cluster.bootstrap, 1)
 
 
+@pytest.mark.slow
 def test_the_whole_cluster_dies_at_once_and_comes_back(tmp_path: Path) -> None:
     with Cluster(tmp_path, min_insync_replicas=2) as cluster:
         create_topic(cluster.bootstrap, "t", PARTITIONS, 3)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.configs import DELETE, ConfigChange, Resource, alter_configs, replace_configs
 from penstock.metadata.image import ConfigResource
-from penstock.metadata.result import ApiError
+from penstock.metadata.result import ApiError, Result
 from penstock.node.handlers.authorization import allowed
 from penstock.node.handlers.broker_loggers import LevelChange, change_levels
 from penstock.node.request import FORWARD, Append, Handler, Message, Outcome, Request
@@ -44,9 +44,11 @@ Answers = dict[Resource, ApiError]
 
 
 def handle_incremental(node: Broker, request: Request[IncrementalAlterConfigsRequest], now_ms: int) -> Outcome:
-    if not node.controller.active:
-        return FORWARD
     body = request.body
+    if not node.controller.active and any(
+        resource.resource_type != ConfigResource.BROKER_LOGGER for resource in body.resources
+    ):
+        return FORWARD  # the levels of loggers are this process's own
     answers = refused(node, request, body.resources, incremental=True)
     changes: dict[Resource, list[ConfigChange]] = {}
     for resource in body.resources:
@@ -60,7 +62,7 @@ def handle_incremental(node: Broker, request: Request[IncrementalAlterConfigsReq
             changes[key] = [
                 ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs
             ]
-    result = alter_configs(node.controller.state, changes)
+    result = alter_configs(node.controller.state, changes) if changes else Result({})
     response = incremental_response(body.resources, {**answers, **result.response})
     return response if body.validate_only else Append(result.records, response)
 
