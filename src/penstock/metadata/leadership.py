@@ -100,7 +100,21 @@ def departure_steps(
 
 def arrival(controller: Controller, broker_id: int) -> list[PartitionChangeRecord]:
     """The changes after a broker may lead again: partitions without a leader that it is in sync with get it."""
-    return updated(controller, list(controller.indexes.leaderless), coming=broker_id)
+    indexes = controller.indexes
+    in_sync, eligible = indexes.in_sync_on(broker_id), indexes.eligible_on(broker_id)
+    keys = []
+    allowed: dict[str, bool] = {}
+    for key in indexes.leaderless:
+        if key in in_sync or key in eligible:
+            keys.append(key)
+            continue
+        [(topic, index)] = partitions_of(controller, [key])
+        if topic.name not in allowed:
+            allowed[topic.name] = controller.unclean_election_allowed(topic.name)
+        partition = topic.partitions[index]
+        if broker_id in partition.replicas and (allowed[topic.name] or broker_id in partition.last_known_elr):
+            keys.append(key)
+    return updated(controller, keys, coming=broker_id)
 
 
 def unclean_shutdown(controller: Controller, broker_id: int) -> list[PartitionChangeRecord]:
