@@ -83,6 +83,7 @@ class Leading:
         core, leader = self._core, self._leader
         own = leader.voters.get(core.local.id)
         if own is not None:
+            own.key = core.local
             own.end_offset = max(own.end_offset, core.flushed_offset)
             own.last_fetch_ms = own.last_caught_up_ms = now_ms
         return self._advance(now_ms)

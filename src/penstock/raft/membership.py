@@ -8,11 +8,11 @@ that is committed, without counting itself, and then resigns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.config.limits import RAFT_VOTERS_MAX
-from penstock.errors import ErrorCode
+from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
 from penstock.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
@@ -166,15 +166,25 @@ class Membership:
 
     # Upgrading
 
-    def upgrade(self, kraft_version: int) -> int:
+    def upgrade(self) -> int:
         """As the leader, finalizes kraft.version 1: the version and the voters go into the log. Their last offset.
 
-        All voters must be known with their directories, and support it; the caller has checked that.
+        The voters' directories are known from their fetches. Raises RequestError INVALID_UPDATE_VERSION, which names
+        them, when some have not fetched yet.
         """
-        core = self._core
-        assert kraft_version == 1, "0 and 1 are the versions"
+        core, leader = self._core, self._core.role
+        assert isinstance(leader, Leader), "only the leader finalizes a version"
         assert core.history.kraft_version == 0, "it is not finalized yet"
-        return self._leading.append_control([KRaftVersionRecord(kraft_version=kraft_version), core.voters.to_record()])
+        keys = {voter_id: progress.key for voter_id, progress in leader.voters.items()}
+        keys[core.local.id] = core.local
+        unknown = [voter_id for voter_id, key in keys.items() if key.directory_id == ZERO_UUID]
+        if unknown:
+            raise RequestError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"{FEATURE} cannot be 1 yet: the directory ids of voters {unknown} are not known.",
+            )
+        voters = VoterSet(replace(voter, key=keys[voter.key.id]) for voter in core.voters.voters.values())
+        return self._leading.append_control([KRaftVersionRecord(kraft_version=1), voters.to_record()])
 
     # All changes
 

@@ -353,9 +353,12 @@ class Replica:
 
     # The node
 
-    def upgrade_kraft_version(self, kraft_version: int, now_ms: int) -> tuple[int, list[Effect]]:
-        """As the leader, finalizes kraft.version 1. The offset that must be committed for it, and the effects."""
-        offset = self._membership.upgrade(kraft_version)
+    def upgrade_kraft_version(self, now_ms: int) -> tuple[int, list[Effect]]:
+        """As the leader, finalizes kraft.version 1. The offset that must be committed for it, and the effects.
+
+        Raises RequestError INVALID_UPDATE_VERSION while the directory of a voter is not known.
+        """
+        offset = self._membership.upgrade()
         return offset, self._settle(now_ms)
 
     def resign(self, now_ms: int) -> list[Effect]:

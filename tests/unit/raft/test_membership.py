@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from unit.raft.replica_harness import CLUSTER, LISTENER, One, Quorum, key_of, voter_of
 
-from penstock.errors import ErrorCode
+from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -320,8 +320,15 @@ def test_the_upgrade_puts_version_and_voters_into_the_log() -> None:
     one = One(kraft_version=0)
     one.elect()
     fetch(one, 2)
-    offset, effects = one.replica.upgrade_kraft_version(1, one.now_ms)
+    with pytest.raises(RequestError, match=r"the directory ids of voters \[3\] are not known"):
+        one.replica.upgrade_kraft_version(one.now_ms)
+    fetch(one, 3)
+    offset, effects = one.replica.upgrade_kraft_version(one.now_ms)
     one.do(effects)
     (appended,) = [each for each in effects if isinstance(each, AppendControl)]
     assert [type(record) for record in appended.records] == [KRaftVersionRecord, VotersRecord]
     assert (one.replica.kraft_version, one.log.end_offset) == (1, offset + 1)
+    assert [voter.key for voter in one.replica.voters.voters.values()] == [key_of(1), key_of(2), key_of(3)]
+    fetch(one, 2)
+    assert one.replica.high_watermark == offset + 1
+    assert one.ask(add(4, listeners=[])).error_code == ErrorCode.INVALID_REQUEST  # and no more UNSUPPORTED_VERSION

@@ -1,10 +1,10 @@
 """A world of raft replicas alone: 3 or 5 voters and observers, a network that loses, delays, repeats and reorders
 messages, disks that lose power, and clients that append to whoever leads.
 
-Half of the seeds run a quorum of `controller.quorum.voters` (kraft.version 0), the others a formatted one
-(kraft.version 1), in which voters are also removed and added, and one may lose its disk. `RaftRules` are held at every
-step. At the end all is well for a while: then there must be a leader, what clients write must be committed, and all
-replicas must have the same log.
+Half of the seeds run a quorum of `controller.quorum.voters` (kraft.version 0, upgraded on the way), the others a
+formatted one (kraft.version 1), in which voters are also removed and added, and one may lose its disk. `RaftRules` are
+held at every step. At the end all is well for a while: then there must be a leader, what clients write must be
+committed, and all replicas must have the same log.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.config.server import Settings
+from penstock.errors import RequestError
 from penstock.protocol.codec import decode, encode_bytes
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
@@ -58,6 +59,7 @@ class RaftWorld:
         self.faulty = True
         self.snapshots_installed = 0
         self.voter_changes = 0
+        self.upgrades = 0
         self.refused: dict[str, int] = {}
         self.checkpoint_every = self.random.choice((15, 40, 10_000))
         self._loss = self.random.choice((0.0, 0.01, 0.1))
@@ -229,7 +231,9 @@ class RaftWorld:
             self._fail_fsync,
             self._resign,
         ]
-        if self.dynamic:
+        if not self.dynamic:
+            faults.append(self._upgrade)
+        else:
             faults += [self._remove_voter, self._add_voter, self._add_voter, self._wipe, self._remove_while_cut_off]
         self.random.choice(faults)()
 
@@ -329,6 +333,18 @@ class RaftWorld:
 
     def _leader(self) -> RaftNode | None:
         return next((node for node in self.nodes.values() if node.running and node.replica.is_leader), None)
+
+    def _upgrade(self) -> None:
+        """From kraft.version 0 to 1, where the leader knows everybody's directory."""
+        leader = self._leader()
+        if leader is None or leader.replica.kraft_version or leader.replica.high_watermark is None:
+            return
+        try:
+            leader.act(lambda at_ms: leader.replica.upgrade_kraft_version(at_ms)[1])
+        except RequestError as refused:
+            self.simulation.trace(str(refused))
+        else:
+            self.upgrades += 1
 
     def _remove_voter(self) -> None:
         leader = self._leader()
