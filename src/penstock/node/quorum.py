@@ -21,6 +21,7 @@ from penstock.config.listeners import split_address
 from penstock.config.server import Settings
 from penstock.errors import ConfigError, StorageError
 from penstock.log.disk import Disk, Operation
+from penstock.metadata.delta import MetadataError
 from penstock.metadata.image import MetadataImage
 from penstock.node.committed import CommittedMetadata, ImageObserver, Leadership
 from penstock.protocol.message import Message
@@ -239,6 +240,9 @@ class Quorum:
         try:
             while self._effects:
                 self._carry_out(self._effects.popleft(), now_ms)
+        except (MetadataError, StorageError) as error:  # a record that this version cannot follow
+            self._effects.clear()
+            self._fail(error, now_ms)
         finally:
             self._performing = False
         if self._replica.fault is not None:
@@ -364,7 +368,10 @@ class Quorum:
             return
         self.perform(self._replica.tick(now_ms), now_ms)
         if self.committed.behind:
-            self.committed.step(now_ms)
+            try:
+                self.committed.step(now_ms)
+            except (MetadataError, StorageError) as error:
+                self._fail(error, now_ms)
         else:
             self.committed.consider_checkpoint(now_ms)
 

@@ -320,6 +320,20 @@ def test_records_and_levels_that_we_lack_stop_the_start_in_one_line() -> None:
         assert "\n" not in str(raised.value)
 
 
+def test_a_record_that_cannot_be_followed_ends_the_node_in_one_line() -> None:
+    run = Harness(formatted_disk()).start()
+    run.node.state.replay = lambda *arguments: None  # type: ignore[method-assign]
+    run.append([AccessControlEntryRecord()])
+    run.settle()
+    run.quorum.resign(run.now_ms)
+    while not run.failures and (deadline_ms := run.quorum.next_deadline_ms()) is not None:
+        run.now_ms = max(run.now_ms, deadline_ms)
+        run.quorum.tick(run.now_ms)
+        run.settle()
+    assert "ACLs are not supported yet" in str(run.failures)
+    assert not run.node.active
+
+
 def test_a_static_quorum_has_its_voters_in_the_settings() -> None:
     disk = formatted_disk(standalone=False)
     run = Harness(disk, controller_quorum_voters="1@127.0.0.1:9093", controller_quorum_bootstrap_servers="").start()
