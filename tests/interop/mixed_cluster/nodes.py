@@ -10,6 +10,7 @@ assert len({cluster.log_bytes(broker, "moved", 0) for broker in (1, 2, 3)}) == 1
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
+from uuid import UUID
 
 from interop.kafka_peer import LACKING_FEATURES, KafkaPeer, free_ports, run_tool
 
@@ -28,20 +30,26 @@ from penstock.protocol.messages.alter_partition_reassignments_request import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from penstock.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.metadata_response import MetadataResponsePartition
+from penstock.records.batch import BatchHeader, headers
 
 KAFKA = 1
 PENSTOCKS = (2, 3)
 BROKERS = (KAFKA, *PENSTOCKS)
 CONTROLLER = 100
+METADATA = "__cluster_metadata"
+GROUPS = "__consumer_offsets"
+"""On the broker that has coordinators; Kafka would make it anywhere as soon as a client looks for one."""
 TIMEOUT_S = 60.0
 POLL_S = 0.05
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
@@ -50,7 +58,7 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 class PenstockBroker:
     """A process of ours that is a broker and no controller."""
 
-    def __init__(self, directory: Path, node_id: int, voters: str, settings: Mapping[str, object]) -> None:
+    def __init__(self, directory: Path, node_id: int, settings: Mapping[str, object | None]) -> None:
         self.node_id = node_id
         self.log_dir = directory / "data"
         self.log_file = directory / "server.log"
@@ -62,13 +70,14 @@ class PenstockBroker:
         entries = {
             "process.roles": "broker",
             "node.id": node_id,
-            "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{self.address}",
             "log.dirs": self.log_dir,
             **settings,
         }
-        self._config_file.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
+        self._config_file.write_text(
+            "".join(f"{name}={value}\n" for name, value in entries.items() if value is not None)
+        )
 
     def format(self, cluster_id: str) -> None:
         """Formats the log directory."""
@@ -111,7 +120,7 @@ class MixedCluster:
     """See the module's head.
 
     Parameters: `metadata_version`, the level to format with; `separate`, whether Kafka's controller is a process of
-    its own; `settings`, of all brokers.
+    its own; `dynamic`, whether its quorum is a dynamic one (kraft.version 1); `settings`, of all nodes.
     """
 
     def __init__(
@@ -120,6 +129,7 @@ class MixedCluster:
         *,
         metadata_version: int = 30,
         separate: bool = False,
+        dynamic: bool = False,
         settings: Mapping[str, object] | None = None,
     ) -> None:
         self._directory = directory
@@ -128,7 +138,11 @@ class MixedCluster:
         with free_ports(2) as (broker_port, controller_port):
             pass
         voters = f"{CONTROLLER if separate else KAFKA}@127.0.0.1:{controller_port}"
-        quorum = {"controller.quorum.voters": voters, **common}
+        quorum: dict[str, object | None] = {"controller.quorum.voters": voters, **common}
+        if dynamic:
+            bootstrap = f"127.0.0.1:{controller_port}"
+            quorum |= {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": bootstrap}
+        self._format_options = ("--standalone",) if dynamic else ()
         broker, controller = f"PLAINTEXT://127.0.0.1:{broker_port}", f"CONTROLLER://127.0.0.1:{controller_port}"
         self.controller: KafkaPeer | None = None
         roles = {"process.roles": "broker,controller", "listeners": f"{broker},{controller}"}
@@ -138,11 +152,11 @@ class MixedCluster:
             roles = {"process.roles": "broker", "listeners": broker}
         self.kafka = self._peer(KAFKA, features, {**quorum, **roles}, broker_port)
         self.penstocks = {
-            node_id: PenstockBroker(directory / f"penstock-{node_id}", node_id, voters, common) for node_id in PENSTOCKS
+            node_id: PenstockBroker(directory / f"penstock-{node_id}", node_id, quorum) for node_id in PENSTOCKS
         }
 
     def _peer(
-        self, node_id: int, features: Mapping[str, int], properties: Mapping[str, object], port: int
+        self, node_id: int, features: Mapping[str, int], properties: Mapping[str, object | None], port: int
     ) -> KafkaPeer:
         cluster_id = self.controller.cluster_id if self.controller is not None else None
         directory = self._directory / f"kafka-{node_id}"
@@ -155,12 +169,14 @@ class MixedCluster:
         try:
             for peer in (self.controller, self.kafka):
                 if peer is not None:
-                    peer.format()
+                    decides = peer is self.kafka if self.controller is None else peer is self.controller
+                    peer.format(*(self._format_options if decides else ()))
                     peer.start()
             for broker in self.penstocks.values():
                 broker.format(self.kafka.cluster_id)
                 broker.start()
             self.wait_until(self._complete, "all brokers are known to all brokers")
+            self.create_topic(GROUPS, [[KAFKA]], cleanup_policy="compact")
         except BaseException:
             self.__exit__()
             raise
@@ -187,6 +203,12 @@ class MixedCluster:
         """Stops one node."""
         self._node(node_id).stop(how)
 
+    def wipe_node(self, node_id: int) -> None:
+        """Formats the directory of a broker of ours, which is stopped, as if its disk had been replaced."""
+        broker = self.penstocks[node_id]
+        shutil.rmtree(broker.log_dir)
+        broker.format(self.kafka.cluster_id)
+
     def start_node(self, node_id: int) -> None:
         """Starts it again, on its directory."""
         self._node(node_id).start()
@@ -209,12 +231,24 @@ class MixedCluster:
     def answers(self, broker_id: int) -> bool:
         """Whether a broker takes connections and answers."""
         if broker_id == KAFKA:
-            return self.kafka.answers()
+            return bool(self.kafka.answers())
         broker = self.penstocks[broker_id]
         assert broker.running, broker.log()[-4000:]
         with suppress(UnreachableError):
             return self._brokers_known_to(broker_id) != set()
         return False
+
+    def finalized_level(self, broker_id: int, feature: str) -> int | None:
+        """A feature's finalized level, as a broker tells it."""
+        answer = self.ask(broker_id, ApiVersionsRequest(client_software_name="test", client_software_version="1"))
+        return next((each.max_version_level for each in answer.finalized_features if each.name == feature), None)
+
+    def observers(self) -> dict[int, UUID]:
+        """Who follows the metadata log without a vote, and the directory that each says it has."""
+        topic = TopicData(topic_name=METADATA, partitions=[PartitionData(partition_index=0)])
+        answer = self.ask(PENSTOCKS[0], DescribeQuorumRequest(topics=[topic]))
+        (found,) = answer.topics[0].partitions
+        return {each.replica_id: each.replica_directory_id for each in found.observers}
 
     # Requests
 
@@ -329,6 +363,10 @@ class MixedCluster:
     def segments(self, broker_id: int, topic: str, partition: int) -> list[Path]:
         """The files of a replica's log."""
         return sorted(self.partition_dir(broker_id, topic, partition).glob("*.log"))
+
+    def batches(self, broker_id: int, topic: str, partition: int) -> list[BatchHeader]:
+        """The headers of all batches of a replica."""
+        return [header for _, header in headers(self.log_bytes(broker_id, topic, partition))]
 
     def dump(self, broker_id: int, topic: str, partition: int) -> list[str]:
         """What DumpLogSegments says of the batches and records of a replica."""

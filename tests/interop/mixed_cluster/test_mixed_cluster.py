@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import signal
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from interop.mixed_cluster.load import Load
-from interop.mixed_cluster.nodes import BROKERS, CONTROLLER, KAFKA, MixedCluster
+from interop.mixed_cluster.nodes import BROKERS, CONTROLLER, KAFKA, METADATA, MixedCluster
+
+from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
 pytestmark = pytest.mark.java
 
 TOPIC = "moved"
+CLEANING_INTERVAL_S = 60
+"""Of Kafka's metadata log; there is no setting for it."""
 RECORDS = 300
 """That are acknowledged between one change and the next."""
 LED_BY_EACH = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
@@ -33,6 +39,17 @@ def replicas_are_equal(cluster: MixedCluster, load: Load) -> None:
         assert len(logs[KAFKA]) > len(load.acknowledged[partition]), "there is something to compare"
         assert logs[2] == logs[KAFKA], partition
         assert logs[3] == logs[KAFKA], partition
+        sequences_are_whole(cluster, load, partition)
+
+
+def sequences_are_whole(cluster: MixedCluster, load: Load, partition: int) -> None:
+    """The producer's sequences have neither gap nor repetition, from whichever leader to whichever leader."""
+    next_sequence: dict[tuple[int, int], int] = {}
+    for header in cluster.batches(KAFKA, TOPIC, partition):
+        producer = (header.producer_id, header.producer_epoch)
+        assert header.base_sequence == next_sequence.get(producer, 0), header
+        next_sequence[producer] = header.base_sequence + header.record_count
+    assert load.records_written_twice(partition) == 0 or len(next_sequence) > 1, next_sequence
 
 
 def replicas_dump_equally(cluster: MixedCluster) -> None:
@@ -107,3 +124,68 @@ def test_every_node_stops_and_comes_back(tmp_path: Path, how: signal.Signals) ->
         cluster.wait_until_in_sync(TOPIC)
     replicas_are_equal(cluster, load)
     replicas_dump_equally(cluster)
+
+
+@pytest.mark.slow
+def test_a_broker_of_ours_with_an_empty_disk_begins_with_a_snapshot_of_kafkas(tmp_path: Path) -> None:
+    """Of a dynamic quorum (kraft.version 1), whose log no longer has its beginning."""
+    settings = {
+        "metadata.log.max.record.bytes.between.snapshots": 500,
+        "metadata.max.retention.bytes": 2000,
+        "broker.session.timeout.ms": 3000,
+        "broker.heartbeat.interval.ms": 500,
+    }
+    with MixedCluster(tmp_path, separate=True, dynamic=True, settings=settings) as cluster:
+        cluster.create_topic(TOPIC, LED_BY_EACH, min_insync_replicas=2)
+        assert set(cluster.observers()) == set(BROKERS)
+        assert cluster.observers()[2] == meta_properties(cluster, 2)
+        load = Load(cluster.bootstrap, TOPIC, range(3))
+        load.start()
+        more_is_acknowledged(cluster, load)
+        assert cluster.controller is not None
+        metadata = cluster.controller.log_dirs[0] / f"{METADATA}-0"
+        first = metadata / "00000000000000000000-0000000000.checkpoint"
+        cluster.wait_until(lambda: not first.exists(), "the controller cleans its log", 2 * CLEANING_INTERVAL_S)
+        cluster.stop_node(3)
+        cluster.wipe_node(3)
+        more_is_acknowledged(cluster, load)
+        cluster.start_node(3)
+        cluster.wait_until_in_sync(TOPIC)
+        segments = sorted((cluster.penstocks[3].log_dir / f"{METADATA}-0").glob("*.log"))
+        assert int(segments[0].stem) > 0, "its log begins where the snapshot ends"
+        cluster.elect_preferred(TOPIC, range(3), through=3)
+        cluster.wait_until_in_sync(TOPIC, leaders={0: 1, 1: 2, 2: 3})
+        more_is_acknowledged(cluster, load)
+        load.finish()
+        cluster.wait_until_in_sync(TOPIC)
+    replicas_are_equal(cluster, load)
+
+
+@pytest.mark.slow
+def test_the_metadata_version_rises_under_load(tmp_path: Path) -> None:
+    """From 25 to 30: the fetches of both sides change their version, and nobody stops."""
+    with MixedCluster(tmp_path, metadata_version=25) as cluster:
+        cluster.create_topic(TOPIC, LED_BY_EACH, min_insync_replicas=2)
+        load = Load(cluster.bootstrap, TOPIC, range(3))
+        load.start()
+        for level in (27, 30):
+            more_is_acknowledged(cluster, load)
+            update = FeatureUpdateKey(feature="metadata.version", max_version_level=level)
+            answer = cluster.ask(2, UpdateFeaturesRequest(feature_updates=[update]))
+            assert answer.error_code == 0, answer
+            cluster.wait_until(
+                lambda: {cluster.finalized_level(each, "metadata.version") for each in BROKERS} == {level},  # noqa: B023
+                f"all brokers know of metadata.version {level}",
+            )
+            more_is_acknowledged(cluster, load)
+            cluster.wait_until_in_sync(TOPIC)
+        load.finish()
+        cluster.wait_until_in_sync(TOPIC)
+    replicas_are_equal(cluster, load)
+
+
+def meta_properties(cluster: MixedCluster, broker_id: int) -> UUID:
+    """The directory id in meta.properties."""
+    text = (cluster.penstocks[broker_id].log_dir / "meta.properties").read_text()
+    (encoded,) = (line.partition("=")[2] for line in text.splitlines() if line.startswith("directory.id="))
+    return UUID(bytes=base64.urlsafe_b64decode(encoded + "=="))
