@@ -10,12 +10,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.cluster.elect import elected
 from penstock.cli.cluster.moves import carry_out, say_errors
-from penstock.cli.cluster.plan import changed, demoted, emptied, filled_up, promoted
+from penstock.cli.cluster.plan import Plan, changed, demoted, emptied, filled_up, promoted
 from penstock.cli.cluster.view import PartitionView, View, look
 from penstock.cli.common import UsageError, with_client
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 SETTLED_TIMEOUT_S = 10.0
 LOOK_EVERY_S = 0.1
+SHOWN_MAX = 10
+"""Partitions that are named in a sentence."""
 
 
 def drain_action(arguments: argparse.Namespace) -> int:
@@ -41,10 +42,12 @@ def drain_action(arguments: argparse.Namespace) -> int:
             in_sync = {each.key: each.in_sync for each in view.partitions}
             plan = demoted(view.replicas, broker_id, in_sync)
 
-        async def finish() -> dict[str, Any]:
-            return await leave(client, arguments, broker_id)
+        plan = changed(view.replicas, plan)
 
-        return await carry_out(client, arguments, view, changed(view.replicas, plan), finish)
+        async def finish() -> dict[str, Any]:
+            return told_of_rest(arguments, await settled(client, view, plan, broker_id), broker_id)
+
+        return await carry_out(client, arguments, view, plan, finish)
 
     return with_client(arguments.bootstrap, job)
 
@@ -63,52 +66,56 @@ def undrain_action(arguments: argparse.Namespace) -> int:
         plan = changed(view.replicas, promoted(plan, broker.id, view.live))
 
         async def finish() -> dict[str, Any]:
-            return await come_back(client, arguments, broker.id)
+            return told_of_share(arguments, await settled(client, view, plan, broker.id), broker.id)
 
         return await carry_out(client, arguments, view, plan, finish)
 
     return with_client(arguments.bootstrap, job)
 
 
-async def leave(client: Client, arguments: argparse.Namespace, broker_id: int) -> dict[str, Any]:
-    """Elects other leaders where the broker is not the preferred one, and says what it has left."""
-    view = await elect_preferred(
-        client, lambda each: each.leader == broker_id and each.replicas[0] != broker_id, await look(client)
-    )
+async def settled(client: Client, before: View, plan: Plan, broker_id: int) -> View:
+    """Elects the preferred leaders of what a plan has changed, and where the broker should lead and does not, or the
+    other way round. Gives the cluster when it tells of all of it."""
+    from penstock.client.cluster import ElectionType
+
+    target = {**before.replicas, **plan}
+    keys = {
+        each.key
+        for each in before.partitions
+        if each.key in plan or (each.leader == broker_id) != (target[each.key][:1] == (broker_id,))
+    }
+    outcome = await elected(client, ElectionType.PREFERRED, sorted(keys))
+    refused = [(key, error) for key, error in outcome.items() if error is not None]
+    say_errors(refused)
+    keys -= {key for key, _ in refused}
+
+    def told(each: PartitionView) -> bool:
+        return set(each.replicas) == set(target[each.key]) and each.leader == target[each.key][0]
+
+    deadline_s = time.monotonic() + SETTLED_TIMEOUT_S
+    while True:
+        view = await look(client)
+        if all(told(each) for each in view.partitions if each.key in keys) or time.monotonic() > deadline_s:
+            return view
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def told_of_rest(arguments: argparse.Namespace, view: View, broker_id: int) -> dict[str, Any]:
+    """Says what a drained broker has left."""
     leads = [each for each in view.partitions if each.leader == broker_id]
     has = [each for each in view.partitions if broker_id in each.replicas]
     if not arguments.json:
         print(f"broker {broker_id}: leaderships {len(leads)}, replicas {len(has)}")
         if leads:
-            names = ", ".join(map(str, leads[:10])) + (", ..." if len(leads) > 10 else "")
+            names = ", ".join(map(str, leads[:SHOWN_MAX])) + (", ..." if len(leads) > SHOWN_MAX else "")
             print(f"  no other replica of these is in sync: {names}")
-            print("  --replicas moves them away, wait for the others to catch up, or add replicas first")
+            print("  --replicas moves them away; or wait until others have caught up, or add replicas")
     return {"leaders": len(leads), "replicas": len(has), "left": len(has if arguments.replicas else leads)}
 
 
-async def come_back(client: Client, arguments: argparse.Namespace, broker_id: int) -> dict[str, Any]:
-    """Elects the broker where it is the preferred leader, and says what it has."""
-    view = await elect_preferred(
-        client, lambda each: each.leader != broker_id and each.replicas[:1] == (broker_id,), await look(client)
-    )
+def told_of_share(arguments: argparse.Namespace, view: View, broker_id: int) -> dict[str, Any]:
+    """Says what a broker has that has come back."""
     share = view.shares()[broker_id]
     if not arguments.json:
         print(f"broker {broker_id}: leaderships {share.leaders}, replicas {share.replicas}")
     return {"leaders": share.leaders, "replicas": share.replicas}
-
-
-async def elect_preferred(client: Client, needs: Callable[[PartitionView], bool], view: View) -> View:
-    """Elects preferred leaders of partitions until the cluster tells of them; gives the cluster as it is then."""
-    from penstock.client.cluster import ElectionType
-
-    def needed() -> list[PartitionView]:
-        return [each for each in view.partitions if needs(each)]
-
-    outcome = await elected(client, ElectionType.PREFERRED, [each.key for each in needed()])
-    say_errors([(key, error) for key, error in outcome.items() if error is not None])
-    refused = {key for key, error in outcome.items() if error is not None}
-    deadline_s = time.monotonic() + SETTLED_TIMEOUT_S
-    while any(each.key not in refused for each in needed()) and time.monotonic() < deadline_s:
-        await asyncio.sleep(LOOK_EVERY_S)
-        view = await look(client)
-    return view
