@@ -113,7 +113,7 @@ class Cluster:
             end_points=[endpoint],
             log_dirs=[each.id for each in node.broker.directories if each.id is not None],
             fenced=False,
-            rack=None,
+            rack=f"rack {node.id}",
         )
 
     def tell(self, records: list[Any], *, but: tuple[int, ...] = ()) -> None:

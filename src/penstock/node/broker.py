@@ -353,6 +353,11 @@ class Broker:
         overrides = self.image.topic_configs(name)
         return TopicConfig.resolve(self.settings, overrides) if overrides else self.settings.topic_defaults
 
+    def rack_of(self, broker_id: int) -> str | None:
+        """The rack of a broker; None if it has none or is not registered."""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else broker.rack
+
     def read_failed(self, directory: int, path: str, error: OSError, now_ms: int) -> None:
         """A cold read failed. A file that retention has removed meanwhile is nothing; else the directory is broken."""
         if not isinstance(error, FileNotFoundError):

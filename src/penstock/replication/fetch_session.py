@@ -20,6 +20,7 @@ from uuid import UUID
 from penstock.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from penstock.replication.follower import Follower
     from penstock.replication.partition import Partition
 
 INVALID_SESSION_ID = 0
@@ -87,7 +88,7 @@ class Subscription:
         self.topic_id = topic_id
         self.index = key[1]
         self.number = number
-        self.partition: Partition | None = None
+        self.partition: Partition | Follower | None = None
         self.fetch_offset = 0
         self.max_bytes = 0
         self.seen_bytes = 0
@@ -97,7 +98,7 @@ class Subscription:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def attach(self, partition: Partition) -> None:
+    def attach(self, partition: Partition | Follower) -> None:
         """Subscribes to the partition, if it is another than before."""
         if self.partition is not partition:
             self.detach()

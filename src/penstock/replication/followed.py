@@ -7,6 +7,7 @@ leader epoch are proposed to join. `penstock.replication.isr` has what becomes o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from penstock.errors import ErrorCode
@@ -83,6 +84,23 @@ class FollowedPartition:
             if self._owner.broker_epoch_of(follower.broker_id) is not None
         ]
         return min(self.log.log_start_offset, *starts) if starts else self.log.log_start_offset
+
+    def closest_replica(self, rack: str, rack_of: Callable[[int], str | None], offset: int) -> int:
+        """The in-sync replica in a consumer's rack that it should read `offset` from (KIP-392): this leader if it is
+        there or nobody else is; else the one that has most.
+        """
+        if not rack or rack_of(self.node_id) == rack:
+            return self.node_id
+        near = [
+            follower
+            for follower in self.followers.values()
+            if follower.broker_id in self.in_sync_replicas
+            and self._owner.broker_epoch_of(follower.broker_id) is not None
+            and follower.log_start_offset <= offset <= follower.log_end_offset
+            and rack_of(follower.broker_id) == rack
+        ]
+        best = max(near, key=lambda each: (each.log_end_offset, -each.broker_id), default=None)
+        return self.node_id if best is None else best.broker_id
 
     def follower_fetched(
         self,

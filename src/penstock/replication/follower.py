@@ -19,7 +19,7 @@ start are the leader's, as far as this log goes; neither goes back but by a trun
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
 from penstock.config import limits
@@ -28,6 +28,10 @@ from penstock.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET
 from penstock.log.log import Log
 from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
 from penstock.records.batch import Buffer, read_header
+from penstock.replication.remote import epoch_error
+
+if TYPE_CHECKING:
+    from penstock.replication.fetch_session import Subscription
 
 NO_RECORDS = b""
 
@@ -91,9 +95,12 @@ class Follower:
         fetch_offset: the end of the log; or the leader's start, when the first batch there begins before it.
         lag: how far the high watermark was ahead at the last answer; None before the first.
         failures: errors in a row.
+        subscriptions: the fetch sessions and waiting fetches of consumers that read this replica (KIP-392).
+        readable_bytes: appended since the start, as of the last high watermark; those fetches estimate by it.
     """
 
     __slots__ = (
+        "_appended_bytes",
         "_leader_high_watermark",
         "_leader_start_offset",
         "_owner",
@@ -106,7 +113,10 @@ class Follower:
         "leader_epoch",
         "leader_id",
         "log",
+        "readable_bytes",
+        "replica_subscriptions",
         "state",
+        "subscriptions",
         "topic",
         "topic_id",
     )
@@ -125,6 +135,10 @@ class Follower:
         self.fetch_offset = 0
         self.lag: int | None = None
         self.failures = 0
+        self.subscriptions: dict[int, Subscription] = {}
+        self.replica_subscriptions: dict[int, Subscription] = {}
+        self.readable_bytes = 0
+        self._appended_bytes = 0
         self._leader_high_watermark = 0
         self._leader_start_offset = 0
         self._recut: int | None = None
@@ -150,6 +164,29 @@ class Follower:
         assert log is not None
         return Position(self.leader_epoch, self.fetch_offset, log.leader_epochs.latest, log.log_start_offset)
 
+    @property
+    def written_bytes(self) -> int:
+        """What is in the log; nobody but consumers reads a follower."""
+        return self._appended_bytes
+
+    # What consumers read here
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What read_committed may read up to: the high watermark, or where the oldest open transaction begins."""
+        bound = self.log.last_stable_offset_bound if self.log is not None else None
+        return self.high_watermark if bound is None or bound > self.high_watermark else bound
+
+    def check_epoch(self, leader_epoch: int) -> ErrorCode:
+        """Compares the leader epoch that a client believes in with ours (KIP-320)."""
+        return epoch_error(leader_epoch, self.leader_epoch)
+
+    def send_readers_away(self, now_ms: int) -> None:
+        """Another leader or none: readers come again and find out."""
+        subscriptions, self.subscriptions = self.subscriptions, {}
+        for subscription in subscriptions.values():
+            subscription.lost(now_ms)
+
     # Who is followed
 
     def follow(self, leader_id: int, leader_epoch: int, now_ms: int) -> None:
@@ -158,6 +195,7 @@ class Follower:
         self.leader_epoch = leader_epoch
         self.lag = None
         self.failures = 0
+        self.send_readers_away(now_ms)
         if self.state in (State.FENCED, State.ASKING, State.RETRYING):
             self._settle(now_ms)
         else:
@@ -193,7 +231,7 @@ class Follower:
             self.fetch_offset = log.log_end_offset
             if log.log_start_offset == log.log_end_offset < self._leader_start_offset:
                 self.fetch_offset = self._leader_start_offset
-            self._follow_leader_offsets(log)
+            self._follow_leader_offsets(log, now_ms)
             self._enter(State.FETCHING, now_ms)
 
     def _enter(self, state: State, now_ms: int) -> None:
@@ -240,10 +278,11 @@ class Follower:
         self._leader_high_watermark = data.high_watermark
         self._leader_start_offset = data.log_start_offset
         if appended.size_bytes:
+            self._appended_bytes += appended.size_bytes
             self._owner.follower_wrote(self, appended.size_bytes)
             self._enter(State.WRITING, now_ms)
         else:
-            self._follow_leader_offsets(log)
+            self._follow_leader_offsets(log, now_ms)
         return None
 
     def _begins_before(self, records: Buffer, log: Log) -> bool:
@@ -257,13 +296,16 @@ class Follower:
         self.log.truncate_fully_and_start_at(base_offset, now_ms)
         self._settle(now_ms)
 
-    def _follow_leader_offsets(self, log: Log) -> None:
+    def _follow_leader_offsets(self, log: Log, now_ms: int) -> None:
         """Takes over the leader's high watermark and log start, as far as this log has come."""
         high_watermark = min(self._leader_high_watermark, log.log_end_offset)
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
             log.producers.replicated_to(high_watermark)
             self._owner.high_watermark_moved(self)
+            self.readable_bytes = self._appended_bytes
+            for subscription in list(self.subscriptions.values()):
+                subscription.changed(now_ms)
         if log.log_start_offset < self._leader_start_offset <= self.high_watermark:
             log.advance_log_start(self._leader_start_offset, self.high_watermark)
 

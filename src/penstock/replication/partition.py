@@ -30,6 +30,7 @@ from penstock.records.compression import Codec, Contexts
 from penstock.records.validation import BatchRejectedError, RecordError, Rules, validate_header
 from penstock.replication.followed import FollowedPartition
 from penstock.replication.isr import PartitionOwner
+from penstock.replication.remote import epoch_error
 from penstock.replication.rewrite import Rewrite, level_of, rules_of, target_codec
 
 if TYPE_CHECKING:
@@ -179,9 +180,7 @@ class Partition(FollowedPartition):
 
     def check_epoch(self, leader_epoch: int) -> ErrorCode:
         """Compares the leader epoch that a client believes in with ours; -1 is a client that does not say (KIP-320)."""
-        if leader_epoch in (NO_OFFSET, self.leader_epoch):
-            return ErrorCode.NONE
-        return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return epoch_error(leader_epoch, self.leader_epoch)
 
     def check_replica(self, replica_id: int, leader_epoch: int) -> ErrorCode:
         """Whether a broker that fetches as a follower has a replica. One that names our epoch just knows more than

@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.errors import ErrorCode
+
 if TYPE_CHECKING:
     from penstock.replication.fetch_session import Session
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_EPOCH = -1
 """Of a follower that does not tell its broker epoch."""
+
+
+def epoch_error(claimed: int, leader_epoch: int) -> ErrorCode:
+    """Compares the leader epoch that a client believes in with the one known here; -1 is a client that does not say
+    (KIP-320)."""
+    if claimed in (UNKNOWN_EPOCH, leader_epoch):
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if claimed < leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 class RemoteReplica:

@@ -129,6 +129,22 @@ class Replicas:
         assert registration is not None
         return self._lead(topic, index, registration, log, now_ms)
 
+    def reader(self, topic: str, index: int, now_ms: int) -> Follower | None:
+        """The partition as a follower that consumers may read (KIP-392), if this node follows it and it is in order.
+
+        Raises NotOpen while its log is being opened.
+        """
+        follower = self._followers.get((topic, index))
+        if follower is None or follower.log is None or follower.leader_id == NO_LEADER:
+            return None
+        try:
+            log = self._logs().log(topic, index, now_ms)
+        except StorageError:
+            return None
+        if follower.log is not log:
+            follower.opened(log, self._logs().high_watermark(topic, index), now_ms)
+        return None if log.truncating else follower
+
     def leaders(self, wanted: Iterable[tuple[str, int]], now_ms: int) -> list[Partition | ErrorCode]:
         """`leader` of each. Logs that are not open are begun to be opened side by side, before NotOpen is raised."""
         found: list[Partition | ErrorCode] = []
@@ -287,6 +303,7 @@ class Replicas:
             if follower.log is not None:
                 self._by_log.pop(follower.log.name, None)
             self.followers.unfollow(follower, now_ms)
+            follower.send_readers_away(now_ms)
 
     def expects(self, broker_id: int, now_ms: int) -> bool:
         """Whether a broker will soon ask for partitions that it did not ask us for before."""

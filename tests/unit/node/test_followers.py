@@ -154,7 +154,47 @@ def test_a_follower_is_no_leader(cluster: Cluster) -> None:
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert answer.current_leader.leader_id == 1
     consumer = cluster.client(2)
-    assert partitions_of(consumer.ask(fetch("t", wanted()), 12))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partitions_of(consumer.ask(fetch("t", wanted()), 10))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def test_consumers_read_from_the_replica_in_their_rack() -> None:
+    cluster = Cluster(3, replica_selector_class=RACK_AWARE)
+    cluster.create("t")
+    cluster.advance(50)
+    assert produced(cluster, b"a") == 0
+    here, nowhere = cluster.client(1), cluster.client(1)
+    assert values_of(partitions_of(here.ask(fetch("t", wanted(), rack_id="rack 1"), 12))[0]) == [b"a"]
+    assert values_of(partitions_of(nowhere.ask(fetch("t", wanted(), rack_id="rack 9"), 12))[0]) == [b"a"]
+    answer = partitions_of(cluster.client(1).ask(fetch("t", wanted(), rack_id="rack 3"), 12))[0]
+    assert (answer.preferred_read_replica, values_of(answer)) == (3, [])
+    near = cluster.client(3)
+    assert values_of(partitions_of(near.ask(fetch("t", wanted(), rack_id="rack 3"), 12))[0]) == [b"a"]
+    near.send(fetch("t", wanted(offset=1), rack_id="rack 3", max_wait_ms=5_000, min_bytes=1), 12)
+    assert produced(cluster, b"b") == 0
+    assert values_of(partitions_of(near.receive())[0]) == [b"b"], "its high watermark came at once"
+
+
+def test_a_reader_of_a_follower_is_sent_away_when_the_leader_changes(cluster: Cluster) -> None:
+    assert produced(cluster, b"a") == 0
+    cluster.advance(600)
+    reader = cluster.client(2)
+    reader.send(fetch("t", wanted(offset=1, current_leader_epoch=0), max_wait_ms=60_000, min_bytes=1), 12)
+    assert not reader.answers
+    cluster.change("t", leader=3)
+    assert partitions_of(reader.receive())[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_what_is_not_replicated_is_not_read_from_a_follower(cluster: Cluster) -> None:
+    assert produced(cluster, b"a") == 0
+    cluster.advance(600)
+    cluster.cut.add((3, 1))
+    cluster.client(1).send(produce("t", batch(b"b"), acks=1), 9)
+    cluster.advance(600)
+    assert cluster.log(2).log_end_offset == 2
+    assert values_of(partitions_of(cluster.client(2).ask(fetch("t", wanted()), 12))[0]) == [b"a"]
 
 
 def test_an_idle_session_costs_a_look_at_nothing(cluster: Cluster) -> None:
