@@ -11,7 +11,7 @@ a broker a disk, several brokers share a host and would fall together. With one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from random import Random
+from typing import Any, Protocol
 from uuid import UUID
 
 from penstock.errors import ErrorCode, RequestError
@@ -26,33 +26,55 @@ MIGRATING_DIRECTORY = UUID(int=2)
 """Kafka's DirectoryId.MIGRATING: the replica was placed before directories had ids."""
 
 
+class Randomness(Protocol):
+    """What of `random.Random` placement needs."""
+
+    def randrange(self, stop: int, /) -> int: ...
+
+    def shuffle(self, x: list[Any], /) -> None: ...
+
+
 class _Row:
     """Brokers of one rack that take turns: all fenced, or all unfenced."""
 
-    __slots__ = ("_left", "_offset", "_round", "brokers")
+    __slots__ = ("_brokers", "_left", "_offset", "_round")
 
-    def __init__(self, brokers: list[int], random: Random) -> None:
-        self.brokers = sorted(brokers)
+    def __init__(self, brokers: list[int], random: Randomness) -> None:
+        self._brokers = sorted(brokers)
         self._offset = random.randrange(len(brokers)) if brokers else 0
-        self._round = -1
-        self._left: list[int] = []
+        self._round = 0
+        self._left: list[int] | None = None
 
     def take(self, round_: int, hosts: Mapping[int, str], used: set[str]) -> int | None:
         """The next broker for the partition of a round, on an unused host if there is one."""
-        if self._round != round_ and self.brokers:
-            self._offset = (self._offset + (round_ > 0)) % len(self.brokers)
-            self._left = self.brokers[self._offset :] + self.brokers[: self._offset]
-            self._round = round_
+        if not self._brokers:
+            return None
+        if self._round != round_:
+            self._round, self._left = round_, None
+            self._offset = (self._offset + 1) % len(self._brokers)
+        if self._left is None:
+            self._left = self._brokers[self._offset :] + self._brokers[: self._offset]
         if not self._left:
             return None
         position = next((at for at, broker in enumerate(self._left) if hosts[broker] not in used), 0)
         return self._left.pop(position)
 
+    def shuffle(self, random: Randomness) -> None:
+        """Another order. Who has not had a turn since the round of this number goes on where it was."""
+        random.shuffle(self._brokers)
+        if self._left is not None:
+            order = self._brokers[self._offset :] + self._brokers[: self._offset]
+            self._left = order[len(order) - len(self._left) :]
+
+    def refill(self) -> None:
+        """All brokers may be taken again in this round, but for those that a partition has."""
+        self._left = None
+
 
 class _Rack:
     __slots__ = ("fenced", "unfenced")
 
-    def __init__(self, unfenced: list[int], fenced: list[int], random: Random) -> None:
+    def __init__(self, unfenced: list[int], fenced: list[int], random: Randomness) -> None:
         self.fenced = _Row(fenced, random)
         self.unfenced = _Row(unfenced, random)
 
@@ -60,7 +82,7 @@ class _Rack:
 class Placer:
     """Places the replicas of several new partitions, one `place` after the other."""
 
-    def __init__(self, brokers: Mapping[int, BrokerRegistration], random: Random) -> None:
+    def __init__(self, brokers: Mapping[int, BrokerRegistration], random: Randomness) -> None:
         usable = [broker for broker in brokers.values() if may_get_replicas(broker)]
         self._random = random
         self._hosts = {broker.id: host_of(broker) for broker in usable}
@@ -68,7 +90,8 @@ class Placer:
         for broker in usable:
             unfenced_then_fenced = by_rack.setdefault(broker.rack or "", ([], []))
             unfenced_then_fenced[broker.fenced].append(broker.id)
-        self._racks = [_Rack(*by_rack[name], random) for name in sorted(by_rack)]
+        self._every_rack = [_Rack(*by_rack[name], random) for name in sorted(by_rack)]
+        self._racks = list(self._every_rack)
         self._total = len(usable)
         self._unfenced = sum(not broker.fenced for broker in usable)
         self._turn = random.randrange(len(self._racks)) if self._racks else 0
@@ -83,7 +106,7 @@ class Placer:
         leader_rack, leader = self._take_leader()
         used = {self._hosts[leader]}
         replicas = [leader]
-        at, skipped = self._turn, False
+        at, skipped, in_vain = self._turn, False, 0
         while len(replicas) < replication_factor:
             number = at % len(self._racks)
             at += 1
@@ -91,7 +114,10 @@ class Placer:
                 skipped = True
                 continue
             taken = self._take(self._racks[number], used)
-            if taken is not None:
+            in_vain = 0 if taken is not None else in_vain + 1
+            if taken is None:
+                self._refill_after(in_vain)
+            elif taken not in replicas:
                 replicas.append(taken)
                 used.add(self._hosts[taken])
         self._placed += 1
@@ -100,12 +126,21 @@ class Placer:
 
     def _take_leader(self) -> tuple[int, int]:
         """The rack and the broker of the first replica: the next rack with an unfenced broker."""
-        for step in range(len(self._racks)):
+        for step in range(2 * len(self._racks)):
             number = (self._turn + step) % len(self._racks)
             taken = self._racks[number].unfenced.take(self._placed, self._hosts, set())
             if taken is not None:
                 return number, taken
+            self._refill_after(step + 1)
         raise AssertionError("some broker is unfenced")
+
+    def _refill_after(self, in_vain: int) -> None:
+        """Brokers that had their turn in the round of the same number before the last shuffle count again when there is
+        no other: after every rack was asked in vain."""
+        if in_vain % len(self._racks) == 0:
+            for rack in self._every_rack:
+                rack.fenced.refill()
+                rack.unfenced.refill()
 
     def _take(self, rack: _Rack, used: set[str]) -> int | None:
         taken = rack.unfenced.take(self._placed, self._hosts, used)
@@ -113,9 +148,9 @@ class Placer:
 
     def _shuffle(self) -> None:
         self._random.shuffle(self._racks)
-        for rack in self._racks:
-            self._random.shuffle(rack.unfenced.brokers)
-            self._random.shuffle(rack.fenced.brokers)
+        for rack in self._every_rack:
+            rack.fenced.shuffle(self._random)
+            rack.unfenced.shuffle(self._random)
 
     def _check(self, replication_factor: int) -> None:
         problem = None

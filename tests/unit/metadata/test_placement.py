@@ -81,6 +81,19 @@ def test_brokers_of_one_host_share_no_partition_where_there_is_a_choice(seed: in
     assert all(len(set(placer.place(6))) == 6 for _ in range(6)), "and where there is none they do"
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_any_cluster_has_room_for_as_many_replicas_as_brokers(seed: int) -> None:
+    random = Random(seed)
+    racks = {broker_id: random.choice(("a", "b", "c")) for broker_id in range(1, random.randrange(3, 9))}
+    hosts = {broker_id: random.choice(("x", "y", "z")) for broker_id in racks}
+    fenced = tuple(each for each in racks if each > 1 and random.random() < 0.3)
+    placer = Placer(cluster(racks, hosts=hosts, fenced=fenced), random)
+    for _ in range(40):
+        replicas = placer.place(random.randrange(1, len(racks) + 1))
+        assert len(set(replicas)) == len(replicas)
+        assert replicas[0] not in fenced
+
+
 def test_one_broker_a_host_is_the_placement_without_hosts() -> None:
     alone = Placer(cluster(RACKS), Random(5))
     together = Placer(cluster(RACKS, hosts=dict.fromkeys(RACKS, "x")), Random(5))
