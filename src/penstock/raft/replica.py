@@ -18,7 +18,7 @@ Sources: KIP-595 (the protocol), KIP-630 (snapshots), KIP-853 (changes of the vo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import ErrorCode
@@ -151,11 +151,13 @@ class Replica:
         return core.stopping and not handing_over
 
     def describe(self) -> QuorumDescription:
-        """The quorum as this replica knows it."""
+        """The quorum as this replica knows it. Voters are named as the voter set has them: static ones by id alone."""
         core = self._core
         role = core.role
         if isinstance(role, Leader):
-            voters, observers = list(role.voters.values()), list(role.observers.values())
+            known = core.voters.voters
+            voters = [replace(each, key=known[id_].key) if id_ in known else each for id_, each in role.voters.items()]
+            observers = list(role.observers.values())
         else:
             voters, observers = [Progress(each.key) for each in core.voters.voters.values()], []
         leader_id = core.known_leader_id

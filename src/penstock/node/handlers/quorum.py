@@ -1,7 +1,7 @@
 """DescribeQuorum (key 55): leader, epoch and voters of the metadata quorum (KIP-595).
 
 Versions 0-2, flexible. Version 2 adds directory ids and the controllers' addresses. Only partition 0 of the metadata
-topic is known here; everything else is UNKNOWN_TOPIC_OR_PARTITION.
+topic is known here; everything else is UNKNOWN_TOPIC_OR_PARTITION. The leader has fetched and caught up at this moment.
 """
 
 from __future__ import annotations
@@ -42,30 +42,31 @@ def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -
         return DescribeQuorumResponse(topics=[unknown_topic(name, partitions) for name, partitions in asked])
     described = node.quorum.describe()
     return DescribeQuorumResponse(
-        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version)])],
+        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version, now_ms)])],
         nodes=nodes(node, described) if request.version >= DIRECTORIES_FROM else [],
     )
 
 
-def quorum(described: QuorumDescription, version: int) -> PartitionData:
+def quorum(described: QuorumDescription, version: int, now_ms: int) -> PartitionData:
     """The state of the quorum."""
     return PartitionData(
         leader_id=described.leader_id,
         leader_epoch=described.epoch,
         high_watermark=described.high_watermark,
-        current_voters=[replica(each, version) for each in described.voters],
-        observers=[replica(each, version) for each in described.observers],
+        current_voters=[replica(each, described.leader_id, version, now_ms) for each in described.voters],
+        observers=[replica(each, described.leader_id, version, now_ms) for each in described.observers],
     )
 
 
-def replica(progress: Progress, version: int) -> ReplicaState:
+def replica(progress: Progress, leader_id: int, version: int, now_ms: int) -> ReplicaState:
     """How far one replica is."""
+    leads = progress.key.id == leader_id
     return ReplicaState(
         replica_id=progress.key.id,
         replica_directory_id=progress.key.directory_id if version >= DIRECTORIES_FROM else ZERO_UUID,
         log_end_offset=progress.end_offset,
-        last_fetch_timestamp=progress.last_fetch_ms,
-        last_caught_up_timestamp=progress.last_caught_up_ms,
+        last_fetch_timestamp=now_ms if leads else progress.last_fetch_ms,
+        last_caught_up_timestamp=now_ms if leads else progress.last_caught_up_ms,
     )
 
 
