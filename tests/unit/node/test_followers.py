@@ -197,6 +197,14 @@ def test_what_is_not_replicated_is_not_read_from_a_follower(cluster: Cluster) ->
     assert values_of(partitions_of(cluster.client(2).ask(fetch("t", wanted()), 12))[0]) == [b"a"]
 
 
+def test_a_follower_that_is_behind_sends_readers_to_the_leader(cluster: Cluster) -> None:
+    assert produced(cluster, b"a") == 0
+    reader = cluster.client(2)
+    assert partitions_of(reader.ask(fetch("t", wanted(offset=5)), 12))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    reader = cluster.client(1)
+    assert partitions_of(reader.ask(fetch("t", wanted(offset=5)), 12))[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 def test_an_idle_session_costs_a_look_at_nothing(cluster: Cluster) -> None:
     cluster.create("many", partitions=20)
     cluster.advance(1000)

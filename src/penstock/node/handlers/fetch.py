@@ -296,7 +296,9 @@ class Fetch:
         offset = subscription.fetch_offset
         diverging = divergence(partition, subscription) if subscription.last_fetched_epoch >= 0 else None
         if offset < log.log_start_offset or (offset > log.log_end_offset and diverging is None):
-            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
+            behind = offset > log.log_end_offset and not isinstance(partition, Partition)
+            # A follower that is behind must not have a consumer start over: the leader has what it asks for.
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER if behind else ErrorCode.OFFSET_OUT_OF_RANGE)
         # A debugging consumer (-2) reads as a follower does, and is none.
         if self.replica_id >= 0 and diverging is None and isinstance(partition, Partition):
             self.follower_has(subscription, partition)
