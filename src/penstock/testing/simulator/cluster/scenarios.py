@@ -67,6 +67,12 @@ SCENARIOS = {
             session_ms=(2_000,),
             load_ms=16_000,
         ),
+        Scenario(
+            "laggards",
+            "replicas fall behind and come back, over slow links",
+            kinds=(faults.pause, faults.slow_link, faults.slow_link),
+            at_once_max=4,
+        ),
         Scenario("crashes", "kill -9, clean stops, paused and slow processes", kinds=CRASHES),
         Scenario(
             "power",
