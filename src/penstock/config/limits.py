@@ -100,6 +100,14 @@ FOLLOWER_WRITE_WAIT_MS = 10
 """How long a fetcher waits for the writes of its last answer; a partition that is slower is left out of one fetch."""
 ALTER_PARTITION_RETRY_MS = 50
 """Between two tries of an AlterPartition request, as Kafka's."""
+DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX = 2_250
+"""Replicas whose log directories one AssignReplicasToDirs request tells, as Kafka's."""
+DIRECTORY_ASSIGNMENTS_PER_STEP = 1_000
+"""Replicas whose log directory is compared with the metadata in one step of long work."""
+DIRECTORY_ASSIGNMENT_RETRY_MS = 100
+"""After an AssignReplicasToDirs request has failed; twice as long after each further time."""
+DIRECTORY_ASSIGNMENT_RETRY_MAX_MS = 10_000
+"""The longest such pause, as Kafka's."""
 EXPECTED_FOLLOWERS_MS = 1_000
 """How long after a change of leadership followers are expected to ask for further partitions."""
 EXPECTED_FOLLOWER_WAIT_MS = 20

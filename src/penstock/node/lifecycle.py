@@ -195,6 +195,7 @@ class Lifecycle:
         self._has_replicas = True
         if not self.stopping:
             node.followers.begin(node.now_ms)
+            node.do(node.publishing.assignments.look_at_all())
             self._beat(node.now_ms)
 
     # Heartbeats

@@ -115,7 +115,7 @@ class Replicas:
             if registration is None:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if registration.leader != self.node_id:
-                return ErrorCode.NOT_LEADER_OR_FOLLOWER
+                return self._led_elsewhere(topic, index)
             if not self._logs().exists(topic, index):
                 self.create(topic, index, now_ms)
         try:
@@ -128,6 +128,12 @@ class Replicas:
             return partition
         assert registration is not None
         return self._lead(topic, index, registration, log, now_ms)
+
+    def _led_elsewhere(self, topic: str, index: int) -> ErrorCode:
+        """What to tell who asks us for a partition that we do not lead: whose replica here is lost, as Kafka does."""
+        logs = self._logs()
+        lost = logs.exists(topic, index) and logs.directory_of(topic, index).error is not None
+        return ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def reader(self, topic: str, index: int, now_ms: int) -> Follower | None:
         """The partition as a follower that consumers may read (KIP-392), if this node follows it and it is in order.
