@@ -135,11 +135,15 @@ class _Change:
         return None if is_nothing(record) else record
 
     def _complete_reassignment(self) -> None:
+        """Drops the replicas that go once those that come are in sync; if fewer come than go, once all that stay."""
         if not self.removing and not self.adding:
             return
         isr = tuple(each for each in self.isr if each not in self.removing)
         replicas = tuple(each for each in self.replicas if each not in self.removing)
-        if isr and replicas and set(replicas) <= set(isr):
+        awaited = {each for each in self.adding if each not in self.removing}
+        if len(self.adding) < len(self.removing):
+            awaited |= set(replicas)
+        if isr and replicas and awaited <= set(isr):
             self.isr, self.replicas = isr, replicas
             self.removing = self.adding = ()
 
