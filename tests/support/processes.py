@@ -54,11 +54,19 @@ class Cluster:
     Args:
         combined: how many nodes are broker and controller in one; their ids begin with 1.
         controllers, brokers: how many are only that; their ids follow.
+        dynamic: node 1 is the first voter of a dynamic quorum, other controllers are added to it.
         settings: of all nodes, by Kafka's names with `_` for `.`.
     """
 
     def __init__(
-        self, directory: Path, combined: int = 3, *, controllers: int = 0, brokers: int = 0, **settings: object
+        self,
+        directory: Path,
+        combined: int = 3,
+        *,
+        controllers: int = 0,
+        brokers: int = 0,
+        dynamic: bool = False,
+        **settings: object,
     ) -> None:
         roles = ["broker,controller"] * combined + ["controller"] * controllers + ["broker"] * brokers
         self.roles = dict(enumerate(roles, start=1))
@@ -67,8 +75,9 @@ class Cluster:
         self._starts: dict[int, int] = {}
         ports = free_ports(2 * len(roles))
         self.ports = dict(enumerate(ports[: len(roles)], start=1))
-        controller_ports = dict(enumerate(ports[len(roles) :], start=1))
-        voters = ",".join(f"{id_}@127.0.0.1:{controller_ports[id_]}" for id_ in self.nodes("controller"))
+        controller_ports = self.controller_ports = dict(enumerate(ports[len(roles) :], start=1))
+        at = "" if dynamic else "{}@"
+        addresses = [at.format(id_) + f"127.0.0.1:{controller_ports[id_]}" for id_ in self.nodes("controller")]
         for id_, role in self.roles.items():
             listeners = []
             if "broker" in role:
@@ -80,13 +89,15 @@ class Cluster:
                 "node.id": id_,
                 "listeners": ",".join(listeners),
                 "controller.listener.names": "CONTROLLER",
-                "controller.quorum.voters": voters,
+                f"controller.quorum.{'bootstrap.servers' if dynamic else 'voters'}": ",".join(addresses),
                 "log.dirs": self.path(id_) / "data",
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }
             self.path(id_).mkdir(parents=True)
             self.file(id_).write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
             command = [*PENSTOCK, "storage", "format", "-t", CLUSTER_ID, "-c", str(self.file(id_))]
+            if dynamic and "controller" in role:
+                command.append("--standalone" if id_ == 1 else "--no-initial-controllers")
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)
 
     def nodes(self, role: str) -> list[int]:

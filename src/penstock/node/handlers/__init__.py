@@ -43,6 +43,7 @@ FAMILIES = (
     "produce",
     "quorum",
     "raft",
+    "raft_voters",
     "unregister_broker",
     "update_features",
 )
