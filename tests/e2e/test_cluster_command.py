@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,12 @@ import pytest
 from support.processes import Cluster, wait_until
 
 from penstock.cli.main import main
+from penstock.client.client import Client
+from penstock.errors import ErrorCode
+from penstock.protocol.messages.incremental_alter_configs_request import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 Ask = Callable[..., Any]
 
@@ -193,6 +200,27 @@ def test_elections(three_nodes: Cluster, ask: Ask, say: Ask) -> None:
         elected = ask("elect", "preferred", "led:0")["elected"]
         assert [(each["topic"], each["was"]) for each in elected] == [("led", 2)]
         assert say("elect", "preferred")[1] == "no partition needs an election\n"
+
+
+def test_configs_are_changed_of_each_broker_by_itself(three_nodes: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    for node_id in map(str, three_nodes.roles):
+        one = ("--entity", "brokers", "--name", node_id, "--bootstrap", three_nodes.bootstrap)
+        assert main(["configs", "alter", *one, "--add", "log.cleaner.threads=2"]) == 0
+        assert main(["configs", "alter", *one, "--delete", "log.cleaner.threads"]) == 0
+    refused = ErrorCode.INVALID_REQUEST
+    assert asyncio.run(answers_about_broker_2(three_nodes.bootstrap)) == {1: refused, 2: ErrorCode.NONE, 3: refused}
+
+
+async def answers_about_broker_2(bootstrap: str) -> dict[int, int]:
+    """What each broker says when it is to change the configs of broker 2, which may be the controller or not."""
+    wanted = AlterConfigsResource(resource_type=4, resource_name="2", configs=[])
+    codes = {}
+    async with Client(bootstrap) as client:
+        await client.refresh([])
+        for node_id in client.brokers:
+            answer = await client.send(IncrementalAlterConfigsRequest(resources=[wanted]), node_id=node_id)
+            codes[node_id] = answer.responses[0].error_code
+    return codes
 
 
 @contextmanager
