@@ -12,7 +12,7 @@ records, `faults` what happens, `scenarios` how much of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -46,6 +46,7 @@ ADMINS = 2
 THINK_MS = 120
 HALF_OPEN_PROBABILITY = 0.3
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
+FIRST_CONTROLLER_ID = 11
 
 
 class ClusterWorld:
@@ -57,12 +58,17 @@ class ClusterWorld:
         self.simulation = Simulation(seed)
         self.random = self.simulation.random
         self.network = Network(self.simulation, half_open_probability=self.random.choice((0.0, HALF_OPEN_PROBABILITY)))
-        node_count = self.random.choice(scenario.nodes)
-        self.settings = self._settings(node_count)
-        self.machines = [self._machine(node_id, node_count) for node_id in range(1, node_count + 1)]
+        broker_ids = range(1, self.random.choice(scenario.nodes) + 1)
+        own = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + scenario.controllers)
+        controller_ids = own or broker_ids
+        self.settings = self._settings(controller_ids)
+        self.machines = [
+            self._machine(node_id, broker=node_id in broker_ids, controller=node_id in controller_ids)
+            for node_id in (*broker_ids, *own)
+        ]
         self.checker = ClusterChecker(self.machines)
-        self.replication_factor = min(3, node_count)
-        brokers = [machine.address() for machine in self.machines]
+        self.replication_factor = min(3, len(broker_ids))
+        brokers = [machine.address() for machine in self.machines if machine.settings.is_broker]
         self.partitions = [PartitionHistory(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
         self.load = Load(self.simulation, self.network, brokers, self.partitions, think_ms=THINK_MS)
         self.load.really_leads = self._really_leads
@@ -86,16 +92,17 @@ class ClusterWorld:
 
     def _really_leads(self, address: Address, partition: PartitionHistory) -> bool:
         registration = self._registration(partition)
-        return registration is not None and self.machines[registration.leader - 1].host == address[0]
+        leader = None if registration is None else self.checker.machines.get(registration.leader)
+        return leader is not None and leader.host == address[0]
 
     def _partition(self, number: int) -> PartitionHistory:
         return self.partitions[number % len(self.partitions)]
 
     # The machines
 
-    def _settings(self, node_count: int) -> dict[str, Any]:
+    def _settings(self, controller_ids: Sequence[int]) -> dict[str, Any]:
         """What all nodes have; times are short, so that a run sees many of them pass."""
-        voters = [f"{node_id}@node-{node_id}:{CONTROLLER_PORT}" for node_id in range(1, node_count + 1)]
+        voters = [f"{node_id}@node-{node_id}:{CONTROLLER_PORT}" for node_id in controller_ids]
         return {
             "controller_quorum_voters": ",".join(voters),
             "log_flush_offset_checkpoint_interval_ms": 1_000,
@@ -106,14 +113,15 @@ class ClusterWorld:
             "auto_create_topics_enable": False,
         }
 
-    def _machine(self, node_id: int, node_count: int) -> Machine:
+    def _machine(self, node_id: int, *, broker: bool, controller: bool) -> Machine:
         host = f"node-{node_id}"
         disk_count = self.random.choice((1, 1, 2))
         disks = [
             SimulatedDisk(index, random=Random(self.random.getrandbits(64)), clock=self.simulation.clock)
             for index in range(disk_count)
         ]
-        listeners = f"PLAINTEXT://{host}:{CLIENT_PORT},CONTROLLER://{host}:{CONTROLLER_PORT}"
+        roles = {"broker": broker, "controller": controller}
+        listeners = {f"PLAINTEXT://{host}:{CLIENT_PORT}": broker, f"CONTROLLER://{host}:{CONTROLLER_PORT}": controller}
         machine = Machine(
             self.simulation,
             disks,
@@ -121,7 +129,8 @@ class ClusterWorld:
             host=host,
             format_request=FormatRequest(CLUSTER_ID, node_id, f"/data/{disks[0].directory}"),
             node_id=node_id,
-            listeners=listeners,
+            process_roles=",".join(role for role, has in roles.items() if has),
+            listeners=",".join(listener for listener, has in listeners.items() if has),
             **self.settings,
         )
         machine.before_start = lambda: self._mend(machine)
@@ -251,7 +260,7 @@ class ClusterWorld:
         return found
 
     def _end_offset(self, broker_id: int, partition: PartitionHistory) -> int | None:
-        log = self.machines[broker_id - 1].broker.logs.open_log(partition.topic, partition.index)
+        log = self.checker.machines[broker_id].broker.logs.open_log(partition.topic, partition.index)
         return None if log is None else log.log_end_offset
 
     def _read_everything(self) -> None:
@@ -285,7 +294,7 @@ class ClusterWorld:
             registration = self._registration(partition)
             assert registration is not None
             contents = {
-                broker_id: replica_bytes(self.machines[broker_id - 1], partition.topic, partition.index)
+                broker_id: replica_bytes(self.checker.machines[broker_id], partition.topic, partition.index)
                 for broker_id in registration.replicas
             }
             first = contents[registration.leader]

@@ -17,7 +17,7 @@ class Scenario:
     """One scenario.
 
     Attributes:
-        nodes: how many nodes there may be; each is broker and controller.
+        nodes: how many brokers there may be; each is a controller too, unless there are `controllers` of their own.
         kinds: faults, each as likely as it is often there.
         at_once_max: how many faults last at the same time. duration_ms: bounds of how long one lasts.
         session_ms: broker.session.timeout.ms, one of these.
@@ -30,6 +30,7 @@ class Scenario:
     name: str
     doc: str
     nodes: tuple[int, ...] = (3, 3, 4, 5)
+    controllers: int = 0
     kinds: tuple[Fault, ...] = ()
     at_once_max: int = 2
     duration_ms: tuple[int, int] = faults.DOWN_MS
@@ -79,6 +80,13 @@ SCENARIOS = {
             "power failures, torn writes, full and failing disks; every record is flushed",
             kinds=(faults.power_loss, faults.power_loss, faults.kill, *DISKS),
             durable=True,
+        ),
+        Scenario(
+            "roles",
+            "controllers and brokers are processes of their own; both crash, and lose each other",
+            nodes=(3,),
+            controllers=3,
+            kinds=(*NETWORK, *CRASHES),
         ),
         Scenario(
             "storm",
