@@ -50,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_count(data, count)
     ports = choose_ports(arguments.port, count)
     overrides = dict(pair(text, "--override") for text in arguments.override)
-    prepared = prepare(data, ports, free_ports(count), overrides)
+    metrics_ports = free_ports(count) if arguments.metrics_port == 0 else next_ports(arguments.metrics_port, count)
+    prepared = prepare(data, ports, free_ports(count), metrics_ports, overrides)
     nodes: list[Node] = []
     signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -60,10 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
         if failed is not None:
             raise StorageError(f"node {failed.id} did not come up; see above")
         bootstrap = ",".join(f"{HOST}:{port}" for port in ports)
+        metrics = [f"http://{HOST}:{port}/metrics" for port in metrics_ports]
         if arguments.json:
-            print(json.dumps({"bootstrap": bootstrap, "data": data, "pids": [node.pid for node in nodes]}), flush=True)
+            pids = [node.pid for node in nodes]
+            print(json.dumps({"bootstrap": bootstrap, "metrics": metrics, "data": data, "pids": pids}), flush=True)
         else:
-            print(greeting(bootstrap, data, count, seconds_since_start()), flush=True)
+            print(greeting(bootstrap, metrics, data, count, seconds_since_start()), flush=True)
         wait_for_signal_or_end(nodes)
     except KeyboardInterrupt:
         pass
@@ -79,7 +82,7 @@ def interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def greeting(bootstrap: str, data: str, count: int, seconds: float) -> str:
+def greeting(bootstrap: str, metrics: Sequence[str], data: str, count: int, seconds: float) -> str:
     """What a person sees when the cluster is ready."""
     from penstock import __version__
     from penstock.cli.dev import MISSING
@@ -89,6 +92,7 @@ def greeting(bootstrap: str, data: str, count: int, seconds: float) -> str:
         [
             paint(f"Penstock {__version__}", BOLD) + f", {count} nodes, ready in {seconds:.2f} s",
             f"  bootstrap   {bootstrap}",
+            f"  metrics     {' '.join(metrics)}",
             f"  data        {home_relative(data)}   (kept; --fresh starts empty)",
             f"  not yet     {MISSING}",
             "Ctrl-C stops it.",
@@ -137,6 +141,17 @@ def choose_ports(asked: int | None, count: int) -> list[int]:
     for number in range(count):
         usual = ports[-1] + 1 if ports else DEFAULT_PORT
         ports.append(choose_port(None if asked is None else asked + number, usual, "--port", "bootstrap", {}))
+    return ports
+
+
+def next_ports(asked: int | None, count: int) -> list[int]:
+    """Ports for metrics: from the one asked for on, or from the usual one on, those that are free."""
+    from penstock.cli.dev import DEFAULT_METRICS_PORT, choose_port
+
+    ports: list[int] = []
+    for number in range(count):
+        usual = ports[-1] + 1 if ports else DEFAULT_METRICS_PORT
+        ports.append(choose_port(None if asked is None else asked + number, usual, "--metrics-port", "metrics", {}))
     return ports
 
 
@@ -195,7 +210,11 @@ def properties(data: str, ports: Sequence[int], controller_ports: Sequence[int],
 
 
 def prepare(
-    data: str, ports: Sequence[int], controller_ports: Sequence[int], overrides: dict[str, str]
+    data: str,
+    ports: Sequence[int],
+    controller_ports: Sequence[int],
+    metrics_ports: Sequence[int],
+    overrides: dict[str, str],
 ) -> list[Settings]:
     """Writes the configuration files and formats the directories that are not yet. Raises ConfigError."""
     from penstock.cli.common import new_random
@@ -206,7 +225,8 @@ def prepare(
     random = new_random()
     nodes = []
     for node_id in range(1, len(ports) + 1):
-        given = {**properties(data, ports, controller_ports, node_id), **overrides}
+        own = properties(data, ports, controller_ports, node_id)
+        given = {**own, "penstock.metrics.listener": f"{HOST}:{metrics_ports[node_id - 1]}", **overrides}
         nodes.append(Settings.from_properties(given, strict=True))
         directory = node_directory(data, node_id)
         os.makedirs(directory, exist_ok=True)
