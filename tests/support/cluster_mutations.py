@@ -14,7 +14,7 @@ import pytest
 
 from penstock.errors import ErrorCode
 from penstock.log.operations import Write
-from penstock.metadata import isr
+from penstock.metadata import heartbeats, isr
 from penstock.metadata.partition_change import _Change
 from penstock.node.committed import CommittedMetadata
 from penstock.replication.partition import Partition, Prepared
@@ -98,6 +98,11 @@ def uncommitted_metadata_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CommittedMetadata, "renounce", renounce)
 
 
+def lost_connection_is_death(patch: pytest.MonkeyPatch) -> None:
+    """The controller fences a broker as soon as the connection of its heartbeats breaks."""
+    patch.setattr(heartbeats, "LOST_CONNECTION_GRACE_MS", -1)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A fault to plant, the scenario that finds it, and a seed of that which does."""
@@ -119,4 +124,5 @@ MUTATIONS = {
     "unclean election": Mutation(anybody_is_elected, "crashes", 2),
     "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 2),
     "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 1),
+    "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1),
 }
