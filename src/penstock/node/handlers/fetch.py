@@ -303,13 +303,14 @@ class Fetch:
         if self.replica_id >= 0 and diverging is None and isinstance(partition, Partition):
             self.follower_has(subscription, partition)
         subscription.seen_bytes = partition.readable_bytes if self.consumer else partition.written_bytes
+        committed = self.isolation_level == READ_COMMITTED
         stable_offset = partition.last_stable_offset
         data = PartitionData(
             partition_index=subscription.index,
             high_watermark=partition.high_watermark,
             last_stable_offset=stable_offset,
             log_start_offset=log.log_start_offset,
-            aborted_transactions=None,
+            aborted_transactions=[] if committed else None,
             records=NO_RECORDS,
         )
         if diverging is not None:
@@ -317,7 +318,21 @@ class Fetch:
             return data
         if self.rack and self.is_closer_elsewhere(partition, offset, data):
             return data
-        self.read_records(subscription, partition, data, limit_bytes, first)
+        if not self.consumer:
+            upper_offset = log.log_end_offset
+        else:
+            upper_offset = stable_offset if committed else partition.high_watermark
+        if offset >= upper_offset or (limit_bytes <= 0 and not first):
+            return data
+        limit_bytes = max(0, min(subscription.max_bytes, limit_bytes))
+        found = log.read(offset, limit_bytes, upper_offset, at_least_one=first)
+        if found.size_bytes:
+            data.records = found.slices
+            if committed:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                    for aborted in log.aborted_transactions(offset, found.next_offset)
+                ]
         return data
 
     def is_closer_elsewhere(self, partition: Partition | Follower, offset: int, data: PartitionData) -> bool:
@@ -329,36 +344,6 @@ class Fetch:
             return False
         data.preferred_read_replica = closest
         return True
-
-    def read_records(
-        self,
-        subscription: Subscription,
-        partition: Partition | Follower,
-        data: PartitionData,
-        limit_bytes: int,
-        first: bool,
-    ) -> None:
-        """Puts records from the offset asked for into the answer, as far as the client may read."""
-        log, offset, stable_offset = partition.log, subscription.fetch_offset, data.last_stable_offset
-        assert log is not None
-        committed = self.isolation_level == READ_COMMITTED
-        if not self.consumer:
-            upper_offset = log.log_end_offset
-        else:
-            upper_offset = stable_offset if committed else partition.high_watermark
-        if committed:
-            data.aborted_transactions = []
-        if offset >= upper_offset or (limit_bytes <= 0 and not first):
-            return
-        limit_bytes = max(0, min(subscription.max_bytes, limit_bytes))
-        found = log.read(offset, limit_bytes, upper_offset, at_least_one=first)
-        if found.size_bytes:
-            data.records = found.slices
-            if committed:
-                data.aborted_transactions = [
-                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                    for aborted in log.aborted_transactions(offset, found.next_offset)
-                ]
 
     def follower_has(self, subscription: Subscription, partition: Partition) -> None:
         """A follower asks for an offset that its log goes on from: the leader takes note of it."""
