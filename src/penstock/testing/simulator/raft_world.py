@@ -391,12 +391,25 @@ class RaftWorld:
     def _wipe(self) -> None:
         """A voter loses its disk, once in a run, and is not missed: the others are a majority of at least three."""
         leader, node = self._leader(), self._any()
-        if self._wiped or leader is None or node is leader or not node.running:
+        if self._wiped or leader is None or node is leader or not node.running or not node.replica.is_voter:
             return
         sets = [each.replica.voters for each in self.nodes.values() if each.running]
         settled = len(sets) == len(self.nodes) and all(each == sets[0] for each in sets)
         if settled and len(sets[0].voters) >= 3:
             self._wiped = True
-            node.wipe(self._directory())
-            if self.random.random() < 0.5:
-                self._isolate()
+            self._wipe_what_counts(leader, node)
+
+    def _wipe_what_counts(self, leader: RaftNode, node: RaftNode) -> None:
+        """The others lag behind these two; then one of the two loses its disk and the other its network."""
+        pair = {leader.key.id, node.key.id}
+        others = set(self.nodes) - pair
+        self._blocked |= {(a, b) for a in pair for b in others} | {(b, a) for a in pair for b in others}
+
+        def strike() -> None:
+            self._blocked.clear()
+            self._blocked |= {(leader.key.id, other) for other in self.nodes}
+            self._blocked |= {(other, leader.key.id) for other in self.nodes}
+            if node.running:
+                node.wipe(self._directory())
+
+        self.simulation.after_ms(self.random.randrange(100, 500), strike)
