@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.errors import ErrorCode, RequestError
+from penstock.log.directory import LogDirectory
 from penstock.log.log import Log
 from penstock.log.recovery import recover_log
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionRegistration, TopicImage
@@ -56,6 +57,9 @@ class BrokerLog(OneLog):
 
     def exists(self, topic: str, partition: int) -> bool:
         return True
+
+    def directory_of(self, topic: str, partition: int) -> LogDirectory:
+        return LogDirectory(0, "/data/0", self.disk, self.disk)
 
     def create(self, requests: Any, now_ms: int) -> None:
         raise AssertionError("it is there")
