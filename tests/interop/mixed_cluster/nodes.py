@@ -133,7 +133,7 @@ class MixedCluster:
         settings: Mapping[str, object] | None = None,
     ) -> None:
         self._directory = directory
-        common = {"auto.create.topics.enable": "false", **(settings or {})}
+        common = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": 1, **(settings or {})}
         features = {**dict.fromkeys(LACKING_FEATURES, 0), "metadata.version": metadata_version}
         with free_ports(2) as (broker_port, controller_port):
             pass
