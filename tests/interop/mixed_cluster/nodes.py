@@ -167,14 +167,14 @@ class MixedCluster:
 
     def __enter__(self) -> Self:
         try:
+            for broker in self.penstocks.values():  # they wait for the controller, and Kafka takes its time
+                broker.format(self.kafka.cluster_id)
+                broker.start()
             for peer in (self.controller, self.kafka):
                 if peer is not None:
                     decides = peer is self.kafka if self.controller is None else peer is self.controller
                     peer.format(*(self._format_options if decides else ()))
                     peer.start()
-            for broker in self.penstocks.values():
-                broker.format(self.kafka.cluster_id)
-                broker.start()
             self.wait_until(self._complete, "all brokers are known to all brokers")
             self.create_topic(GROUPS, [[KAFKA]], cleanup_policy="compact")
         except BaseException:
