@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.cli.cluster.elect import elected
 from penstock.cli.cluster.quorum import lag_ms
 from penstock.cli.cluster.view import View, ids_text, look, parse_ids
 from penstock.cli.common import UsageError, with_client
 from penstock.cli.output import print_json
-from penstock.errors import PenstockError, UnreachableError
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.25
 ANSWER_TIMEOUT_MS = 5_000
+ELECTED_TIMEOUT_S = 10.0
 VOTER_LAG_MAX_MS = 3_000
 """A voter that had all that the leader had so long ago is in sync."""
 VOTERS_SAFE = 3
@@ -220,14 +220,25 @@ def what_lacks(view: View, quorum: QuorumState, node: Node | None) -> str | None
 
 
 async def elect_preferred(addresses: Sequence[str]) -> int:
-    """Elects the preferred leaders where others lead; gives how many."""
-    from penstock.client.client import Client
-    from penstock.client.cluster import ElectionType
+    """Elects the preferred leaders where others lead, and waits until they lead; gives how many were elected.
 
-    try:
-        async with Client(addresses, timeout_ms=ANSWER_TIMEOUT_MS) as client:
-            needed = [each.key for each in (await look(client)).partitions if each.replicas[:1] != (each.leader,)]
-            outcome = await elected(client, ElectionType.PREFERRED, needed)
-            return sum(error is None for error in outcome.values())
-    except UnreachableError as error:
-        raise RestartError(f"all nodes are restarted, but no leaders were elected: {error}") from None
+    The controller is asked for all partitions: it knows which need it, and a broker may not have heard of all yet.
+    """
+    from penstock.client.client import Client
+    from penstock.client.cluster import ElectionType, elect_leaders
+
+    deadline_s = time.monotonic() + ELECTED_TIMEOUT_S
+    done: set[tuple[str, int]] = set()
+    while True:
+        try:
+            async with Client(addresses, timeout_ms=ANSWER_TIMEOUT_MS) as client:
+                outcome = await elect_leaders(client, ElectionType.PREFERRED)
+                done.update(key for key, error in outcome.items() if error is None)
+                if all(each.replicas[:1] == (each.leader,) for each in (await look(client)).partitions):
+                    return len(done)
+        except PenstockError as error:
+            if time.monotonic() > deadline_s:
+                raise RestartError(f"all nodes are restarted, but no leaders were elected: {error}") from None
+        if time.monotonic() > deadline_s:
+            return len(done)
+        await asyncio.sleep(LOOK_EVERY_S)
