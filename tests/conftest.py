@@ -7,9 +7,18 @@ stays in one of them: all tests with the Spark session, and otherwise those of a
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
+from support.processes import Cluster
+from support.three_nodes import three_racks
+
+
+@pytest.fixture(scope="module")
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of three real nodes, each in a rack of its own. A test that stops one starts it again."""
+    with three_racks(tmp_path_factory.mktemp("three-nodes")) as cluster:
+        yield cluster
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

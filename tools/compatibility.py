@@ -29,6 +29,11 @@ FEATURES = (
     ("Create, change, delete topics; auto-creation; delete records; dynamic configs", "yes"),
     ("Kafka's log directories, both ways: segments, indexes, snapshots, checkpoints, metadata log", "yes"),
     ("Retention by time and size", "yes"),
+    (
+        "Leader elections and their balance, reassignments, feature levels; eligible leader replicas when their level "
+        "is raised",
+        "yes",
+    ),
     ("KRaft with one controller, static or dynamic quorum", "yes"),
     ("Several brokers and controllers, replication", "not yet"),
     (

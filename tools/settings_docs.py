@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from penstock.config.broker.cluster import ClusterSettings
 from penstock.config.broker.log import LogSettings
 from penstock.config.broker.network import NetworkSettings
 from penstock.config.broker.node import MetadataSettings, NodeSettings
 from penstock.config.broker.own import OwnSettings
+from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.replication import ReplicationSettings
 from penstock.config.known import KNOWN
 from penstock.config.setting import Group, Setting
@@ -22,6 +24,8 @@ REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 AREAS: tuple[tuple[str, type[Group]], ...] = (
     ("The node", NodeSettings),
     ("Metadata log", MetadataSettings),
+    ("The metadata quorum", QuorumSettings),
+    ("Brokers and the controller", ClusterSettings),
     ("Listeners, connections, requests", NetworkSettings),
     ("Logs", LogSettings),
     ("Replication", ReplicationSettings),

@@ -184,9 +184,9 @@ class KafkaPeer:
     """One node of Apache Kafka, broker and controller, on loopback; a context manager that starts and stops it.
 
     Parameters: `directory`, where its log directories and its configuration go (a temporary one otherwise, removed
-    at the end); `properties`, more lines of server.properties; `log_directories`, how many; `features`, feature levels
-    to format with, by default without those that Penstock lacks; `format`, False to start on what the directory holds;
-    `cluster_id`; `node_id`.
+    at the end); `properties`, more lines of server.properties (None leaves one out); `log_directories`, how many;
+    `features`, feature levels to format with, by default without those that Penstock lacks; `format`, False to start
+    on what the directory holds; `cluster_id`; `node_id`.
 
     Attributes: `bootstrap`, `port`, `log_dirs`, `config_file`, `log_file`, `process`.
     """
@@ -195,7 +195,7 @@ class KafkaPeer:
         self,
         directory: Path | str | None = None,
         *,
-        properties: Mapping[str, object] | None = None,
+        properties: Mapping[str, object | None] | None = None,
         log_directories: int = 1,
         features: Mapping[str, int] | None = None,
         format: bool = True,  # noqa: A002 - as the tool calls it
@@ -241,7 +241,7 @@ class KafkaPeer:
         """Chooses free ports and writes server.properties."""
         with free_ports(2) as (self.port, controller_port):
             pass
-        entries: dict[str, object] = {
+        entries: dict[str, object | None] = {
             "process.roles": "broker,controller",
             "node.id": self.node_id,
             "controller.quorum.voters": f"{self.node_id}@127.0.0.1:{controller_port}",
@@ -259,12 +259,14 @@ class KafkaPeer:
         }
         entries.update(self._properties)
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.config_file.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
+        self.config_file.write_text(
+            "".join(f"{name}={value}\n" for name, value in entries.items() if value is not None)
+        )
 
-    def format(self) -> None:
-        """Formats the log directories as `kafka-storage.sh format` does."""
+    def format(self, *options: str) -> None:
+        """Formats the log directories as `kafka-storage.sh format` does, with more options such as --standalone."""
         levels = [part for name, level in self.features.items() for part in ("--feature", f"{name}={level}")]
-        run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", self.config_file, *levels)
+        run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", self.config_file, *levels, *options)
 
     def start(self) -> None:
         """Starts the node and waits until it answers requests."""

@@ -87,7 +87,10 @@ class Client:
 class Node:
     """A broker and its world. Settings are attribute names of `Settings`."""
 
-    def __init__(self, *, directories: int = 1, start: bool = True, seed: int = 1, **settings: Any) -> None:
+    def __init__(
+        self, *, directories: int = 1, start: bool = True, seed: int = 1, release: str | None = None, **settings: Any
+    ) -> None:
+        """`release` is the metadata.version to format with."""
         self.now_ms = START_MS
         self.random = Random(seed)
         self.disks = [SimulatedDisk(index, clock=lambda: self.now_ms) for index in range(directories)]
@@ -105,6 +108,7 @@ class Node:
                 CLUSTER_ID,
                 self.settings.node_id,
                 paths[0],
+                release_version=release,
                 standalone=True,
                 controller=VoterEndpoint("CONTROLLER", "127.0.0.1", 9093),
             ),
@@ -159,14 +163,18 @@ class Node:
         """Carries out effects until there are none."""
         while effects := self.broker.take_effects():
             for effect in effects:
-                if isinstance(effect, Send):
-                    self._sent(effect)
-                elif isinstance(effect, Close):
-                    self.clients[effect.connection].closed = effect.reason
-                elif isinstance(effect, PauseReading | ResumeReading):
-                    self.clients[effect.connection].paused = isinstance(effect, PauseReading)
-                elif isinstance(effect, Run):
-                    self.operate(effect.operation)
+                self.carry_out(effect)
+
+    def carry_out(self, effect: Any) -> None:
+        """Carries out one effect."""
+        if isinstance(effect, Send):
+            self._sent(effect)
+        elif isinstance(effect, Close):
+            self.clients[effect.connection].closed = effect.reason
+        elif isinstance(effect, PauseReading | ResumeReading):
+            self.clients[effect.connection].paused = isinstance(effect, PauseReading)
+        elif isinstance(effect, Run):
+            self.operate(effect.operation)
 
     def operate(self, operation: Operation) -> None:
         """Runs an operation, or keeps it when it is to be held or something of its order is."""

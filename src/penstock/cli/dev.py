@@ -1,9 +1,10 @@
-"""Run a one-node cluster on this machine, without configuration.
+"""Run a cluster on this machine, without configuration: one node, or several with --brokers.
 
 The data is kept from run to run. If the usual port is taken, the next free one is used, and said.
 
 examples:
   penstock dev
+  penstock dev --brokers 3                           three nodes, topics with three replicas
   penstock dev --fresh --port 9192 --override num.partitions=6
   penstock dev --json --port 0 --data /tmp/mine      one line of JSON when ready: for scripts
 """
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.config.server import Settings
     from penstock.server.server import Server
 
-SUMMARY = "run a one-node cluster on this machine, without configuration"
+SUMMARY = "run a cluster on this machine, without configuration"
 HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 DEFAULT_METRICS_PORT = 9644
@@ -37,6 +38,7 @@ MISSING = "consumer groups, transactions, TLS/SASL and ACLs, log compaction"
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
+    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="nodes, each a process of its own (1)")
     parser.add_argument("--port", type=int, help=f"0 for any free one ({DEFAULT_PORT}, or the next free one)")
     parser.add_argument(
         "--metrics-port", type=int, help=f"of /metrics; 0 for any ({DEFAULT_METRICS_PORT}, or the next)"
@@ -67,6 +69,10 @@ def run(arguments: argparse.Namespace) -> int:
     from penstock.server.process import run as run_node
 
     configure(json_lines=arguments.log_format == "json", level=arguments.log_level)
+    if arguments.brokers != 1:
+        from penstock.cli.dev_cluster import run as run_cluster
+
+        return run_cluster(arguments)
     place = find_place(arguments)
     if arguments.fresh:
         empty(place.data)

@@ -25,6 +25,7 @@ COMMANDS = {
     "storage": "penstock.cli.storage",
     "topics": "penstock.cli.topics",
     "configs": "penstock.cli.configs",
+    "cluster": "penstock.cli.cluster.command",
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",
     "generate": "penstock.cli.generate",

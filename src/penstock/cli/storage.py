@@ -42,6 +42,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         "-s", "--standalone", action="store_true", help="a dynamic quorum whose first and only voter is this node"
     )
     format_.add_argument(
+        "-N", "--no-initial-controllers", action="store_true", help="a controller that joins a dynamic quorum later"
+    )
+    format_.add_argument(
         "-f", "--feature", action="append", default=[], metavar="NAME=LEVEL", help="level of one feature; repeatable"
     )
     format_.add_argument("-r", "--release-version", metavar="VERSION", help="metadata.version, such as 4.2 or 4.3-IV0")
@@ -75,7 +78,7 @@ def format_action(arguments: argparse.Namespace) -> int:
     from penstock.server.directories import controller_endpoint, format_for
 
     settings = Settings.from_properties(read_properties(arguments.config))
-    check_quorum(settings, standalone=arguments.standalone)
+    check_quorum(settings, standalone=arguments.standalone, joins=arguments.no_initial_controllers)
     request = FormatRequest(
         cluster_id=arguments.cluster_id,
         node_id=settings.node_id,
@@ -94,16 +97,22 @@ def format_action(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check_quorum(settings: Settings, *, standalone: bool) -> None:
-    """Raises ConfigError when it is not clear who the first voters are, or --standalone contradicts the settings."""
+def check_quorum(settings: Settings, *, standalone: bool, joins: bool = False) -> None:
+    """Raises ConfigError when it is not clear who the first voters are, or the options contradict the settings."""
+    if joins and (standalone or settings.voters):
+        raise ConfigError(
+            "--no-initial-controllers is for a controller that joins a dynamic quorum: leave --standalone and "
+            "controller.quorum.voters out"
+        )
     if standalone and not settings.is_controller:
         raise ConfigError("--standalone is for a controller: process.roles has no controller")
     if standalone and settings.voters:
         raise ConfigError("--standalone makes a dynamic quorum: leave controller.quorum.voters out of the settings")
-    if settings.is_controller and not standalone and not settings.voters:
+    if settings.is_controller and not standalone and not settings.voters and not joins:
         raise ConfigError(
             "controller.quorum.voters is not set, so the first voters are not known\n"
-            "  --standalone makes this node the first voter of a dynamic quorum"
+            "  --standalone makes this node the first voter of a dynamic quorum\n"
+            "  --no-initial-controllers is for one that joins such a quorum and is added to it later"
         )
 
 

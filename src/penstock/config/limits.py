@@ -75,6 +75,8 @@ PRODUCER_IDS_PER_PARTITION_MAX = 100_000
 """Idempotent producers remembered in one partition; the one idle longest is forgotten beyond it."""
 BATCHES_PER_PRODUCER = 5
 """Batches remembered for each producer id to recognise duplicates (as Kafka: the in-flight limit of clients)."""
+RECALLED_INDEX_ENTRIES = 8
+"""Index entries from the end of a log within which opening it looks for the batches of idempotent producers."""
 INDEX_TAIL_ENTRIES = 512
 """Entries of an active segment's index kept in memory alone; the next append then writes them to the file."""
 INDEX_BLOCK_ENTRIES = 512
@@ -85,6 +87,31 @@ HEADER_WINDOW_BYTES = 4 * KiB
 """What one look for batch headers reads; batches smaller than that share a read."""
 RECOVERY_CHUNK_BYTES = 4 * MiB
 """What a recovery reads at once; a batch larger than that is read whole."""
+
+# Replication
+UNREADABLE_WRITES_MAX = 1024
+"""Writes above a high watermark whose sizes a leader remembers, to estimate what a new high watermark gives readers."""
+FOLLOWERS_OPENED_PER_STEP = 100
+"""Logs of followers that one step of long work has opened."""
+FETCH_RETRY_MS = 20
+"""A follower's first pause after an error of its leader; twice as long after each further one, up to
+replica.fetch.backoff.ms."""
+FOLLOWER_WRITE_WAIT_MS = 10
+"""How long a fetcher waits for the writes of its last answer; a partition that is slower is left out of one fetch."""
+ALTER_PARTITION_RETRY_MS = 50
+"""Between two tries of an AlterPartition request, as Kafka's."""
+DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX = 2_250
+"""Replicas whose log directories one AssignReplicasToDirs request tells, as Kafka's."""
+DIRECTORY_ASSIGNMENTS_PER_STEP = 1_000
+"""Replicas whose log directory is compared with the metadata in one step of long work."""
+DIRECTORY_ASSIGNMENT_RETRY_MS = 100
+"""After an AssignReplicasToDirs request has failed; twice as long after each further time."""
+DIRECTORY_ASSIGNMENT_RETRY_MAX_MS = 10_000
+"""The longest such pause, as Kafka's."""
+EXPECTED_FOLLOWERS_MS = 1_000
+"""How long after a change of leadership followers are expected to ask for further partitions."""
+EXPECTED_FOLLOWER_WAIT_MS = 20
+"""How long the fetch of such a follower may wait for data, so that its next one comes soon."""
 
 # Node
 PARKED_REQUESTS_MAX = 100_000
@@ -103,8 +130,25 @@ METADATA_APPENDS_MAX = 10_000
 """Changes that wait for the metadata log to be flushed; a further one is refused until some are committed."""
 PARTITIONS_PER_REQUEST_MAX = 10_000
 """Partitions that one request may create, as Kafka's MAX_PARTITIONS_PER_BATCH; more are POLICY_VIOLATION."""
+LOST_CONNECTION_GRACE_MS = 500
+"""How long a broker whose connection to the controller is lost may take to be heard of again before it is fenced."""
+LEADERSHIP_CHANGES_PER_STEP = 200
+"""Partitions whose leader or in-sync replicas the controller changes at once when a broker goes, or that it balances
+in one turn; the rest follow in further steps, with other work in between."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000
 """Metadata records that one request may append atomically (Kafka's MAX_RECORDS_PER_USER_OP)."""
+METADATA_RECORDS_PER_STEP = 2_000
+"""Committed metadata records that a node replays in one turn of the loop; the rest follow, with other work between."""
+CONTROLLER_CALLS_MAX = 1_000
+"""Calls to the active controller that wait or are under way, forwarded requests included; a further one fails."""
+PEER_CALLS_MAX = 1_000
+"""Calls to another node over one channel that wait or are under way; a further one fails at once."""
+PEER_IN_FLIGHT_MAX = 32
+"""Requests of one connection to another node that wait for their answers; further ones wait to be sent."""
+PEER_CHANNELS_MAX = 10_000
+"""Channels to other nodes kept for reuse; a call over a further one fails at once until idle ones are gone."""
+PEER_ANSWER_MAX_BYTES = 256 * MiB
+"""One answer of another node; a longer one closes the connection."""
 
 # Client
 CLIENT_RESPONSE_BYTES = 128 * MiB
@@ -117,6 +161,8 @@ CLIENT_FETCH_BYTES = 4 * MiB
 """What one fetch of one partition asks for."""
 CLIENT_BATCH_BYTES = 512 * KiB
 """A batch that the client builds is sent when the next record would make it larger."""
+CLIENT_CONFIG_RESOURCES = 500
+"""Resources whose configs one request asks for; more of them take several requests."""
 
 # Spark
 SPARK_FETCHES_AHEAD = 4
@@ -229,3 +275,9 @@ SQL_TOPICS_MAX = 1_000
 """Topics that SHOW TABLES lists."""
 LAKE_SNAPSHOTS_KEPT = 50
 """Snapshots that an Iceberg table keeps when it has twice as many; appends that later ones superseded are dropped."""
+
+RAFT_OBSERVERS_MAX = 2000
+"""Observers of the metadata quorum whose progress a leader keeps; the one that fetched longest ago makes room."""
+
+RAFT_VOTERS_MAX = 25
+"""Voters of a metadata quorum: a set with more is refused."""

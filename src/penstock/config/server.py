@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.config.broker.cluster import ClusterSettings
 from penstock.config.broker.log import LogSettings
 from penstock.config.broker.network import NetworkSettings
 from penstock.config.broker.node import MetadataSettings, NodeSettings
 from penstock.config.broker.own import OwnSettings
+from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.replication import ReplicationSettings
 from penstock.config.crosscheck import cross_check
 from penstock.config.known import KNOWN
@@ -38,7 +40,16 @@ NOT_SUPPORTED_YET: dict[str, object] = {
 """What must not be ignored in silence when it is asked for."""
 
 
-class Settings(NodeSettings, MetadataSettings, NetworkSettings, LogSettings, ReplicationSettings, OwnSettings):
+class Settings(
+    NodeSettings,
+    MetadataSettings,
+    QuorumSettings,
+    ClusterSettings,
+    NetworkSettings,
+    LogSettings,
+    ReplicationSettings,
+    OwnSettings,
+):
     """All settings of a node, resolved and checked. Immutable; attributes are named as the properties, with `_`.
 
     `given` holds the text of every entry of the properties file, `dynamic_default` and `dynamic_broker` those of the

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from penstock.config.limits import BATCHES_PER_PRODUCER, RECALLED_INDEX_ENTRIES
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log import leader_epochs, partition_metadata, producer_snapshot
 from penstock.log.disk import Disk, FileInfo
@@ -29,7 +30,7 @@ from penstock.log.names import (
     file_name,
     offset_of,
 )
-from penstock.log.producer_state import Marker, Origin, ProducerState, Step
+from penstock.log.producer_state import Batch, Marker, Origin, ProducerState, Step
 from penstock.log.segment import Segment
 from penstock.records.batch import BatchHeader
 from penstock.records.control import ControlType, EndTransactionMarker, control_records
@@ -71,6 +72,8 @@ def load(disk: Disk, name: str, *, log_start_offset: int, now_ms: int, producer_
     epochs.truncate_from_start(log_start_offset)
     producers = ProducerState(producer_expiration_ms, log_start_offset)
     snapshots, useless = load_snapshot(disk, name, files, producers, log_end_offset, now_ms=now_ms)
+    if producers.producers and segments:
+        recall(disk, segments[-1], producers)
     replay(disk, segments, producers, log_end_offset)
     snapshots, strays = without_strays(snapshots, segments)
     stale = [f"{name}/{file_name(offset, SNAPSHOT)}" for offset in [*useless, *strays]]
@@ -211,6 +214,36 @@ def load_snapshot(
         producers.end_offset = offsets[-1]
         break
     return offsets, useless
+
+
+def recall(disk: Disk, segment: Segment, producers: ProducerState) -> None:
+    """Looks at the log's end for the batches before the last one of each producer, which a snapshot leaves out.
+
+    A producer that had several batches in flight when its broker died sends all of them again, the oldest first.
+    """
+    index = segment.offset_index
+    number = index.settled - RECALLED_INDEX_ENTRIES
+    position = index.entry(disk, number)[1] if number >= 0 else 0
+    found: dict[int, list[Batch]] = {}
+    for _, header in batch_headers(disk, segment.log_path, position, segment.size_bytes):
+        if header.base_offset >= producers.end_offset:
+            break
+        producer = producers.producers.get(header.producer_id)
+        if producer is not None and producer.epoch == header.producer_epoch and not header.is_control:
+            batch = Batch(
+                header.base_sequence,
+                header.last_sequence,
+                header.base_offset,
+                header.last_offset,
+                header.max_timestamp_ms,
+            )
+            found.setdefault(header.producer_id, []).append(batch)
+    for producer_id, batches in found.items():
+        producer = producers.producers[producer_id]
+        if producer.batches:
+            earlier = [batch for batch in batches if batch.last_offset < producer.batches[0].last_offset]
+            recalled = (*earlier, *producer.batches)[-BATCHES_PER_PRODUCER:]
+            producers.producers[producer_id] = producer._replace(batches=recalled)
 
 
 def without_strays(snapshots: list[int], segments: list[Segment]) -> tuple[list[int], list[int]]:

@@ -19,7 +19,8 @@ NotResident; they change nothing before, so a handler can be run again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from penstock.config.topic import TopicConfig
@@ -38,6 +39,7 @@ from penstock.records.batch import (
     BatchHeader,
     WritableBuffer,
     assign_offset,
+    check_crc,
     headers,
     read_header,
     set_log_append_time,
@@ -263,15 +265,23 @@ class Log(ChangingLog):
         self._append(Run(records, batches, base_offset, leader_epoch, origin), now_ms)
         return Appended(base_offset, next_offset - 1, append_time_ms, size_bytes)
 
-    def append_as_follower(self, records: Buffer, now_ms: int) -> Appended:
+    def append_as_follower(
+        self, records: Buffer, now_ms: int, *, leader_epoch: int | None = None, check_crcs: bool = False
+    ) -> Appended:
         """Prepares an append of batches that carry their offsets and leader epochs; a cut-off last batch is dropped.
 
-        The caller has checked CRCs. Raises RequestError(OFFSET_OUT_OF_RANGE) when the first offset is below
-        `reserved_end_offset`, CorruptRecordError when offsets do not rise.
+        Args:
+            leader_epoch: of the leader that is followed: the first batch of a later one ends what is appended.
+            check_crcs: whether nobody has checked them yet.
+
+        Raises RequestError(OFFSET_OUT_OF_RANGE) when the first offset is below `reserved_end_offset`,
+        CorruptRecordError when offsets do not rise or a CRC is wrong; then nothing is appended.
         """
         self._check_usable()
         view = memoryview(records)
         batches = list(headers(view))
+        if leader_epoch is not None:
+            batches = list(takewhile(lambda each: each[1].leader_epoch <= leader_epoch, batches))
         if not batches:
             return Appended(self.reserved_end_offset, self.reserved_end_offset - 1, NO_TIMESTAMP, 0)
         first = batches[0][1]
@@ -281,16 +291,16 @@ class Log(ChangingLog):
                 f"{self.name} ends at {self.reserved_end_offset} and was given records from {first.base_offset}",
             )
         next_offset = first.base_offset
-        for _, batch in batches:
+        for position, batch in batches:
             if batch.base_offset < next_offset or batch.last_offset_delta < 0:
                 raise CorruptRecordError(f"{self.name} was given offset {batch.base_offset} after {next_offset - 1}")
+            if check_crcs:
+                check_crc(view, position, batch)
             next_offset = batch.next_offset
         size_bytes = 0
-        for position, batch in batches:
-            whole = view[position : position + batch.size_bytes]
-            run = Run(whole, [(0, batch)], batch.base_offset, batch.leader_epoch, Origin.REPLICATION)
+        for run in runs_of(view, batches, self.config.max_segment_bytes):
             self._append(run, now_ms)
-            size_bytes += batch.size_bytes
+            size_bytes += len(run.records)
         return Appended(first.base_offset, next_offset - 1, NO_TIMESTAMP, size_bytes)
 
     def start_epoch(self, leader_epoch: int) -> None:
@@ -500,6 +510,27 @@ class Log(ChangingLog):
         if not self.config.delete or self.config.retention_ms < 0 or not self.size_bytes:
             return None
         return self.segments[0].retention_time_ms(self.disk) + self.config.retention_ms + 1
+
+
+def runs_of(view: memoryview, batches: Sequence[BatchAt], max_bytes: int) -> Iterator[Run]:
+    """A leader's batches as runs that are appended at once: offsets without gaps, of one leader epoch."""
+    begin = 0
+    while begin < len(batches):
+        start, first = batches[begin]
+        end, stop, next_offset = begin, start, first.base_offset
+        while end < len(batches):
+            position, batch = batches[end]
+            grown = position + batch.size_bytes
+            if end > begin and (
+                batch.base_offset != next_offset
+                or batch.leader_epoch != first.leader_epoch
+                or grown - start > max_bytes
+            ):
+                break
+            end, stop, next_offset = end + 1, grown, batch.next_offset
+        places = [(position - start, batch) for position, batch in batches[begin:end]]
+        yield Run(view[start:stop], places, first.base_offset, first.leader_epoch, Origin.REPLICATION)
+        begin = end
 
 
 def whole_batches(records: Buffer) -> list[BatchAt]:

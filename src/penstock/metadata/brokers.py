@@ -1,23 +1,24 @@
-"""Brokers in the cluster: registration, fencing, controlled shutdown, directories, and what follows for leaders.
+"""Brokers and controllers in the cluster: registration, fencing, controlled shutdown, and what follows for leaders.
 
-A broker registers fenced, with an incarnation id of its own making; its epoch is the offset of the registration's
-record. Once it has caught up it is unfenced and may lead. On a clean stop it first gives up its leaderships.
+A broker registers fenced, with an incarnation id of its own making; its epoch is the offset at which its registration
+was appended. Once it has caught up with that it is unfenced and may lead. On a clean stop it first gives up its
+leaderships. The decisions upon heartbeats are in `heartbeats`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from penstock.config.limits import LEADERSHIP_CHANGES_PER_STEP
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata.features import REGISTERED_FEATURES
+from penstock.metadata import leadership
+from penstock.metadata.features import KRAFT_VERSION, METADATA_VERSION, REGISTERED_FEATURES
 from penstock.metadata.image import BrokerRegistration, Endpoint
-from penstock.metadata.partitions import elect
 from penstock.metadata.result import MetadataMessage, Result
 from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
-from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
 from penstock.protocol.messages.metadata.register_broker_record import (
     BrokerEndpoint,
     BrokerFeature,
@@ -28,6 +29,7 @@ from penstock.protocol.messages.metadata.register_controller_record import (
     ControllerFeature,
     RegisterControllerRecord,
 )
+from penstock.protocol.messages.metadata.unregister_broker_record import UnregisterBrokerRecord
 
 if TYPE_CHECKING:
     from penstock.metadata.controller import Controller
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 FENCE, UNFENCE = 1, -1
 RESERVED_DIRECTORIES = range(100)
 """Ids that Kafka keeps for itself: unassigned, lost, migrating, and room for more."""
+NO_PREVIOUS_EPOCH = -1
+"""What a broker sends that was not stopped cleanly before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,23 @@ class Registration:
     endpoints: Sequence[Endpoint]
     log_dirs: Sequence[UUID]
     rack: str | None = None
-    previous_broker_epoch: int = -1
+    previous_broker_epoch: int = NO_PREVIOUS_EPOCH
     features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: REGISTERED_FEATURES)
 
 
-def register_broker(controller: Controller, registration: Registration, next_offset: int) -> Result[int]:
+def register_broker(
+    controller: Controller, registration: Registration, next_offset: int, *, kraft_version: int = 0
+) -> Result[int]:
     """Registers a broker; the response is its epoch. `next_offset` is the offset of the first record to be appended.
+
+    A new incarnation is fenced, and leaves leaderships and in-sync replicas that the one before it may have left
+    behind; the same one amends its registration and stays as it is. Whether the one before still has a session is
+    the caller's to check, before (`heartbeats.Heartbeats.check_registration`).
 
     Raises RequestError INVALID_REGISTRATION or UNSUPPORTED_VERSION.
     """
     check_directories(controller, registration)
-    check_features(controller, registration)
+    check_features(controller, registration, kraft_version)
     existing = controller.image.brokers.get(registration.broker_id)
     record = RegisterBrokerRecord(
         broker_id=registration.broker_id,
@@ -78,7 +88,20 @@ def register_broker(controller: Controller, registration: Registration, next_off
         record.broker_epoch = existing.epoch
         record.fenced = existing.fenced
         record.in_controlled_shutdown = existing.in_controlled_shutdown
-    return Result(record.broker_epoch, [record])
+        record.cordoned_log_dirs = list(existing.cordoned_log_dirs) or None
+        return Result(record.broker_epoch, [record])
+    left_behind = records_of_new_incarnation(controller, registration, existing)
+    return Result(record.broker_epoch, [*left_behind, record], atomic=False)
+
+
+def records_of_new_incarnation(
+    controller: Controller, registration: Registration, existing: BrokerRegistration | None
+) -> Sequence[MetadataMessage]:
+    """The changes of partitions that the broker's earlier incarnation led or had in sync (KIP-966)."""
+    stopped_cleanly = existing is not None and existing.epoch == registration.previous_broker_epoch
+    if controller.elr_enabled and not stopped_cleanly:
+        return leadership.unclean_shutdown(controller, registration.broker_id)
+    return leadership.departure(controller, registration.broker_id)
 
 
 def check_directories(controller: Controller, registration: Registration) -> None:
@@ -98,9 +121,13 @@ def check_directories(controller: Controller, registration: Registration) -> Non
         raise RequestError(ErrorCode.INVALID_REGISTRATION, problem)
 
 
-def check_features(controller: Controller, registration: Registration) -> None:
+def check_features(controller: Controller, registration: Registration, kraft_version: int) -> None:
     """Every finalized level must be one that the broker supports."""
-    for name, level in controller.image.features.items():
+    if METADATA_VERSION not in registration.features:
+        raise RequestError(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
+    finalized = {**controller.image.features, KRAFT_VERSION: kraft_version}
+    for name in dict.fromkeys([*registration.features, *finalized]):
+        level = finalized.get(name, 0)
         lowest, highest = registration.features.get(name, (0, 0))
         if not lowest <= level <= highest:
             raise RequestError(
@@ -111,9 +138,13 @@ def check_features(controller: Controller, registration: Registration) -> None:
 
 
 def register_controller(
-    controller: Controller, controller_id: int, incarnation_id: UUID, endpoints: Sequence[Endpoint]
+    controller: Controller,
+    controller_id: int,
+    incarnation_id: UUID,
+    endpoints: Sequence[Endpoint],
+    features: Mapping[str, tuple[int, int]] = REGISTERED_FEATURES,
 ) -> Result[None]:
-    """Registers a controller (KIP-919), unless it is registered just like this."""
+    """Registers a controller (KIP-919)."""
     record = RegisterControllerRecord(
         controller_id=controller_id,
         incarnation_id=incarnation_id,
@@ -124,7 +155,7 @@ def register_controller(
         ],
         features=[
             ControllerFeature(name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, (lowest, highest) in REGISTERED_FEATURES.items()
+            for name, (lowest, highest) in features.items()
         ],
     )
     return Result(None, [record])
@@ -133,114 +164,86 @@ def register_controller(
 def unfence_broker(controller: Controller, broker_id: int, broker_epoch: int) -> Result[None]:
     """Lets a broker lead; partitions without a leader that it is in sync with get it.
 
-    Raises RequestError STALE_BROKER_EPOCH or BROKER_ID_NOT_REGISTERED.
+    Raises RequestError STALE_BROKER_EPOCH.
     """
     broker = checked(controller, broker_id, broker_epoch)
     records: list[MetadataMessage] = []
     if broker.fenced:
-        records.append(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=UNFENCE))
-        acceptable = active_or(controller, broker_id)
-        records += changes_of_leaders(controller, acceptable, lambda isr, leader: leader < 0)
-    return Result(None, records)
+        records.append(change(broker, fenced=UNFENCE))
+        if not broker.in_controlled_shutdown:
+            records += leadership.arrival(controller, broker_id)
+    return Result(None, records, atomic=False)
 
 
-def fence_broker(controller: Controller, broker_id: int, broker_epoch: int) -> Result[None]:
-    """Takes a broker out of leadership and, where others are in sync, out of the in-sync replicas."""
+def fence_broker(controller: Controller, broker_id: int, broker_epoch: int, *, in_steps: bool = False) -> Result[None]:
+    """Takes a broker out of leadership and, where others are in sync, out of the in-sync replicas.
+
+    With `in_steps`, a broker of many partitions is only fenced: `duties` takes the partitions then.
+    """
     broker = checked(controller, broker_id, broker_epoch)
     if broker.fenced:
         return Result(None)
-    records = leave(controller, broker_id)
-    records.append(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=FENCE))
-    return Result(None, records)
+    return Result(None, [*departure(controller, broker_id, in_steps), change(broker, fenced=FENCE)], atomic=False)
 
 
-def begin_controlled_shutdown(controller: Controller, broker_id: int, broker_epoch: int) -> Result[None]:
-    """First step of a clean stop: the broker is marked, and its leaderships move where they can."""
+def begin_controlled_shutdown(
+    controller: Controller, broker_id: int, broker_epoch: int, *, in_steps: bool = False
+) -> Result[None]:
+    """First step of a clean stop: the broker is marked, and its leaderships move where they can; see `fence_broker`."""
     broker = checked(controller, broker_id, broker_epoch)
-    if broker.in_controlled_shutdown:
-        return Result(None)
-    mark = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, in_controlled_shutdown=1)
-    return Result(None, [mark, *leave(controller, broker_id)])
+    mark = [] if broker.in_controlled_shutdown else [change(broker, in_controlled_shutdown=1)]
+    return Result(None, [*mark, *departure(controller, broker_id, in_steps)], atomic=False)
 
 
-def leave(controller: Controller, broker_id: int) -> list[MetadataMessage]:
-    acceptable = active_except(controller, broker_id)
-    return list(
-        changes_of_leaders(
-            controller, acceptable, lambda isr, leader: broker_id in isr or leader == broker_id, broker_id
-        )
+def departure(controller: Controller, broker_id: int, in_steps: bool) -> Sequence[MetadataMessage]:
+    """The changes of a broker's partitions, unless they are too many for one step."""
+    if in_steps and len(controller.indexes.in_sync_on(broker_id)) > LEADERSHIP_CHANGES_PER_STEP:
+        return []
+    return leadership.departure(controller, broker_id)
+
+
+def unregister_broker(controller: Controller, broker_id: int) -> Result[None]:
+    """Forgets a broker. Its replicas stay assigned to it; nothing waits for them any more.
+
+    Raises RequestError BROKER_ID_NOT_REGISTERED.
+    """
+    broker = controller.image.brokers.get(broker_id)
+    if broker is None:
+        raise RequestError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+    indexes = controller.indexes
+    keys = list(dict.fromkeys([*indexes.in_sync_on(broker_id), *indexes.eligible_on(broker_id)]))
+    records: list[MetadataMessage] = [*leadership.updated(controller, keys, leaving=broker_id)]
+    records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch))
+    return Result(None, records, atomic=False)
+
+
+def change(
+    broker: BrokerRegistration,
+    *,
+    fenced: int = 0,
+    in_controlled_shutdown: int = 0,
+    log_dirs: Sequence[UUID] = (),
+    cordoned_log_dirs: Sequence[UUID] | None = None,
+) -> BrokerRegistrationChangeRecord:
+    """The record of a change of a broker's registration."""
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.id,
+        broker_epoch=broker.epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=list(log_dirs),
+        cordoned_log_dirs=None if cordoned_log_dirs is None else list(cordoned_log_dirs),
     )
 
 
-def changes_of_leaders(
-    controller: Controller,
-    acceptable: Callable[[int], bool],
-    concerned: Callable[[tuple[int, ...], int], bool],
-    leaving: int | None = None,
-) -> list[PartitionChangeRecord]:
-    """The changes of all concerned partitions, in the order of their topics' ids."""
-    records = []
-    for topic in controller.image.topics_by_id.values():
-        unclean = None
-        for index, partition in enumerate(topic.partitions):
-            if concerned(partition.isr, partition.leader):
-                if unclean is None:
-                    unclean = controller.topic_config(topic.name).unclean_leader_election_enable
-                record = elect(topic, index, acceptable, leaving=leaving, unclean=unclean)
-                if record is not None:
-                    records.append(record)
-    return records
-
-
-def active_or(controller: Controller, broker_id: int) -> Callable[[int], bool]:
-    """Brokers that may lead, and the one that is about to."""
-    brokers = controller.image.brokers
-    return lambda each: each == broker_id or (each in brokers and brokers[each].active)
-
-
-def active_except(controller: Controller, broker_id: int) -> Callable[[int], bool]:
-    """Brokers that may lead, without the one that is about to go."""
-    brokers = controller.image.brokers
-    return lambda each: each != broker_id and each in brokers and brokers[each].active
-
-
 def checked(controller: Controller, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-    """The registration of a broker. Raises RequestError if it is not registered with this epoch."""
+    """The registration of a broker. Raises RequestError STALE_BROKER_EPOCH if it is not registered with this epoch."""
     broker = controller.image.brokers.get(broker_id)
     if broker is None:
-        raise RequestError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {broker_id} found.")
+        raise RequestError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
     if broker.epoch != broker_epoch:
         raise RequestError(
             ErrorCode.STALE_BROKER_EPOCH,
             f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
         )
     return broker
-
-
-def assign_directories(
-    controller: Controller, broker_id: int, broker_epoch: int, assignments: Mapping[tuple[UUID, int], UUID]
-) -> Result[dict[tuple[UUID, int], ErrorCode]]:
-    """Records which log directory a broker keeps its replicas in (KIP-858 AssignReplicasToDirs).
-
-    `assignments` maps (topic id, partition) to the directory's id.
-    """
-    broker = checked(controller, broker_id, broker_epoch)
-    answers: dict[tuple[UUID, int], ErrorCode] = {}
-    records: list[MetadataMessage] = []
-    for (topic_id, index), directory in assignments.items():
-        topic = controller.image.topics_by_id.get(topic_id)
-        if topic is None:
-            answers[topic_id, index] = ErrorCode.UNKNOWN_TOPIC_ID
-        elif index >= len(topic.partitions) or broker_id not in topic.partitions[index].replicas:
-            answers[topic_id, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif directory not in broker.log_dirs:
-            answers[topic_id, index] = ErrorCode.LOG_DIR_NOT_FOUND
-        else:
-            answers[topic_id, index] = ErrorCode.NONE
-            partition = topic.partitions[index]
-            directories = list(partition.directories) or [UUID(int=0)] * len(partition.replicas)
-            position = partition.replicas.index(broker_id)
-            if directories[position] != directory:
-                directories[position] = directory
-                records.append(PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=directories))
-    return Result(answers, records)

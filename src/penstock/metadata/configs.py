@@ -17,13 +17,15 @@ from penstock.config.topic import TOPIC_SETTINGS, TopicConfig
 from penstock.errors import ConfigError, ErrorCode, RequestError
 from penstock.metadata.image import ConfigResource, Configs
 from penstock.metadata.names import check_topic_name
-from penstock.metadata.result import ApiError, MetadataMessage, Result
+from penstock.metadata.result import ApiError, Result
+from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 
 if TYPE_CHECKING:
     from penstock.metadata.controller import Controller
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 OPERATIONS = {SET: "SET", DELETE: "DELETE", APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 Resource = tuple[int, str]
@@ -44,7 +46,7 @@ def alter_configs(
 ) -> Result[dict[Resource, ApiError]]:
     """Changes the configs of several resources, each as a whole or not at all."""
     answers: dict[Resource, ApiError] = {}
-    records: list[MetadataMessage] = []
+    records: list[ConfigRecord] = []
     for resource, of_resource in changes.items():
         try:
             records.extend(alter(controller, resource, of_resource))
@@ -52,7 +54,16 @@ def alter_configs(
             answers[resource] = ApiError.of(error)
         else:
             answers[resource] = ApiError()
-    return Result(answers, records)
+    return Result(answers, [*records, *cleared(controller, records)])
+
+
+def cleared(controller: Controller, records: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
+    """Eligible leader replicas stood on the old `min.insync.replicas`: they go where it changes (KIP-966)."""
+    if not controller.elr_enabled:
+        return []
+    changed = [record for record in records if record.name == MIN_INSYNC_REPLICAS]
+    topics = [each.resource_name if each.resource_type == ConfigResource.TOPIC else "" for each in changed]
+    return [ClearElrRecord(topic_name=name) for name in dict.fromkeys(topics)]
 
 
 def replace_configs(
@@ -177,6 +188,13 @@ def check_broker_name(controller: Controller, name: str) -> None:
 
 def check_broker_configs(controller: Controller, name: str, overrides: Configs, changed: Sequence[str]) -> None:
     """Raises RequestError when a change names a setting that may not change, or makes settings that cannot be."""
+    if controller.elr_enabled and MIN_INSYNC_REPLICAS in changed:
+        if name:
+            sentence = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+            raise RequestError(ErrorCode.INVALID_CONFIG, sentence)
+        if MIN_INSYNC_REPLICAS not in overrides:
+            sentence = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+            raise RequestError(ErrorCode.INVALID_CONFIG, sentence)
     try:
         check_dynamic({each: overrides[each] for each in changed if each in overrides}, per_broker=bool(name))
         if name:

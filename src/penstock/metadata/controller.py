@@ -1,9 +1,10 @@
 """The active controller's state: what its decisions stand on, replayed at append and undone if the append is lost.
 
-The rules of each API are functions in their own modules (`topics`, `configs`, `brokers`, `producer_ids`, `activation`);
-each reads the state with everything appended so far, decides, and returns a `Result`; it changes nothing. `replay`
-alone changes the state: the node calls it with the records when it appends them, so that the next request sees them,
-and `committed` or `revert` when their fate is known.
+The rules of each API are functions in their own modules (`topics`, `configs`, `brokers`, `isr`, `leadership`,
+`reassignments`, `directories`, `feature_updates`, `producer_ids`, `activation`); each reads the state with everything
+appended so far, decides, and returns a `Result`; it changes nothing. `replay` alone changes the state: the node calls
+it with the records when it appends them, so that the next request sees them, and `committed` or `revert` when their
+fate is known.
 
 The state is a `MetadataImage` with everything appended, and the few indexes that no image has, in timeline maps. What
 is committed of it is published to brokers as it is: the image made at the append, not another one.
@@ -19,9 +20,12 @@ from uuid import UUID
 
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
+from penstock.metadata.features import ELR_VERSION
 from penstock.metadata.image import EMPTY, ConfigResource, Configs, MetadataImage
+from penstock.metadata.indexes import PartitionIndexes
 from penstock.metadata.loader import MetadataLoader, Publication
 from penstock.metadata.names import collision_key
+from penstock.metadata.partitions import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from penstock.metadata.result import MetadataMessage
 from penstock.metadata.timeline import Timeline, TimelineMap
 
@@ -43,6 +47,9 @@ class Controller:
         image: the metadata with everything appended.
         committed_image: the metadata with everything committed.
         colliding_names: topics by what their names may not share (`names.collision_key`).
+        indexes: which partitions concern a broker.
+        registration_offsets: where the log has each broker's newest registration: a broker may be unfenced once it has
+            caught up with that.
     """
 
     def __init__(self, settings: Settings, random: Random, loader: MetadataLoader) -> None:
@@ -50,12 +57,15 @@ class Controller:
         self.settings = settings
         self.random = random
         self.committed_image = loader.image
-        self.colliding_names: TimelineMap[str, tuple[str, ...]]
         self._loader = loader
         self._topic_settings: tuple[Configs, Settings] = (EMPTY, settings)
         self._appended: deque[_Appended] = deque()
         self._timeline = Timeline()
-        self.colliding_names = TimelineMap(self._timeline)
+        self.colliding_names: TimelineMap[str, tuple[str, ...]] = TimelineMap(self._timeline)
+        self.registration_offsets: TimelineMap[int, int] = TimelineMap(self._timeline)
+        self.indexes = PartitionIndexes(self._timeline, loader.image)
+        for broker in loader.image.brokers.values():
+            self.registration_offsets[broker.id] = broker.epoch
         for name in loader.image.topics_by_name:
             self._add_name(name)
         self._timeline.snapshot(loader.last_offset)
@@ -83,8 +93,10 @@ class Controller:
         """Applies a batch that is being appended; its last record gets `last_offset`."""
         assert last_offset > self.last_offset, "batches are appended in the order of their offsets"
         self._loader.load(records, last_offset, epoch, timestamp_ms)
+        self._note_registrations(records, last_offset - len(records) + 1)
         publications = self._loader.publish()
         for _, _, delta in publications:
+            self.indexes.apply(delta)
             for topic in delta.deleted_topics.values():
                 self._remove_name(topic.name)
             for created in delta.topics.values():
@@ -138,6 +150,40 @@ class Controller:
     def topic_config(self, name: str) -> TopicConfig:
         """The configuration of a topic, with the cluster's dynamic defaults."""
         return TopicConfig.resolve(self.topic_settings, self.image.topic_configs(name))
+
+    # What decisions ask again and again
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may lead partitions: registered, neither fenced nor on its way out."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def has_online_directory(self, broker_id: int, directory: UUID | None) -> bool:
+        """Whether a replica lies in a directory that works, as far as one knows where it lies."""
+        if directory is None or directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
+            return True
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and directory in broker.log_dirs
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Whether partitions have eligible leader replicas (KIP-966)."""
+        return self.image.features.get(ELR_VERSION, 0) >= 1
+
+    def unclean_election_allowed(self, topic: str) -> bool:
+        """Whether a topic rather loses records than stays without a leader."""
+        return self.topic_config(topic).unclean_leader_election_enable
+
+    def min_insync_replicas(self, topic: str) -> int:
+        """The topic's `min.insync.replicas`."""
+        return self.topic_config(topic).min_insync_replicas
+
+    def _note_registrations(self, records: Sequence[MetadataMessage], base_offset: int) -> None:
+        for number, record in enumerate(records):
+            if record.NAME == "RegisterBrokerRecord":
+                self.registration_offsets[record.broker_id] = base_offset + number
+            elif record.NAME == "UnregisterBrokerRecord":
+                self.registration_offsets.pop(record.broker_id)
 
     def _add_name(self, name: str) -> None:
         key = collision_key(name)

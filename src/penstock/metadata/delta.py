@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from penstock.protocol.messages.metadata.unregister_broker_record import UnregisterBrokerRecord
     from penstock.protocol.messages.metadata.zk_migration_state_record import ZkMigrationStateRecord
 
-NO_LEADER_CHANGE = -2
-"""Leader of a PartitionChangeRecord that leaves the leader as it is."""
-
 MIGRATION_STATES_WITHOUT_ZOOKEEPER = (0, 3)
 """NONE and POST_MIGRATION: the only states of ZkMigrationStateRecord in which no ZooKeeper is part of the cluster."""
 
@@ -249,25 +246,10 @@ def replay_partition_change(delta: MetadataDelta, record: PartitionChangeRecord)
     before = topic.partition(record.partition_id)
     if before is None:
         raise MetadataError(f"PartitionChangeRecord is about {topic.name}-{record.partition_id}, which does not exist")
-    changes: dict[str, Any] = {"partition_epoch": before.partition_epoch + 1}
-    for field, value in (
-        ("isr", record.isr),
-        ("replicas", record.replicas),
-        ("removing_replicas", record.removing_replicas),
-        ("adding_replicas", record.adding_replicas),
-        ("elr", record.eligible_leader_replicas),
-        ("last_known_elr", record.last_known_elr),
-    ):
-        if value is not None:
-            changes[field] = tuple(value)
+    after = before.changed_by(record)
     if record.directories is not None:
-        changes["directories"] = delta.shared(record.directories)
-    if record.leader != NO_LEADER_CHANGE:
-        changes["leader"] = record.leader
-        changes["leader_epoch"] = before.leader_epoch + 1
-    if record.leader_recovery_state != -1:
-        changes["leader_recovery_state"] = record.leader_recovery_state
-    topic.partitions[record.partition_id] = before.with_(**changes)
+        after.directories = delta.shared(record.directories)
+    topic.partitions[record.partition_id] = after
 
 
 def replay_clear_elr(delta: MetadataDelta, record: ClearElrRecord) -> None:

@@ -13,6 +13,7 @@ from penstock.errors import ErrorCode, PenstockError
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+ELR_VERSION = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,11 @@ METADATA_VERSIONS: Mapping[int, MetadataVersion] = {
 
 LATEST_METADATA_VERSION = max(METADATA_VERSIONS)
 
+NEW_RECORD_FORMATS = frozenset({30})
+"""Levels that brought fields which older levels cannot hold: no way back below them."""
+
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
-    "eligible.leader.replicas.version": (0, 0),
+    ELR_VERSION: (0, 1),
     "group.version": (0, 0),
     KRAFT_VERSION: (0, 1),
     METADATA_VERSION: (min(METADATA_VERSIONS), LATEST_METADATA_VERSION),
@@ -96,6 +100,11 @@ def described(name: str, level: int) -> str:
     """A level as people write it: metadata versions have names."""
     version = METADATA_VERSIONS.get(level) if name == METADATA_VERSION else None
     return str(level) if version is None else f"{level} ({version.name})"
+
+
+def record_formats_differ(low: int, high: int) -> bool:
+    """Whether records of metadata.version `high` may not be readable at `low`."""
+    return any(low < level <= high for level in NEW_RECORD_FORMATS)
 
 
 def metadata_version(level: int) -> MetadataVersion:

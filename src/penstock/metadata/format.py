@@ -37,7 +37,7 @@ from penstock.metadata.features import (
 from penstock.metadata.result import MetadataMessage
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.raft.checkpoint import BOOTSTRAP, checkpoint_batches, write_checkpoint
-from penstock.raft.storage import NAME
+from penstock.raft.operations import NAME
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 
 DASH = 62

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from penstock.metadata.persistent import PersistentMap
 
+if TYPE_CHECKING:
+    from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
+
 NO_LEADER = -1
 """Leader of a partition that has none."""
+NO_LEADER_CHANGE = -2
+"""Leader of a PartitionChangeRecord that leaves the leader as it is."""
 
 Configs = Mapping[str, str]
 """The overrides of one resource: property name to text."""
@@ -124,6 +129,26 @@ class PartitionRegistration:
         fields = {name: getattr(self, name) for name in self.__slots__}
         fields.update(changes)
         return PartitionRegistration(**fields)
+
+    def changed_by(self, record: PartitionChangeRecord) -> PartitionRegistration:
+        """This partition after a change: each is a new partition epoch, one of the leader a new leader epoch."""
+        leads_on = record.leader == NO_LEADER_CHANGE
+        recovery = record.leader_recovery_state
+        return PartitionRegistration(
+            self.replicas if record.replicas is None else tuple(record.replicas),
+            self.isr if record.isr is None else tuple(record.isr),
+            self.leader if leads_on else record.leader,
+            directories=self.directories if record.directories is None else tuple(record.directories),
+            removing_replicas=(
+                self.removing_replicas if record.removing_replicas is None else tuple(record.removing_replicas)
+            ),
+            adding_replicas=self.adding_replicas if record.adding_replicas is None else tuple(record.adding_replicas),
+            elr=self.elr if record.eligible_leader_replicas is None else tuple(record.eligible_leader_replicas),
+            last_known_elr=self.last_known_elr if record.last_known_elr is None else tuple(record.last_known_elr),
+            leader_recovery_state=self.leader_recovery_state if recovery == -1 else recovery,
+            leader_epoch=self.leader_epoch if leads_on else self.leader_epoch + 1,
+            partition_epoch=self.partition_epoch + 1,
+        )
 
     def directory(self, broker_id: int) -> UUID | None:
         """The log directory that a broker keeps its replica in, or None if it has no replica or none is assigned."""

@@ -1,61 +1,163 @@
-"""Where new partitions go, and who leads: replica placement, checks of assignments, elections.
+"""Where new partitions go: replica placement, checks of assignments, the records of new partitions.
 
-Placement stripes: racks take turns, brokers of a rack take turns, from random starting points; unfenced brokers come
-before fenced ones, and the first replica, the leader, is always unfenced.
+Placement stripes, as Kafka's StripedReplicaPlacer: racks take turns, brokers of a rack take turns, from random starting
+points; unfenced brokers come before fenced ones, and the first replica, the leader, is always unfenced. When as many
+partitions are placed as brokers live, racks and brokers are shuffled, so that the same sets do not come again.
+
+Where that leaves a choice, replicas of a partition go to different hosts, as the brokers have registered them: with
+a broker a disk, several brokers share a host and would fall together. With one broker a host it is Kafka's placement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from random import Random
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 from uuid import UUID
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata.image import NO_LEADER, BrokerRegistration, PartitionRegistration, TopicImage
-from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
+from penstock.metadata.image import BrokerRegistration
 from penstock.protocol.messages.metadata.partition_record import PartitionRecord
 
 UNASSIGNED_DIRECTORY = UUID(int=0)
 """Kafka's DirectoryId.UNASSIGNED: the broker chooses the log directory, and tells the controller."""
+LOST_DIRECTORY = UUID(int=1)
+"""Kafka's DirectoryId.LOST: the broker has lost the directory that the replica lay in."""
+MIGRATING_DIRECTORY = UUID(int=2)
+"""Kafka's DirectoryId.MIGRATING: the replica was placed before directories had ids."""
+
+
+class Randomness(Protocol):
+    """What of `random.Random` placement needs."""
+
+    def randrange(self, stop: int, /) -> int: ...
+
+    def shuffle(self, x: list[Any], /) -> None: ...
+
+
+class _Row:
+    """Brokers of one rack that take turns: all fenced, or all unfenced."""
+
+    __slots__ = ("_brokers", "_left", "_offset", "_round")
+
+    def __init__(self, brokers: list[int], random: Randomness) -> None:
+        self._brokers = sorted(brokers)
+        self._offset = random.randrange(len(brokers)) if brokers else 0
+        self._round = 0
+        self._left: list[int] | None = None
+
+    def take(self, round_: int, hosts: Mapping[int, str], used: set[str]) -> int | None:
+        """The next broker for the partition of a round, on an unused host if there is one."""
+        if not self._brokers:
+            return None
+        if self._round != round_:
+            self._round, self._left = round_, None
+            self._offset = (self._offset + 1) % len(self._brokers)
+        if self._left is None:
+            self._left = self._brokers[self._offset :] + self._brokers[: self._offset]
+        if not self._left:
+            return None
+        position = next((at for at, broker in enumerate(self._left) if hosts[broker] not in used), 0)
+        return self._left.pop(position)
+
+    def shuffle(self, random: Randomness) -> None:
+        """Another order. Who has not had a turn since the round of this number goes on where it was."""
+        random.shuffle(self._brokers)
+        if self._left is not None:
+            order = self._brokers[self._offset :] + self._brokers[: self._offset]
+            self._left = order[len(order) - len(self._left) :]
+
+    def refill(self) -> None:
+        """All brokers may be taken again in this round, but for those that a partition has."""
+        self._left = None
+
+
+class _Rack:
+    __slots__ = ("fenced", "unfenced")
+
+    def __init__(self, unfenced: list[int], fenced: list[int], random: Randomness) -> None:
+        self.fenced = _Row(fenced, random)
+        self.unfenced = _Row(unfenced, random)
 
 
 class Placer:
     """Places the replicas of several new partitions, one `place` after the other."""
 
-    def __init__(self, brokers: Mapping[int, BrokerRegistration], random: Random) -> None:
-        racks: dict[str, tuple[list[int], list[int]]] = {}
-        for broker in brokers.values():
-            unfenced_then_fenced = racks.setdefault(broker.rack or "", ([], []))
+    def __init__(self, brokers: Mapping[int, BrokerRegistration], random: Randomness) -> None:
+        usable = [broker for broker in brokers.values() if may_get_replicas(broker)]
+        self._random = random
+        self._hosts = {broker.id: host_of(broker) for broker in usable}
+        by_rack: dict[str, tuple[list[int], list[int]]] = {}
+        for broker in usable:
+            unfenced_then_fenced = by_rack.setdefault(broker.rack or "", ([], []))
             unfenced_then_fenced[broker.fenced].append(broker.id)
-        self._racks = [racks[name] for name in sorted(racks)]
-        self._total = len(brokers)
-        self._unfenced = sum(len(unfenced) for unfenced, _ in self._racks)
+        self._every_rack = [_Rack(*by_rack[name], random) for name in sorted(by_rack)]
+        self._racks = list(self._every_rack)
+        self._total = len(usable)
+        self._unfenced = sum(not broker.fenced for broker in usable)
         self._turn = random.randrange(len(self._racks)) if self._racks else 0
-        self._turns = [random.randrange(1 << 16) for _ in self._racks]
+        self._placed = 0
 
     def place(self, replication_factor: int) -> list[int]:
         """The replicas of the next partition. Raises RequestError INVALID_REPLICATION_FACTOR when there is no room."""
         self._check(replication_factor)
-        if self._total == 1:
-            return list(self._racks[0][0])
-        queues = self._queues()
-        leader_rack = next(number for number in self._rack_order() if queues[number] and self._racks[number][0])
-        order = self._rack_order(leader_rack)
-        replicas: list[int] = []
+        if self._placed == self._unfenced and self._unfenced > 1:
+            self._shuffle()
+            self._placed = 0
+        leader_rack, leader = self._take_leader()
+        used = {self._hosts[leader]}
+        replicas = [leader]
+        at, skipped, in_vain = self._turn, False, 0
         while len(replicas) < replication_factor:
-            for number in order:
-                if queues[number] and len(replicas) < replication_factor:
-                    replicas.append(queues[number].pop(0))
+            number = at % len(self._racks)
+            at += 1
+            if number == leader_rack and not skipped:
+                skipped = True
+                continue
+            taken = self._take(self._racks[number], used)
+            in_vain = 0 if taken is not None else in_vain + 1
+            if taken is None:
+                self._refill_after(in_vain)
+            elif taken not in replicas:
+                replicas.append(taken)
+                used.add(self._hosts[taken])
+        self._placed += 1
         self._turn = (self._turn + 1) % len(self._racks)
-        self._turns = [turn + 1 for turn in self._turns]
         return replicas
+
+    def _take_leader(self) -> tuple[int, int]:
+        """The rack and the broker of the first replica: the next rack with an unfenced broker."""
+        for step in range(2 * len(self._racks)):
+            number = (self._turn + step) % len(self._racks)
+            taken = self._racks[number].unfenced.take(self._placed, self._hosts, set())
+            if taken is not None:
+                return number, taken
+            self._refill_after(step + 1)
+        raise AssertionError("some broker is unfenced")
+
+    def _refill_after(self, in_vain: int) -> None:
+        """Brokers that had their turn in the round of the same number before the last shuffle count again when there is
+        no other: after every rack was asked in vain."""
+        if in_vain % len(self._racks) == 0:
+            for rack in self._every_rack:
+                rack.fenced.refill()
+                rack.unfenced.refill()
+
+    def _take(self, rack: _Rack, used: set[str]) -> int | None:
+        taken = rack.unfenced.take(self._placed, self._hosts, used)
+        return rack.fenced.take(self._placed, self._hosts, used) if taken is None else taken
+
+    def _shuffle(self) -> None:
+        self._random.shuffle(self._racks)
+        for rack in self._every_rack:
+            rack.fenced.shuffle(self._random)
+            rack.unfenced.shuffle(self._random)
 
     def _check(self, replication_factor: int) -> None:
         problem = None
         if replication_factor <= 0:
             problem = f"Invalid replication factor {replication_factor}: the replication factor must be positive."
         elif not self._unfenced:
-            problem = "All brokers are currently fenced."
+            problem = "All brokers are currently fenced, or have all their log directories cordoned."
         elif replication_factor > self._total:
             problem = (
                 f"The target replication factor of {replication_factor} cannot be reached because only {self._total} "
@@ -64,22 +166,16 @@ class Placer:
         if problem is not None:
             raise RequestError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
 
-    def _rack_order(self, first: int | None = None) -> list[int]:
-        start = self._turn if first is None else first
-        return [(start + step) % len(self._racks) for step in range(len(self._racks))]
 
-    def _queues(self) -> list[list[int]]:
-        """The brokers of each rack in the order they are taken for one partition."""
-        return [
-            rotated(unfenced, turn) + rotated(fenced, turn)
-            for (unfenced, fenced), turn in zip(self._racks, self._turns, strict=True)
-        ]
+def may_get_replicas(broker: BrokerRegistration) -> bool:
+    """Whether a broker stays, and has a log directory that is not cordoned off (KIP-1066)."""
+    open_directories = set(broker.log_dirs) - set(broker.cordoned_log_dirs)
+    return not broker.in_controlled_shutdown and (bool(open_directories) or not broker.log_dirs)
 
 
-def rotated(brokers: list[int], turn: int) -> list[int]:
-    """The brokers from the one whose turn it is, round to the one before."""
-    start = turn % len(brokers) if brokers else 0
-    return brokers[start:] + brokers[:start]
+def host_of(broker: BrokerRegistration) -> str:
+    """The host that a broker has registered; itself, if it has none."""
+    return broker.endpoints[0].host if broker.endpoints else f"broker {broker.id}"
 
 
 def check_assignment(
@@ -118,59 +214,15 @@ def new_partition(
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[default_directory(brokers[broker_id]) for broker_id in replicas],
+        directories=[default_directory(brokers.get(broker_id)) for broker_id in replicas],
     )
 
 
-def default_directory(broker: BrokerRegistration) -> UUID:
+def default_directory(broker: BrokerRegistration | None) -> UUID:
     """The log directory of a new replica: the broker's only one, else the broker chooses and tells."""
-    return broker.log_dirs[0] if len(broker.log_dirs) == 1 else UNASSIGNED_DIRECTORY
+    return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
 
 def active_of(replicas: Sequence[int], brokers: Mapping[int, BrokerRegistration]) -> list[int]:
     """Those replicas that may lead, in their order: the first in-sync replicas of a new partition."""
     return [broker_id for broker_id in replicas if brokers[broker_id].active]
-
-
-def elect(
-    topic: TopicImage,
-    index: int,
-    acceptable: Callable[[int], bool],
-    *,
-    leaving: int | None = None,
-    unclean: bool = False,
-) -> PartitionChangeRecord | None:
-    """The change of one partition after a broker came or went, or None when it stays as it is.
-
-    `acceptable` says which brokers may lead; `leaving` is the broker that leaves the in-sync replicas, unless it is
-    the last of them; `unclean` whether a replica that is not in sync may lead when no other can.
-    """
-    partition = topic.partitions[index]
-    isr = [broker_id for broker_id in partition.isr if broker_id != leaving] or list(partition.isr)
-    leader, recovering = chosen_leader(partition, isr, acceptable, unclean=unclean)
-    if recovering:
-        isr = [leader]
-    record = PartitionChangeRecord(partition_id=index, topic_id=topic.id)
-    if tuple(isr) != partition.isr:
-        record.isr = isr
-    if leader != partition.leader:
-        record.leader = leader
-    if recovering:
-        record.leader_recovery_state = 1
-    return record if record.isr is not None or leader != partition.leader else None
-
-
-def chosen_leader(
-    partition: PartitionRegistration, isr: Sequence[int], acceptable: Callable[[int], bool], *, unclean: bool
-) -> tuple[int, bool]:
-    """The leader that stays or takes over, and whether it has to recover since it was not in sync."""
-    if partition.leader in isr and acceptable(partition.leader):
-        return partition.leader, False
-    for broker_id in partition.replicas:
-        if broker_id in isr and acceptable(broker_id):
-            return broker_id, False
-    if unclean:
-        for broker_id in partition.replicas:
-            if acceptable(broker_id):
-                return broker_id, True
-    return NO_LEADER, False

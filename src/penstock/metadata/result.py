@@ -16,14 +16,16 @@ MetadataMessage = Any
 
 @dataclass(slots=True)
 class Result(Generic[Response]):
-    """Records to append, all or none of them, and the response that may leave when they are committed.
+    """Records to append, and the response that may leave when they are committed.
 
     Nothing has happened yet: the caller appends `records` through `node.controller.ControllerNode.append`, or drops
-    them (validate only). Without records the response may leave at once.
+    them (validate only). Without records the response may leave at once. Records are appended all or none of them,
+    unless `atomic` is false: then each stands for itself, and they may go into several batches when they are many.
     """
 
     response: Response
     records: Sequence[MetadataMessage] = field(default_factory=list)
+    atomic: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ The appends of all events between two calls of `take_effects` go out as one writ
 that one turn of its loop has received and then takes the effects. Nothing here waits, reads a clock or opens a file
 (but `start`, which reads the small files that say who we are).
 
-Handlers get the broker as `node`. What they use of it: `settings`, `image` (the committed metadata), `controller`,
-`logs`, `replicas` (the partitions this node leads), `timers`, `purgatory`, `random`, `answer`, `hold` and `release`.
+Handlers get the broker as `node`. What they use of it: `settings`, `image` (the committed metadata), `quorum`,
+`controller`, `logs`, `replicas` (the partitions this node leads), `timers`, `purgatory`, `random`, `answer`, `hold`
+and `release`.
 
 How a node comes up: the log directories say who they are; the metadata log is read; the controller becomes active;
 the broker registers, makes the replicas that it is assigned, is unfenced, and leads. `ready` is true from then on.
@@ -31,22 +32,32 @@ from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
 from penstock.log.events import LogEvent
 from penstock.log.manager import LogManager
+from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.brokers import Registration
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
+from penstock.node.channel import Channel
 from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
 from penstock.node.dispatcher import Dispatcher
-from penstock.node.effects import Close, Effect, Run
+from penstock.node.effects import Effect, Run
+from penstock.node.followers import Followers
 from penstock.node.handlers import registry
+from penstock.node.isr import IsrChanges
 from penstock.node.lifecycle import Lifecycle
+from penstock.node.loopback import Loopback
 from penstock.node.metrics import RequestCounters, Sample, TopicMetrics
+from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
+from penstock.node.quorum import Quorum
 from penstock.node.request import Message, Request
 from penstock.node.samples import samples_of
 from penstock.node.timers import Timer, TimerWheel
+from penstock.protocol.messages.fetch_request import FetchRequest
+from penstock.raft.effects import Target
+from penstock.raft.voters import VoterEndpoint
 from penstock.replication.fetch_session import SessionCache
 from penstock.replication.replicas import Replicas
 from penstock.security.authorizer import AllowAll, Authorizer
@@ -55,6 +66,11 @@ if TYPE_CHECKING:
     from penstock.node.handlers.fetch import Fetch
 
 logger = logging.getLogger(__name__)
+
+RAFT_CHANNEL, FETCH_CHANNEL = "raft", "raft fetch"
+"""Channels of the quorum: a vote must not wait behind a fetch that waits for records."""
+OWN_CALL_ROUNDS_MAX = 16
+"""Steps of calls to ourselves within one turn of the loop; a call and its answer are two."""
 
 
 class Broker:
@@ -94,10 +110,29 @@ class Broker:
         self.effects: list[Effect] = []
         self.timers = TimerWheel()
         self.purgatory = Purgatory(self.timers)
+        self.loopback = Loopback(self)
+        self.outgoing = Outgoing(
+            self.node_id,
+            timers=self.timers,
+            random=random,
+            emit=self._emit,
+            emit_own=self.loopback.carry_out,
+            idle_ms=settings.connections_max_idle_ms,
+            setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
+            setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
+        )
+        self.outgoing.on_link_lost.append(self._link_lost)
+        self.channel = Channel(self)
         self.authorizer: Authorizer = AllowAll()
         self.connections: dict[int, Connection] = {}
         self.image: MetadataImage = EMPTY_IMAGE
-        self.replicas = Replicas(self.node_id, lambda: self.logs, self.directory_lost)
+        self.replicas: Replicas = Replicas(
+            self.node_id, lambda: self.logs, self.directory_lost, lag_time_max_ms=settings.replica_lag_time_max_ms
+        )
+        self.followers = Followers(self, self.replicas)
+        self.replicas.followers = self.followers
+        self.isr_changes = IsrChanges(self.node_id, self.replicas, self.channel, self.timers)
+        self.replicas.isr = self.isr_changes
         self.logs = LogManager(
             settings,
             directories,
@@ -106,6 +141,7 @@ class Broker:
             report=report,
             listener=self.replicas,
         )
+        self.quorum: Quorum
         self.controller: ControllerNode
         self.dispatcher = Dispatcher(self, registry())
         self.publishing = Publishing(self)
@@ -121,6 +157,7 @@ class Broker:
         self.cold_reads = 0
         self.fetch_looked_at = 0
         self.parked_fetches: dict[Timer, Fetch] = {}
+        self.woken_fetches: dict[Fetch, None] = {}
         self.bugs = 0
         self.failure: Exception | None = None
         self._bug = bug
@@ -142,11 +179,14 @@ class Broker:
         """The id of the cluster, from meta.properties."""
         return self.logs.cluster_id
 
-    def start(self, endpoints: Sequence[Endpoint], now_ms: int) -> None:
+    def start(
+        self, endpoints: Sequence[Endpoint], now_ms: int, *, controller_endpoints: Sequence[Endpoint] | None = None
+    ) -> None:
         """Begins to boot. Reads, blocking, what the directories say. `ready` is true when the node serves.
 
         Args:
             endpoints: the addresses to register, as clients reach them; known once the listeners are bound.
+            controller_endpoints: those of this node's controller, as other nodes reach it; None: as in the settings.
 
         Raises ConfigError or StorageError, in one line, for directories that cannot be used.
         """
@@ -157,18 +197,33 @@ class Broker:
             raise StorageError(f"the metadata log directory {directory.path} is not readable: {directory.error}")
         directory_id = directory.id
         assert directory_id is not None, "an identified directory has an id"
-        self.controller = ControllerNode(
-            self.settings, directory.blocking_disk, self, directory_id=directory_id, random=self.random
+        disk = directory.blocking_disk
+        self.quorum = Quorum(
+            self.settings, disk, self, cluster_id=self.cluster_id, directory_id=directory_id, random=self.random
         )
-        self.lifecycle.registration = Registration(
+        self.controller = ControllerNode(
+            self.settings, self.quorum, self, bootstrap=read_bootstrap(disk), random=self.random
+        )
+        self.lifecycle.incarnation_id = UUID(int=self.random.getrandbits(128), version=4)
+        if self.settings.is_broker:
+            self.lifecycle.registration = self._registration(endpoints)
+        if self.settings.is_controller and controller_endpoints is None:
+            own = self.settings.controller_endpoints
+            controller_endpoints = [Endpoint(each.listener, each.host, each.port) for each in own]
+        self.lifecycle.controller_endpoints = controller_endpoints if self.settings.is_controller else None
+        found = [VoterEndpoint(each.name, each.host, each.port) for each in controller_endpoints or ()]
+        self.quorum.start(now_ms, found)
+        self.lifecycle.start(now_ms)
+
+    def _registration(self, endpoints: Sequence[Endpoint]) -> Registration:
+        return Registration(
             broker_id=self.node_id,
-            incarnation_id=UUID(int=self.random.getrandbits(128), version=4),
+            incarnation_id=self.lifecycle.incarnation_id,
             endpoints=tuple(endpoints),
             log_dirs=tuple(found.id for found in self.directories if found.id is not None and found.error is None),
             rack=self.settings.broker_rack,
             previous_broker_epoch=self.logs.previous_broker_epoch,
         )
-        self.controller.start(now_ms)
 
     def shutdown(self, now_ms: int) -> None:
         """Begins a clean stop: no new requests, logs flushed and marked. `stopped` is true when it is done."""
@@ -205,6 +260,22 @@ class Broker:
         found = self.connections.pop(connection, None)
         if found is not None:
             self._abandon(found)
+            self.controller.connection_lost(connection, now_ms)
+
+    def link_up(self, link: int, now_ms: int) -> None:
+        """A connection that `Dial` asked for has been made."""
+        self.now_ms = now_ms
+        self.outgoing.link_up(link, now_ms)
+
+    def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
+        """An answer of another node, without its length prefix. Views of it are kept while its bytes are needed."""
+        self.now_ms = now_ms
+        self.outgoing.link_received(link, frame, now_ms)
+
+    def link_lost(self, link: int, reason: str, now_ms: int) -> None:
+        """A connection to another node broke, or could not be made; `reason` is for people."""
+        self.now_ms = now_ms
+        self.outgoing.link_lost(link, reason, now_ms)
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         """An operation of `Run` has ended well."""
@@ -225,6 +296,7 @@ class Broker:
         self.now_ms = now_ms
         self.timers.advance(now_ms)
         self.logs.tick(now_ms)
+        self.quorum.tick(now_ms)
         self.controller.tick(now_ms)
         if self._work:
             work = self._work.popleft()
@@ -235,17 +307,27 @@ class Broker:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
-        if self._work:
+        if self._work or self.outgoing.pending or self.loopback.pending:
             return self.now_ms
-        deadlines = (self.timers.next_deadline_ms(), self.logs.next_deadline_ms(), self.controller.next_deadline_ms())
+        deadlines = (
+            self.timers.next_deadline_ms(),
+            self.logs.next_deadline_ms(),
+            self.quorum.next_deadline_ms(),
+            self.controller.next_deadline_ms(self.now_ms),
+        )
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
+        if self.woken_fetches:
+            self._wake_fetches()
+        if self.followers.due:
+            self.followers.send_due(self.now_ms)
+        self._call_ourselves()
         effects = self.effects
         for operation in self.logs.take_operations():
             effects.append(Run(operation))
-        for operation in self.controller.take_operations(self.now_ms):
+        for operation in self.quorum.take_operations(self.now_ms):
             effects.append(Run(operation))
         self.effects = []
         return effects
@@ -260,7 +342,7 @@ class Broker:
         """Closes a connection after what has been answered on it; drops its other requests."""
         if self.connections.pop(connection.id, None) is not None:
             self._abandon(connection)
-            self.effects.append(Close(connection.id, reason))
+            connection.close(reason, self.effects)
 
     def do(self, work: Iterator[None]) -> None:
         """Has long work done, one `next` a tick, in turn with other long work."""
@@ -270,6 +352,11 @@ class Broker:
         """The configuration of a topic now. Topics without overrides share one object."""
         overrides = self.image.topic_configs(name)
         return TopicConfig.resolve(self.settings, overrides) if overrides else self.settings.topic_defaults
+
+    def rack_of(self, broker_id: int) -> str | None:
+        """The rack of a broker; None if it has none or is not registered."""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else broker.rack
 
     def read_failed(self, directory: int, path: str, error: OSError, now_ms: int) -> None:
         """A cold read failed. A file that retention has removed meanwhile is nothing; else the directory is broken."""
@@ -294,23 +381,81 @@ class Broker:
         """All samples, with Kafka's names."""
         return samples_of(self)
 
-    # ControllerObserver, and what the log directories say
+    # QuorumObserver, ControllerObserver, and what the log directories say
 
     def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
         self.image = new
         self.publishing.publish(old, new, delta, now_ms)
 
     def controller_active(self, now_ms: int) -> None:
-        self.lifecycle.controller_active(now_ms)
-        self.dispatcher.controller_active(now_ms)
+        own = self.settings.controller_endpoints[0]
+        self._controller_changed(Peer(self.node_id, own.host, own.port, own.listener), now_ms)
+
+    def leader_changed(self, leader: Target | None, now_ms: int) -> None:
+        peer = None if leader is None else Peer(leader.node_id, leader.host, leader.port, leader.listener)
+        self._controller_changed(peer, now_ms)
+
+    def _controller_changed(self, peer: Peer | None, now_ms: int) -> None:
+        if peer == self.channel.controller:
+            return
+        self.channel.controller_changed(peer, now_ms)
+        if peer is not None:
+            self.lifecycle.controller_lost(now_ms)
+            self.dispatcher.controller_known(now_ms)
+
+    def _link_lost(self, peer: Peer, channel: str, reason: str, now_ms: int) -> None:
+        """The controller takes a lost connection for the death of a broker, unless it soon hears of it again."""
+        if channel == Channel.NAME and peer == self.channel.controller:
+            self.lifecycle.controller_lost(now_ms)
+        elif channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id:
+            self.quorum.leader_link_lost(now_ms)
+
+    def call_quorum(
+        self,
+        target: Target,
+        request: Message,
+        timeout_ms: int,
+        done: Callable[[Message | None, int], None],
+        now_ms: int,
+    ) -> None:
+        channel = FETCH_CHANNEL if isinstance(request, FetchRequest) else RAFT_CHANNEL
+        peer = Peer(target.node_id, target.host, target.port, target.listener)
+        self.outgoing.call(
+            peer,
+            request,
+            timeout_ms=timeout_ms,
+            done=lambda answer, reason, at_ms: done(answer, at_ms),
+            now_ms=now_ms,
+            channel=channel,
+        )
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failure = self.failure or error
+        self.lifecycle.metadata_log_failed(now_ms)
 
     def directory_lost(self, index: int, error: OSError, now_ms: int) -> None:
         """A log directory is offline. Without the metadata log's, or without any, the node ends."""
         if self.directories[index] is self.metadata_directory or not self.logs.online:
             self.failure = self.failure or error
+        else:
+            self.lifecycle.directories_changed(self.now_ms)
+
+    def _wake_fetches(self) -> None:
+        """Fetches that have waited for what was appended in this turn."""
+        woken, self.woken_fetches = self.woken_fetches, {}
+        for fetch in woken:
+            fetch.wake(self.now_ms)
+
+    def _emit(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def _call_ourselves(self) -> None:
+        """Tells of calls that failed at once, and executes those to this node."""
+        for _ in range(OWN_CALL_ROUNDS_MAX):
+            if not (self.outgoing.pending or self.loopback.pending):
+                break
+            self.outgoing.proceed(self.now_ms)
+            self.loopback.proceed(self.now_ms)
 
     def _abandon(self, connection: Connection) -> None:
         connection.closed = True

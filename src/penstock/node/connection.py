@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.node.effects import Chunk, Effect, PauseReading, ResumeReading, Send
+from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
 from penstock.node.request import Handler, Request
 from penstock.security.authorizer import ANONYMOUS, Principal
 
@@ -88,6 +88,14 @@ class Connection:
         if self.paused and self._has_room():
             self.paused = False
             effects.append(ResumeReading(self.id))
+
+    def close(self, reason: str, effects: list[Effect]) -> None:
+        """The node has closed it and forgotten its requests: has the socket closed."""
+        effects.append(Close(self.id, reason))
+
+    def ask_next_controller(self) -> bool:
+        """Whether who asks here turns to the next controller by itself, and has just been told to."""
+        return False
 
     def pause_if_full(self, effects: list[Effect]) -> None:
         """Stops reading when the connection has as much in flight as it may."""

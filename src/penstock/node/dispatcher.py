@@ -156,7 +156,7 @@ class Dispatcher:
             self._put_off(request)
             self.node.do(self._step(request))
         elif outcome is FORWARD:
-            self._wait_for_controller(request, now_ms)
+            self._forward(request, now_ms)
         else:
             self.answer(request, outcome, now_ms)
 
@@ -243,16 +243,27 @@ class Dispatcher:
             return
 
         def failed(code: ErrorCode, at_ms: int) -> None:
+            if code is ErrorCode.NOT_CONTROLLER and request.connection.ask_next_controller():
+                return
             refuse = append.failed
             message = refuse(code) if refuse is not None else request.handler.refuse(request, code, code.name)
             self.answer(request, message, at_ms)
 
         self.node.controller.append(
-            append.records, lambda at_ms: self.answer(request, append.response, at_ms), failed, now_ms
+            append.records,
+            lambda at_ms: self.answer(request, append.response, at_ms),
+            failed,
+            now_ms,
+            atomic=append.atomic,
         )
 
-    def _wait_for_controller(self, request: Request[Any], now_ms: int) -> None:
-        """Runs the request again when a controller is active; until then it waits, as long as a client would."""
+    def _forward(self, request: Request[Any], now_ms: int) -> None:
+        """Has the active controller answer, or waits until there is one, as long as a client would."""
+        if request.connection.ask_next_controller():
+            return
+        if self.node.channel.elsewhere:
+            self.node.channel.forward(request, now_ms)
+            return
         self._sequence += 1
         sequence = self._sequence
         self._waiting_for_controller[sequence] = request
@@ -270,8 +281,8 @@ class Dispatcher:
 
         request.abandoned = abandoned
 
-    def controller_active(self, now_ms: int) -> None:
-        """The controller can be reached: runs what waited for it, oldest first."""
+    def controller_known(self, now_ms: int) -> None:
+        """There is an active controller, here or elsewhere: runs what waited for it, oldest first."""
         waiting, self._waiting_for_controller = self._waiting_for_controller, {}
         for request in waiting.values():
             abandoned, request.abandoned = request.abandoned, None

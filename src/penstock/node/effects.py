@@ -55,4 +55,32 @@ class ResumeReading:
     connection: int
 
 
-Effect = Send | Close | Run | PauseReading | ResumeReading
+@dataclass(slots=True)
+class Dial:
+    """Connect to another node. `Broker.link_up` or `link_lost` follows.
+
+    `link` is a number that is never used again; `listener` names the peer's listener, whose security protocol we speak.
+    """
+
+    link: int
+    host: str
+    port: int
+    listener: str
+
+
+@dataclass(slots=True)
+class SendTo:
+    """Whole request frames (each with its 4-byte length) for a link that is up, after all earlier ones."""
+
+    link: int
+    chunks: Sequence[Chunk]
+
+
+@dataclass(slots=True)
+class HangUp:
+    """Close a link, or give up dialling it, at once. The node has forgotten it; no event of it is wanted any more."""
+
+    link: int
+
+
+Effect = Send | Close | Run | PauseReading | ResumeReading | Dial | SendTo | HangUp

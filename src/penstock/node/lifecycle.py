@@ -1,28 +1,66 @@
-"""How a node comes up and goes down: registration, unfencing, and the order of a clean stop."""
+"""How a node comes up and goes down: registration, heartbeats, unfencing, and the order of a clean stop.
+
+A broker registers with the active controller, whichever node that is, and heartbeats to it (KIP-631). It is fenced
+until it has followed the metadata log past its own registration, so that it knows all that was decided before, and has
+made its replicas; then it asks to be unfenced, and is ready when its own image says so. A controller registers as one
+(KIP-919); one that is no broker is ready when the quorum has committed something that it knows of.
+
+While the active controller is in the same process, heartbeats leave only when there is something to say: the
+controller knows by itself that this node lives.
+
+A clean stop asks the controller, by heartbeats, to take the leaderships; closes connections and logs when it has, or
+after a while without; and the metadata log last.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from penstock.errors import ErrorCode, StorageError
 from penstock.log.manager import ReplicaRequest
+from penstock.protocol.messages import broker_registration_request, controller_registration_request
+from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from penstock.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from penstock.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from penstock.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from penstock.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from penstock.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from penstock.metadata.brokers import Registration
+    from penstock.metadata.image import Endpoint
     from penstock.node.broker import Broker
+    from penstock.node.channel import ControllerCall
+    from penstock.node.timers import Timer
+    from penstock.protocol.message import Message
 
 LEAVE_TIMEOUT_MS = 5_000
 """How long a clean stop waits for the controller to take the leaderships; it goes on without, as Kafka does."""
 REPLICAS_PER_STEP = 500
+FAREWELL_TIMEOUT_MS = 1_000
+"""How long a clean stop waits for one answer of the controller: there may be none any more."""
+FAREWELL_INTERVAL_MS = 20
+"""Between two heartbeats that ask whether this broker may stop."""
+RETRY_MS = 100
+"""Between two tries of a registration that was refused, and two heartbeats that wait for something to be granted."""
+REFUSED_FOR_GOOD = {
+    ErrorCode.INVALID_REGISTRATION: "its log directories or features are not acceptable",
+    ErrorCode.UNSUPPORTED_VERSION: "it does not support a feature level that the cluster has finalized",
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "it belongs to another cluster",
+}
+"""Answers to a registration that no waiting helps against; see the controller's log for the particulars."""
 
 
 class Lifecycle:
     """The state of a node's life.
 
     Attributes:
-        broker_epoch: of our registration; -1 before it is committed.
+        registration: what this node's broker registers with; None for a controller that is no broker.
+        controller_endpoints: what this node's controller registers with; None for a broker that is no controller.
+        broker_epoch: of our registration; -1 before it is granted.
         ready: it leads and serves.
         stopping: a clean stop has begun.
         stopped: it is complete.
@@ -31,26 +69,109 @@ class Lifecycle:
     def __init__(self, node: Broker) -> None:
         self._node = node
         self.registration: Registration | None = None
+        self.controller_endpoints: Sequence[Endpoint] | None = None
+        self.incarnation_id = UUID(int=0)
         self.broker_epoch = -1
         self.ready = False
         self.stopping = False
         self.stopped = False
+        self._knows_itself = False
+        self._has_replicas = False
+        self._registering = False
+        self._registered = False
+        self._farewells = 0
+        self._heartbeat: ControllerCall | None = None
+        self._heartbeat_due: Timer | None = None
         self._closing_logs = False
         self._closing_metadata = False
 
-    def controller_active(self, now_ms: int) -> None:
-        """There is a controller: registers this node's broker with it."""
-        if self.ready or self.stopping:
-            return
-        assert self.registration is not None
-        self._node.controller.register_broker(self.registration, self._registered, now_ms)
+    # Coming up
 
-    def _registered(self, broker_epoch: int, now_ms: int) -> None:
-        """The image holds our own registration, so all that was decided before: makes our replicas, then leads."""
-        self.broker_epoch = broker_epoch
+    def start(self, now_ms: int) -> None:
+        """Begins to register. Calls wait in the channel until there is a controller."""
+        if self.registration is not None:
+            timeout_ms = self._node.settings.initial_broker_registration_timeout_ms
+            self._register(now_ms, now_ms + timeout_ms)
+
+    def _register(self, now_ms: int, deadline_ms: int) -> None:
+        registration = self.registration
+        assert registration is not None
+        request = BrokerRegistrationRequest(
+            broker_id=registration.broker_id,
+            cluster_id=self._node.cluster_id,
+            incarnation_id=registration.incarnation_id,
+            listeners=[
+                broker_registration_request.Listener(
+                    name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
+                )
+                for each in registration.endpoints
+            ],
+            features=[
+                broker_registration_request.Feature(
+                    name=name, min_supported_version=lowest, max_supported_version=highest
+                )
+                for name, (lowest, highest) in registration.features.items()
+            ],
+            rack=registration.rack,
+            log_dirs=list(registration.log_dirs),
+            previous_broker_epoch=registration.previous_broker_epoch,
+        )
+
+        def answered(answer: Message | None, at_ms: int) -> None:
+            self._registration_answered(answer, at_ms, deadline_ms)
+
+        self._node.channel.to_controller(request, answered, now_ms, timeout_ms=max(0, deadline_ms - now_ms))
+
+    def _registration_answered(self, answer: Message | None, now_ms: int, deadline_ms: int) -> None:
+        if self.stopping:
+            return
         node = self._node
-        node.logs.set_aside_strays(self._assigned, now_ms)
-        node.do(self._make_replicas(now_ms))
+        assert answer is None or isinstance(answer, BrokerRegistrationResponse)
+        code = ErrorCode.REQUEST_TIMED_OUT if answer is None else ErrorCode(answer.error_code)
+        if answer is not None and code is ErrorCode.NONE:
+            self.broker_epoch = node.replicas.broker_epoch = node.controller.own_broker_epoch = answer.broker_epoch
+            self._beat(now_ms)
+            self.published(now_ms)
+        elif code in REFUSED_FOR_GOOD:
+            self._fail(f"the controller refuses this broker ({code.name}): {REFUSED_FOR_GOOD[code]}")
+        elif now_ms + RETRY_MS >= deadline_ms:
+            seconds = node.settings.initial_broker_registration_timeout_ms / 1000
+            self._fail(f"no controller has registered this broker within {seconds:g} s (the last answer: {code.name})")
+        else:
+            node.timers.at(now_ms + RETRY_MS, lambda at_ms: self._register(at_ms, deadline_ms))
+
+    def _fail(self, sentence: str) -> None:
+        self._node.failure = self._node.failure or StorageError(sentence)
+
+    def published(self, now_ms: int) -> None:
+        """A new image: it may hold our registration, say that we are unfenced, or lack our controller."""
+        node = self._node
+        if self.stopping:
+            return
+        if self.controller_endpoints is not None:
+            self._register_controller(now_ms)
+        if self.registration is None:
+            self.ready = True
+        if self.broker_epoch < 0:
+            return
+        own = node.image.brokers.get(node.node_id)
+        if own is None and self._knows_itself:
+            self._register_again(now_ms)
+        if own is None or own.epoch != self.broker_epoch:
+            return
+        if not self._knows_itself:
+            self._knows_itself = True
+            node.logs.set_aside_strays(self._assigned, now_ms)
+            node.do(self._make_replicas(now_ms))
+        elif not self.ready and not own.fenced:
+            self.ready = True
+
+    def _register_again(self, now_ms: int) -> None:
+        """Somebody has unregistered this broker, which lives."""
+        self.ready = False
+        self.broker_epoch = -1
+        self._silence()
+        self.start(now_ms)
 
     def _assigned(self, topic: str, index: int) -> UUID | None:
         found = self._node.image.topics_by_name.get(topic)
@@ -71,15 +192,133 @@ class Lifecycle:
                 batch = []
                 yield
         node.logs.create(batch, now_ms)
+        self._has_replicas = True
         if not self.stopping:
-            node.controller.unfence_broker(self.published, now_ms)
+            node.followers.begin(node.now_ms)
+            node.do(node.publishing.assignments.look_at_all())
+            self._beat(node.now_ms)
 
-    def published(self, now_ms: int) -> None:
-        """A new image: we are ready once it has us unfenced."""
+    # Heartbeats
+
+    def directories_changed(self, now_ms: int) -> None:
+        """A log directory has failed: the controller is told at once."""
+        if self.broker_epoch >= 0 and not self._closing_logs:
+            self._beat(now_ms)
+
+    def controller_lost(self, now_ms: int) -> None:
+        """The connection to the controller broke, or there is another controller: it is told that we live."""
+        if self.broker_epoch >= 0 and not self._closing_logs:
+            self._beat(now_ms)
+
+    def _beat(self, now_ms: int) -> None:
+        """Sends a heartbeat now, in the place of one that is under way: it may say less."""
         node = self._node
-        own = node.image.brokers.get(node.node_id)
-        if not self.ready and not self.stopping and own is not None and not own.fenced:
-            self.ready = own.epoch == self.broker_epoch
+        self._silence()
+        self._heartbeat = node.channel.to_controller(
+            self._heartbeat_request,
+            self._heartbeat_answered,
+            now_ms,
+            timeout_ms=FAREWELL_TIMEOUT_MS if self.stopping else node.settings.broker_session_timeout_ms,
+        )
+
+    def _silence(self) -> None:
+        node = self._node
+        if self._heartbeat_due is not None:
+            node.timers.cancel(self._heartbeat_due)
+            self._heartbeat_due = None
+        if self._heartbeat is not None:
+            node.channel.cancel(self._heartbeat)
+            self._heartbeat = None
+
+    def _heartbeat_request(self) -> BrokerHeartbeatRequest:
+        node = self._node
+        offline = [found.id for found in node.directories if found.error is not None and found.id is not None]
+        return BrokerHeartbeatRequest(
+            broker_id=node.node_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=node.image.offset,
+            want_fence=not self._has_replicas,
+            want_shut_down=self.stopping,
+            offline_log_dirs=offline,
+        )
+
+    def _heartbeat_answered(self, answer: Message | None, now_ms: int) -> None:
+        self._heartbeat = None
+        if self._closing_logs:
+            return
+        interval_ms = self._node.settings.broker_heartbeat_interval_ms
+        granted = isinstance(answer, BrokerHeartbeatResponse) and not answer.error_code
+        if self.stopping:
+            may_go = answer is None or (isinstance(answer, BrokerHeartbeatResponse) and answer.should_shut_down)
+            self._farewell_answered(may_go, now_ms)
+        elif not granted or (isinstance(answer, BrokerHeartbeatResponse) and answer.is_fenced and self._has_replicas):
+            self._beat_at(now_ms + min(RETRY_MS, interval_ms))
+        elif not self._node.controller.active:
+            self._beat_at(now_ms + interval_ms)
+
+    def _farewell_answered(self, may_go: bool, now_ms: int) -> None:
+        """The first farewell has our leaderships taken; the next ones ask whether everybody has heard of that."""
+        self._farewells += 1
+        if may_go:
+            self._left(now_ms)
+        elif self._farewells == 1:
+            self._beat(now_ms)
+        else:
+            self._beat_at(now_ms + FAREWELL_INTERVAL_MS)
+
+    def _beat_at(self, when_ms: int) -> None:
+        self._heartbeat_due = self._node.timers.at(when_ms, self._beat_again)
+
+    def _beat_again(self, now_ms: int) -> None:
+        self._heartbeat_due = None
+        if not self._closing_logs:
+            self._beat(now_ms)
+
+    # The controller's registration
+
+    def _register_controller(self, now_ms: int) -> None:
+        """Registers this node's controller until the image has it as it is."""
+        node = self._node
+        own = node.image.controllers.get(node.node_id)
+        self._registered = self._registered or (own is not None and own.incarnation_id == self.incarnation_id)
+        if self._registered or self._registering or not node.image.metadata_version:
+            return
+        assert self.controller_endpoints is not None
+        self._registering = True
+
+        def again(at_ms: int) -> None:
+            self._registering = False
+            self.published(at_ms)
+
+        def answered(answer: Message | None, at_ms: int) -> None:
+            if isinstance(answer, ControllerRegistrationResponse) and not answer.error_code:
+                self._registered = True
+            else:
+                node.timers.at(at_ms + RETRY_MS, again)
+
+        node.channel.to_controller(self._controller_registration(), answered, now_ms)
+
+    def _controller_registration(self) -> ControllerRegistrationRequest:
+        from penstock.metadata.features import REGISTERED_FEATURES
+
+        assert self.controller_endpoints is not None
+        return ControllerRegistrationRequest(
+            controller_id=self._node.node_id,
+            incarnation_id=self.incarnation_id,
+            zk_migration_ready=False,
+            listeners=[
+                controller_registration_request.Listener(
+                    name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
+                )
+                for each in self.controller_endpoints
+            ],
+            features=[
+                controller_registration_request.Feature(
+                    name=name, min_supported_version=lowest, max_supported_version=highest
+                )
+                for name, (lowest, highest) in REGISTERED_FEATURES.items()
+            ],
+        )
 
     # The clean stop
 
@@ -91,10 +330,15 @@ class Lifecycle:
         self.stopping = True
         self.ready = False
         node = self._node
-        if was_ready and node.controller.active:
-            node.controller.controlled_shutdown(self._left, now_ms)
+        if was_ready and self.registration is not None and node.channel.controller is not None:
+            self._beat(now_ms)
             node.timers.at(now_ms + LEAVE_TIMEOUT_MS, self._left)
         else:
+            self._left(now_ms)
+
+    def metadata_log_failed(self, now_ms: int) -> None:
+        """There is no way to follow what the controller does any more."""
+        if self.stopping:
             self._left(now_ms)
 
     def _left(self, now_ms: int) -> None:
@@ -106,6 +350,7 @@ class Lifecycle:
         for connection in list(node.connections.values()):
             node.close(connection, "the broker is stopping")
         node.publishing.finish_deletions()
+        node.followers.stop(now_ms)
         node.logs.stop(self.broker_epoch, now_ms)
         self.proceed(now_ms)
 
@@ -113,7 +358,8 @@ class Lifecycle:
         """Something has ended: the metadata log is closed when all other logs are."""
         if self._closing_logs and not self._closing_metadata and self._node.logs.stopped:
             self._closing_metadata = True
-            self._node.controller.shutdown(self._closed, now_ms)
+            self._node.quorum.shutdown(self._closed, now_ms)
 
     def _closed(self, now_ms: int) -> None:
+        self._node.outgoing.stop()
         self.stopped = True

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.errors import RequestError
 from penstock.metadata import producer_ids
 from penstock.metadata.producer_ids import ProducerIdBlock
+from penstock.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from penstock.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
+    from penstock.protocol.message import Message
 
 PREFETCH_FRACTION = 10
 RETRY_MS = 100
@@ -46,18 +48,17 @@ class ProducerIds:
     def _ask(self, now_ms: int) -> None:
         node = self._node
         self._asking = True
-        broker_epoch = node.lifecycle.broker_epoch
-        try:
-            result = producer_ids.allocate_producer_ids(node.controller.state, node.node_id, broker_epoch)
-            block = result.response
-            node.controller.append(
-                result.records,
-                lambda at_ms: self._got(block, at_ms),
-                lambda code, at_ms: self._lost(at_ms),
-                now_ms,
-            )
-        except RequestError:
-            self._lost(now_ms)
+
+        def request() -> AllocateProducerIdsRequest:
+            return AllocateProducerIdsRequest(broker_id=node.node_id, broker_epoch=node.lifecycle.broker_epoch)
+
+        def answered(answer: Message | None, at_ms: int) -> None:
+            if isinstance(answer, AllocateProducerIdsResponse) and not answer.error_code:
+                self._got(ProducerIdBlock(answer.producer_id_start, answer.producer_id_len), at_ms)
+            else:
+                self._lost(at_ms)
+
+        node.channel.to_controller(request, answered, now_ms)
 
     def _got(self, block: ProducerIdBlock, now_ms: int) -> None:
         self._asking = False

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.log.manager import ReplicaRequest
 from penstock.metadata.image import EMPTY, ConfigResource, MetadataImage
+from penstock.node.assignments import Assignments
+from penstock.node.handlers.fetch import hurry_followers
 from penstock.node.lifecycle import REPLICAS_PER_STEP
 
 if TYPE_CHECKING:
@@ -28,10 +30,14 @@ logger = logging.getLogger(__name__)
 
 
 class Publishing:
-    """Applies deltas to the log manager and the replicas."""
+    """Applies deltas to the log manager and the replicas.
+
+    Attributes: `assignments`, what the controller is told of log directories.
+    """
 
     def __init__(self, node: Broker) -> None:
         self._node = node
+        self.assignments = Assignments(node)
         self._deletions: dict[str, Iterator[None]] = {}
 
     def publish(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
@@ -46,6 +52,10 @@ class Publishing:
             if changed.created:
                 self._finish_deletion(changed.name)
             self._topic_changed(changed, now_ms)
+        if any(changed.partitions for changed in delta.topics.values()):
+            hurry_followers(node, now_ms)
+        if delta.brokers:
+            node.replicas.brokers_changed(now_ms)
         self._configs_changed(delta, now_ms)
         node.lifecycle.published(now_ms)
 
@@ -76,12 +86,20 @@ class Publishing:
         requests = []
         for index, registration in changed.partitions.items():
             node.replicas.partition_changed(changed.name, index, registration, now_ms)
-            if node.node_id in registration.replicas and not node.logs.exists(changed.name, index):
+            exists = node.logs.exists(changed.name, index)
+            if node.node_id not in registration.replicas:
+                if exists and node.lifecycle.broker_epoch >= 0:
+                    node.logs.delete(changed.name, index, now_ms)
+            elif not exists:
                 requests.append(ReplicaRequest(changed.name, index, changed.id, registration.directory(node.node_id)))
-        if node.lifecycle.broker_epoch >= 0 and requests:
+        if node.lifecycle.broker_epoch < 0:
+            return
+        if requests:
             node.logs.create(requests[:REPLICAS_PER_STEP], now_ms)
             if len(requests) > REPLICAS_PER_STEP:
                 node.do(self._create_rest(requests[REPLICAS_PER_STEP:], now_ms))
+        for index, registration in changed.partitions.items():
+            self.assignments.look(changed.name, changed.id, index, registration)
 
     def _create_rest(self, requests: list[ReplicaRequest], now_ms: int) -> Iterator[None]:
         image = self._node.image
@@ -91,6 +109,10 @@ class Publishing:
                 topics = self._node.image.topics_by_id
                 wanted = [request for request in wanted if request.topic_id in topics]
             self._node.logs.create(wanted, now_ms)
+            for request in wanted:
+                topic = self._node.image.topics_by_id[request.topic_id]
+                index = request.partition
+                self.assignments.look(topic.name, topic.id, index, topic.partitions[index])
             yield
 
     def _configs_changed(self, delta: MetadataDelta, now_ms: int) -> None:

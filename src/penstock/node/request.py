@@ -118,11 +118,13 @@ class Append:
 
     `records` are metadata records as `metadata.controller` returns them; none at all answers at once. `failed` makes
     the answer when the append is lost (NOT_CONTROLLER, REQUEST_TIMED_OUT); by default the API's error response.
+    `atomic` is that of the Result.
     """
 
     records: Sequence[Any]
     response: Message
     failed: Callable[[ErrorCode], Message] | None = None
+    atomic: bool = True
 
 
 @dataclass(frozen=True, slots=True)

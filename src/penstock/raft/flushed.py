@@ -5,7 +5,8 @@ earlier. That looks like damage in the middle of the log, and is none: nothing o
 fsync the offset that it reached is noted in `flushed-offset`. The note itself is not fsynced: it may be late, never
 early. A hole at or after the noted offset is cut; a hole before it is damage.
 
-The file has two slots, 512 bytes apart, so that a torn write spoils one of them only: offset 8 | CRC-32C of it 4.
+The file has two slots, 512 bytes apart, so that a torn write spoils one of them only: offset 8 | CRC-32C of it 4. It
+is there, and durable, before the first append: a file that a power failure took would make a hole look like damage.
 Kafka passes over a file of this name.
 """
 
@@ -23,6 +24,12 @@ OFFSET = Struct(">q")
 SLOT_POSITIONS = (0, 512)
 
 
+def noted(offset: int) -> bytes:
+    """The content of a new file: the offset in both slots."""
+    slot = SLOT.pack(offset, crc32c(OFFSET.pack(offset)))
+    return slot.ljust(SLOT_POSITIONS[1], b"\0") + slot
+
+
 class NoteFlushed(Operation):
     """Notes an offset in one of the slots, in turn."""
 
@@ -38,11 +45,34 @@ class NoteFlushed(Operation):
         disk.write(self.path, SLOT_POSITIONS[self.slot], [SLOT.pack(self.offset, crc32c(OFFSET.pack(self.offset)))])
 
 
+class LowerFlushed(Operation):
+    """Puts an offset into both slots, durably, before the log is cut there: what follows will be other records."""
+
+    __slots__ = ("offset", "path")
+
+    def __init__(self, directory: int, owner: OperationOwner, name: str, offset: int) -> None:
+        super().__init__(directory, name, owner)
+        self.path = f"{name}/{FILE}"
+        self.offset = offset
+
+    def run(self, disk: Disk) -> None:
+        if not disk.exists(self.path):
+            return
+        offset = min(self.offset, read_noted(disk, self.path))
+        slot = SLOT.pack(offset, crc32c(OFFSET.pack(offset)))
+        for position in SLOT_POSITIONS:
+            disk.write(self.path, position, [slot])
+        disk.fsync(self.path)
+
+
 def read_flushed(disk: Disk, name: str) -> int:
     """The greatest offset noted, or -1 where none is legible: then nothing is known, and any hole is damage."""
     path = f"{name}/{FILE}"
-    if not disk.exists(path):
-        return -1
+    return read_noted(disk, path) if disk.exists(path) else -1
+
+
+def read_noted(disk: Disk, path: str) -> int:
+    """The greatest offset in the slots of the file, -1 where none is legible."""
     found = -1
     for position in SLOT_POSITIONS:
         data = disk.read(path, position, SLOT.size)

@@ -11,6 +11,7 @@ all that was appended since the last, so the appends of one turn share an fsync,
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
@@ -21,25 +22,36 @@ from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
 from penstock.errors import StorageError
 from penstock.log import partition_metadata
-from penstock.log.disk import Disk, Operation
+from penstock.log.disk import Buffer, Disk, Operation
 from penstock.log.log import Log, Origin, UnlinkFiles
 from penstock.log.names import CORRUPT, PARTITION_METADATA
 from penstock.log.recovery import recover_log
 from penstock.raft.checkpoint import (
+    BOOTSTRAP,
     PARTIAL_SUFFIX,
     Checkpoint,
     CheckpointId,
     LogBatch,
     read_batches,
     read_checkpoint,
-    write_checkpoint,
 )
 from penstock.raft.election import FILE, ElectionState, format_election, parse_election
-from penstock.raft.flushed import NoteFlushed, read_flushed
+from penstock.raft.flushed import FILE as NOTE
+from penstock.raft.flushed import LowerFlushed, NoteFlushed, noted, read_flushed
+from penstock.raft.operations import (
+    NAME,
+    DeleteCheckpoints,
+    Installed,
+    InstallSnapshot,
+    PersistElection,
+    WriteCheckpoint,
+    WriteSnapshot,
+)
+from penstock.raft.replica_log import EpochEnd
+from penstock.raft.voters import VoterSet
 
 TOPIC_ID = UUID(int=1)
 """The id of the metadata topic, the same in every cluster."""
-NAME = "__cluster_metadata-0"
 READ_BYTES = 8 * 1024 * 1024
 """What one read of the log at start asks for."""
 NEVER = "9223372036854775807"
@@ -61,55 +73,32 @@ class StorageOwner(Protocol):
         """An operation failed. Nothing more is written or reported."""
 
 
-class PersistElection(Operation):
-    """Replaces `quorum-state`, durably."""
+class ReplicaEvents(Protocol):
+    """Who is told what the disk has done for a replica among several (`raft.replica` has an event for each)."""
 
-    __slots__ = ("content", "state")
+    def log_written(self, offset: int, now_ms: int) -> None:
+        """Everything below the offset can be read."""
 
-    def __init__(self, directory: int, owner: Storage, state: ElectionState, content: bytes) -> None:
-        super().__init__(directory, NAME, owner)
-        self.state = state
-        self.content = content
+    def log_truncated(self, log_end_offset: int, now_ms: int) -> None:
+        """The log was cut, and ends here."""
 
-    def run(self, disk: Disk) -> None:
-        disk.replace(f"{NAME}/{FILE}", self.content)
+    def snapshot_written(self, snapshot: CheckpointId, size_bytes: int, now_ms: int) -> None:
+        """So much of a fetched snapshot is written."""
 
-
-class WriteCheckpoint(Operation):
-    """Writes a checkpoint. The batches are made while it runs, off the loop, from an image that does not change."""
-
-    __slots__ = ("batches", "checkpoint")
-
-    def __init__(
-        self, directory: int, owner: Storage, checkpoint: CheckpointId, batches: Callable[[], Iterable[bytearray]]
+    def snapshot_installed(
+        self, snapshot: CheckpointId, voters: VoterSet | None, kraft_version: int, now_ms: int
     ) -> None:
-        super().__init__(directory, f"{NAME} checkpoints", owner)
-        self.checkpoint = checkpoint
-        self.batches = batches
+        """A fetched snapshot is in its place, and the log begins anew at its end."""
 
-    def run(self, disk: Disk) -> int:
-        return write_checkpoint(disk, NAME, self.checkpoint.file, self.batches())
-
-
-class DeleteCheckpoints(Operation):
-    """Removes checkpoints that newer ones have made superfluous."""
-
-    __slots__ = ("checkpoints",)
-
-    def __init__(self, directory: int, owner: Storage, checkpoints: Sequence[CheckpointId]) -> None:
-        super().__init__(directory, f"{NAME} checkpoints", owner)
-        self.checkpoints = checkpoints
-
-    def run(self, disk: Disk) -> None:
-        for checkpoint in self.checkpoints:
-            disk.unlink(f"{NAME}/{checkpoint.file}")
-        disk.fsync_directory(NAME)
+    def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> None:
+        """A fetched snapshot is damaged and was thrown away."""
 
 
 class Storage:
-    """See the module's head.
+    """See the module's head. To a replica it is its log (`raft.replica_log`).
 
     Attributes:
+        replica: told what concerns a replica among several; None where there is only one voter.
         election: what `quorum-state` said at start.
         checkpoints: complete checkpoints with (size in bytes, time written), oldest first.
     """
@@ -125,20 +114,40 @@ class Storage:
         self._flush_wanted = False
         self._flushing = False
         self._notes = 0
+        self.replica: ReplicaEvents | None = None
+        self._installing: tuple[CheckpointId, Installed] | None = None
         self._stopped: Callable[[int], None] | None = None
         if not disk.exists(NAME):
             disk.make_directory(NAME)
             disk.fsync_directory("")
         if not disk.exists(f"{NAME}/{PARTITION_METADATA}"):
-            disk.replace(f"{NAME}/{PARTITION_METADATA}", partition_metadata.encode(TOPIC_ID))
+            disk.replace_all([
+                (f"{NAME}/{PARTITION_METADATA}", partition_metadata.encode(TOPIC_ID)),
+                (f"{NAME}/{NOTE}", noted(0)),
+            ])  # fmt: skip
+            disk.fsync_directory(NAME)
         self.checkpoints = self._find_checkpoints()
         self.election = self._read_election()
         self.log = self._open_log(settings, random, now_ms)
         newest = next(reversed(self.checkpoints), None)
         if newest is not None and newest.end_offset > self.log.log_end_offset and newest.end_offset > 0:
-            raise StorageError(f"{NAME} ends at offset {self.log.log_end_offset}, before its checkpoint {newest.file}")
+            self._begin_after(newest, now_ms)
         if self.log.log_start_offset > (newest.end_offset if newest else 0):
             raise StorageError(f"{NAME} starts at offset {self.log.log_start_offset}, and no checkpoint goes so far")
+        if not disk.exists(f"{NAME}/{NOTE}"):
+            disk.replace(f"{NAME}/{NOTE}", noted(self.log.log_end_offset))
+
+    def _begin_after(self, checkpoint: CheckpointId, now_ms: int) -> None:
+        """Ends what a crash has interrupted: a snapshot was installed, and the log had still to begin at its end.
+
+        Raises StorageError if the log was once flushed further than it goes: then it has lost records.
+        """
+        end_offset = self.log.log_end_offset
+        if read_flushed(self.disk, NAME) > end_offset:
+            raise StorageError(f"{NAME} ends at offset {end_offset}, before its checkpoint {checkpoint.file}")
+        self.log.truncate_fully_and_start_at(checkpoint.end_offset, now_ms)
+        for operation in self.log.take_operations():
+            self.log.operation_completed(operation, operation.run(self.disk), now_ms)
 
     def _find_checkpoints(self) -> dict[CheckpointId, tuple[int, int]]:
         found = {}
@@ -158,8 +167,6 @@ class Storage:
 
     def _open_log(self, settings: Settings, random: Random, now_ms: int) -> Log:
         aside = [f"{NAME}/{entry.name}" for entry in self.disk.list(NAME) if entry.name.endswith(CORRUPT)]
-        if aside:
-            raise StorageError(damaged(None, aside))
         config = log_config(settings)
         expiration_ms = settings.producer_id_expiration_ms
         report = recover_log(
@@ -171,11 +178,11 @@ class Storage:
             now_ms=now_ms,
             producer_expiration_ms=expiration_ms,
         )
-        if report.lost:
-            flushed = read_flushed(self.disk, NAME)
-            if not 0 <= flushed <= report.log_end_offset:
-                raise StorageError(damaged(report.log_end_offset, report.kept_aside))
-            for path in report.kept_aside:  # written, never flushed, acknowledged to nobody
+        if report.lost or aside:
+            kept_aside = sorted({*aside, *report.kept_aside})
+            if not 0 <= read_flushed(self.disk, NAME) <= report.log_end_offset:
+                raise StorageError(damaged(report.log_end_offset if report.lost else None, kept_aside))
+            for path in kept_aside:  # written, never flushed, acknowledged to nobody
                 self.disk.unlink(path)
         return Log.open(
             self.disk,
@@ -200,13 +207,13 @@ class Storage:
         return checkpoint, read_checkpoint(self.disk.read(path, 0, self.disk.size(path)), path)
 
     def batches(self, start_offset: int) -> Iterator[LogBatch]:
-        """All batches of the log from the one after `start_offset` on, each checked."""
+        """All batches of the log from the one with `start_offset` on, each checked."""
         offset = start_offset
         while offset < self.log.log_end_offset:
             view = self.log.read_bytes(offset, READ_BYTES)
             for batch in read_batches(view, NAME):
                 offset = batch.header.next_offset
-                if batch.header.base_offset >= start_offset:
+                if offset > start_offset:
                     yield batch
 
     # Writing
@@ -237,7 +244,7 @@ class Storage:
         while self._deleted and self._deleted[0][0] <= now_ms:
             _, paths = self._deleted.popleft()
             self._operations.append(UnlinkFiles(self.disk.directory, NAME, self, paths))
-        if self._flush_wanted and not self._flushing:
+        if self._flush_wanted and not self._flushing and not self.log.truncating:
             self._flush_wanted, self._flushing = False, True
             self.log.flush(now_ms)
         operations, self._operations = self._operations, []
@@ -277,6 +284,93 @@ class Storage:
                 self.log.advance_log_start(oldest.end_offset, high_watermark)
                 self.log.delete_old_segments(now_ms, high_watermark)
 
+    # A replica among several: what it reads of its log
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that the log holds."""
+        return self.log.log_start_offset
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record, or of the checkpoint that an empty log begins after; 0 without either."""
+        if self.end_offset > self.log.log_start_offset and self.log.leader_epochs.epochs:
+            return self.log.leader_epochs.latest
+        return self._epoch_before(self.end_offset) or 0
+
+    def _epoch_before(self, offset: int) -> int | None:
+        """The epoch of the record before an offset, by the checkpoint that ends there."""
+        return next((each.epoch for each in self.checkpoints if each.end_offset == offset), None)
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd | None:
+        """See `replica_log.RaftLog`."""
+        last_epoch = self.last_epoch
+        if epoch >= last_epoch:
+            return EpochEnd(last_epoch, self.end_offset)
+        epochs = self.log.leader_epochs
+        after = bisect_right(epochs.epochs, epoch)
+        if after:
+            return EpochEnd(epochs.epochs[after - 1], epochs.start_offsets[after])
+        first_offset = epochs.start_offsets[0] if epochs.start_offsets else self.end_offset
+        if self.start_offset == 0 and first_offset == 0:
+            return EpochEnd(0, 0)
+        before = self._epoch_before(first_offset)
+        return EpochEnd(before, first_offset) if before is not None and before <= epoch else None
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from `offset` on; empty at the end of what is written."""
+        if offset >= self.log.log_end_offset:
+            return b""
+        return self.log.read_bytes(offset, max_bytes)
+
+    @property
+    def newest_snapshot(self) -> CheckpointId | None:
+        """The newest complete checkpoint; the one of formatting is none."""
+        newest = next(reversed(self.checkpoints), None)
+        return None if newest == BOOTSTRAP else newest
+
+    def snapshot_size(self, snapshot: CheckpointId) -> int | None:
+        found = self.checkpoints.get(snapshot)
+        return None if found is None else found[0]
+
+    def read_snapshot(self, snapshot: CheckpointId, position: int, max_bytes: int) -> bytes:
+        return self.disk.read(f"{NAME}/{snapshot.file}", position, max_bytes)
+
+    # A replica among several: what it does to it
+
+    def append_fetched(self, records: Buffer, now_ms: int) -> None:
+        """Appends batches as they were fetched, and has them flushed. Raises StorageError."""
+        self.log.append_as_follower(records, now_ms)
+        self._flush_wanted = True
+
+    def truncate(self, offset: int, now_ms: int) -> None:
+        """Cuts the log; `log_truncated` follows. The note of what was flushed is lowered first, durably."""
+        self._operations += self.log.take_operations()
+        self._operations.append(LowerFlushed(self.disk.directory, self, NAME, offset))
+        if not self.log.truncate_to(offset, now_ms):
+            raise AssertionError("a truncation makes the log shorter")
+
+    def write_snapshot(self, snapshot: CheckpointId, position: int, data: Buffer) -> None:
+        """Writes a piece of a snapshot; `snapshot_written` follows."""
+        self._operations.append(WriteSnapshot(self.disk.directory, self, snapshot, position, data))
+
+    def install_snapshot(self, snapshot: CheckpointId) -> None:
+        """Takes a fetched snapshot over, if it is whole; `snapshot_installed` or `snapshot_refused` follows."""
+        self._operations.append(InstallSnapshot(self.disk.directory, self, snapshot))
+
+    def _install(self, snapshot: CheckpointId, installed: Installed | None, now_ms: int) -> None:
+        """The file is in its place: now the log begins anew at its end."""
+        assert self.replica is not None, "a replica fetches snapshots"
+        if installed is None:
+            self.replica.snapshot_refused(snapshot, now_ms)
+            return
+        self.checkpoints[snapshot] = (installed.size_bytes, now_ms)
+        self.checkpoints = {each: self.checkpoints[each] for each in sorted(self.checkpoints)}
+        self._installing = snapshot, installed
+        self._operations += self.log.take_operations()
+        self._operations.append(LowerFlushed(self.disk.directory, self, NAME, 0))
+        self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
+
     # The end of operations
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
@@ -287,6 +381,11 @@ class Storage:
         elif isinstance(operation, WriteCheckpoint):
             self.checkpoints[operation.checkpoint] = (result, now_ms)
             self.owner.checkpoint_written(operation.checkpoint, now_ms)
+        elif isinstance(operation, WriteSnapshot):
+            assert self.replica is not None, "a replica fetches snapshots"
+            self.replica.snapshot_written(operation.snapshot, result, now_ms)
+        elif isinstance(operation, InstallSnapshot):
+            self._install(operation.snapshot, result, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
         self._fail(error, now_ms)
@@ -305,7 +404,9 @@ class Storage:
         """They leave with this turn's `take_operations`."""
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
-        """What is written counts only once it is flushed."""
+        """What is written can be read; it counts only once it is flushed."""
+        if self.replica is not None and not self.failed:
+            self.replica.log_written(log.log_end_offset, now_ms)
 
     def log_start_moved(self, log: Log) -> None:
         """The start of the metadata log is where its first segment, or its oldest checkpoint, says."""
@@ -318,7 +419,18 @@ class Storage:
             self.owner.log_flushed(log.recovery_point, now_ms)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:
-        raise AssertionError("the log of the only voter is never truncated")
+        if self.replica is None:
+            return  # at start
+        self._flushing = False
+        self._flush_wanted = log.recovery_point < log.log_end_offset
+        installing, self._installing = self._installing, None
+        if self.failed:
+            return
+        if installing is None:
+            self.replica.log_truncated(log.log_end_offset, now_ms)
+        else:
+            snapshot, installed = installing
+            self.replica.snapshot_installed(snapshot, installed.voters, installed.kraft_version, now_ms)
 
     def log_closed(self, log: Log, now_ms: int) -> None:
         assert self._stopped is not None, "the log is closed by `close` alone"

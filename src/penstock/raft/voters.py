@@ -37,20 +37,24 @@ class VoterEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One voter and where it is reached."""
+    """One voter, where it is reached, and the first and last kraft.version that it supports."""
 
     key: ReplicaKey
     endpoints: tuple[VoterEndpoint, ...] = ()
+    kraft_versions: tuple[int, int] = SUPPORTED_KRAFT_VERSIONS
+
+    def endpoint(self, listener: str) -> VoterEndpoint | None:
+        """Where its listener of this name is."""
+        return next((each for each in self.endpoints if each.name == listener), None)
 
 
 class VoterSet:
-    """The voters by id."""
+    """The voters by id. Empty only while an observer has not learned of any; then nothing is a majority."""
 
     __slots__ = ("voters",)
 
     def __init__(self, voters: Iterable[Voter]) -> None:
         self.voters: Mapping[int, Voter] = {voter.key.id: voter for voter in sorted(voters, key=lambda each: each.key)}
-        assert self.voters, "a quorum has voters"
 
     def __contains__(self, replica: ReplicaKey) -> bool:
         """Whether this replica votes; a voter whose directory is not known stands for any directory of its node."""
@@ -64,6 +68,14 @@ class VoterSet:
 
     def __repr__(self) -> str:
         return f"VoterSet({', '.join(str(voter.key.id) for voter in self.voters.values())})"
+
+    def with_voter(self, voter: Voter) -> VoterSet:
+        """This set with one voter added, or put in the place of the one with its id."""
+        return VoterSet([*(each for each in self.voters.values() if each.key.id != voter.key.id), voter])
+
+    def without(self, voter_id: int) -> VoterSet:
+        """This set without one voter."""
+        return VoterSet(each for each in self.voters.values() if each.key.id != voter_id)
 
     @property
     def majority(self) -> int:
@@ -81,7 +93,6 @@ class VoterSet:
 
     def to_record(self) -> VotersRecord:
         """The set as the KRaftVoters control record holds it."""
-        lowest, highest = SUPPORTED_KRAFT_VERSIONS
         return VotersRecord(
             voters=[
                 voters_record.Voter(
@@ -92,7 +103,7 @@ class VoterSet:
                         for each in voter.endpoints
                     ],
                     kraft_version_feature=voters_record.KRaftVersionFeature(
-                        min_supported_version=lowest, max_supported_version=highest
+                        min_supported_version=voter.kraft_versions[0], max_supported_version=voter.kraft_versions[1]
                     ),
                 )
                 for voter in self.voters.values()
@@ -106,6 +117,7 @@ class VoterSet:
             Voter(
                 ReplicaKey(each.voter_id, each.voter_directory_id),
                 tuple(VoterEndpoint(endpoint.name, endpoint.host, endpoint.port) for endpoint in each.endpoints),
+                (each.kraft_version_feature.min_supported_version, each.kraft_version_feature.max_supported_version),
             )
             for each in record.voters
         )

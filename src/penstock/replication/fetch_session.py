@@ -20,6 +20,7 @@ from uuid import UUID
 from penstock.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from penstock.replication.follower import Follower
     from penstock.replication.partition import Partition
 
 INVALID_SESSION_ID = 0
@@ -58,7 +59,7 @@ class Subscription:
         topic: its name, None while no topic has the id.
         partition: the partition it is subscribed to; None before the first read, and after the leader went.
         fetch_offset, max_bytes, leader_epoch, last_fetched_epoch, follower_log_start_offset: the request's.
-        seen_bytes: the partition's `appended_bytes` when a fetch last looked.
+        seen_bytes: the partition's `written_bytes` (of a replica) or `readable_bytes` when a fetch last looked.
         high_watermark, log_start_offset: as last sent; -1 has the partition sent in any case.
     """
 
@@ -87,7 +88,7 @@ class Subscription:
         self.topic_id = topic_id
         self.index = key[1]
         self.number = number
-        self.partition: Partition | None = None
+        self.partition: Partition | Follower | None = None
         self.fetch_offset = 0
         self.max_bytes = 0
         self.seen_bytes = 0
@@ -97,18 +98,30 @@ class Subscription:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def attach(self, partition: Partition) -> None:
+    def attach(self, partition: Partition | Follower) -> None:
         """Subscribes to the partition, if it is another than before."""
         if self.partition is not partition:
             self.detach()
             self.partition = partition
-            partition.subscriptions[self.number] = self
+            if self.session.privileged:
+                partition.replica_subscriptions[self.number] = self
+            else:
+                partition.subscriptions[self.number] = self
 
     def detach(self) -> None:
         """Ends the subscription."""
         if self.partition is not None:
             self.partition.subscriptions.pop(self.number, None)
+            self.partition.replica_subscriptions.pop(self.number, None)
             self.partition = None
+
+    def new_bytes(self) -> int:
+        """About how many bytes there are for the client that were not there when this was asked last."""
+        partition = self.partition
+        assert partition is not None
+        there = partition.written_bytes if self.session.privileged else partition.readable_bytes
+        before, self.seen_bytes = self.seen_bytes, there
+        return there - before
 
     def changed(self, now_ms: int) -> None:
         """The partition has something new."""
@@ -126,7 +139,7 @@ class Subscription:
 class Session:
     """The partitions of a client, and which of them a fetch has to look at.
 
-    `id` 0 is a fetch that has no session. `waiter` is the fetch parked on it, if any.
+    `id` 0 is a fetch that has no session. `waiter` is the fetch parked on it, if any. A follower's is `privileged`.
     """
 
     __slots__ = (

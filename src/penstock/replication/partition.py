@@ -6,9 +6,12 @@ loop: walking or recompressing a large batch; the caller runs the operation and 
 here: for the log end with acks=1, for the high watermark with acks=all. Both queues are first-in first-out, since
 offsets only grow.
 
-The high watermark is the least log end offset of the in-sync replicas; with one replica it follows the log end. It and
-the log end move when the write has completed, and then every subscribed fetch session finds this partition in its ready
-set.
+The log end moves when the write has completed; that wakes the followers. The high watermark is the least log end offset
+of the maximal ISR (`penstock.replication.isr`) and of those about to join it, and stands still while there are fewer
+than min.insync.replicas (KIP-966); with one replica it follows the log end. When it moves, every subscribed fetch
+session finds this partition in its ready set.
+
+Who is in sync is decided in `penstock.replication.followed`.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from penstock.log.log import Appended, Duplicate, Log
 from penstock.records.batch import BatchHeader, WritableBuffer
 from penstock.records.compression import Codec, Contexts
 from penstock.records.validation import BatchRejectedError, RecordError, Rules, validate_header
+from penstock.replication.followed import FollowedPartition
+from penstock.replication.isr import PartitionOwner
+from penstock.replication.remote import epoch_error
 from penstock.replication.rewrite import Rewrite, level_of, rules_of, target_codec
 
 if TYPE_CHECKING:
@@ -70,39 +76,40 @@ class AppendWaiter(Protocol):
         """The append has come as far as was asked (NONE), or never will."""
 
 
-class Partition:
+class Partition(FollowedPartition):
     """One partition that this node leads.
 
     Attributes:
         topic, index, topic_id: which one.
-        leader_epoch: of this leadership; requests with another are refused.
-        replicas, in_sync_replicas: ids of brokers, this one included.
+        leader_epoch: of this leadership; requests with another are refused. It began at `epoch_start_offset`.
+        partition_epoch: counts the changes of the partition's state in the metadata.
+        replicas, in_sync_replicas: ids of brokers, this one included; as committed by the controller.
+        followers: the other replicas, by broker id; empty with one replica.
+        proposal: the change of the ISR that the controller has been asked for, and has not decided.
         min_in_sync_replicas: as the topic asks, but not more than there are replicas.
         high_watermark: the offset below which every in-sync replica has everything.
-        appended_bytes: appended by this leader since it opened the partition; parked fetches estimate by it.
-        subscriptions: the fetch sessions and waiting fetches that read this partition, by subscription number.
+        appended_bytes: appended by this leader since it opened the partition. written_bytes: those below the log end,
+            readable_bytes: below the high watermark; parked fetches of replicas and consumers estimate by them.
+        subscriptions: the fetch sessions and waiting fetches of consumers that read this partition, by subscription
+            number. replica_subscriptions: those of followers.
     """
 
     __slots__ = (
         "_codec",
-        "_config",
+        "_end_offset",
         "_rewrites",
+        "_unreadable",
         "_waiting_for_end",
         "_waiting_for_watermark",
         "appended_bytes",
-        "followers",
-        "high_watermark",
-        "in_sync_replicas",
         "index",
-        "leader_epoch",
-        "log",
-        "min_in_sync_replicas",
-        "node_id",
-        "replicas",
+        "readable_bytes",
+        "replica_subscriptions",
         "rules",
         "subscriptions",
         "topic",
         "topic_id",
+        "written_bytes",
     )
 
     def __init__(
@@ -112,31 +119,45 @@ class Partition:
         topic_id: UUID,
         log: Log,
         *,
+        owner: PartitionOwner,
         node_id: int,
         leader_epoch: int,
+        partition_epoch: int = 0,
         replicas: tuple[int, ...],
         in_sync_replicas: tuple[int, ...],
         high_watermark: int,
+        now_ms: int,
     ) -> None:
+        """`log` may still have writes under way, from the time as a follower; nothing of it is to be cut any more."""
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
         self.log = log
         self.node_id = node_id
         self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.epoch_start_offset = log.reserved_end_offset
         self.replicas = replicas
         self.in_sync_replicas = in_sync_replicas
-        self.followers: dict[int, int] = {}
+        self.proposal = None
+        self.followers = {}
         self.high_watermark = high_watermark
         self.subscriptions: dict[int, Subscription] = {}
+        self.replica_subscriptions: dict[int, Subscription] = {}
         self._waiting_for_end: deque[tuple[int, AppendWaiter, object]] = deque()
         self._waiting_for_watermark: deque[tuple[int, AppendWaiter, object]] = deque()
+        self._unreadable: deque[tuple[int, int]] = deque()
         self.appended_bytes = 0
-        self._config: object = None
+        self.written_bytes = 0
+        self.readable_bytes = 0
+        self._owner = owner
+        self._end_offset = log.log_end_offset
+        self._config = None
         self._codec: Codec | None = None
         self._rewrites = False
         self.rules = Rules()
         self.min_in_sync_replicas = 1
+        self._know_followers(now_ms)
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index}, epoch {self.leader_epoch}, high watermark {self.high_watermark})"
@@ -159,9 +180,7 @@ class Partition:
 
     def check_epoch(self, leader_epoch: int) -> ErrorCode:
         """Compares the leader epoch that a client believes in with ours; -1 is a client that does not say (KIP-320)."""
-        if leader_epoch in (NO_OFFSET, self.leader_epoch):
-            return ErrorCode.NONE
-        return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return epoch_error(leader_epoch, self.leader_epoch)
 
     def check_replica(self, replica_id: int, leader_epoch: int) -> ErrorCode:
         """Whether a broker that fetches as a follower has a replica. One that names our epoch just knows more than
@@ -266,30 +285,46 @@ class Partition:
             self._waiting_for_end.append((prepared.next_offset, waiter, slot))
 
     def _acks_all_result(self) -> ErrorCode:
-        if len(self.in_sync_replicas) < self.min_in_sync_replicas:
+        if self.followers and len(self.maximal_isr) < self.min_in_sync_replicas:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
     def log_advanced(self, now_ms: int) -> None:
-        """The log end has moved: answers acks=1, moves the high watermark, wakes readers."""
+        """The log end has moved: answers acks=1, wakes followers, moves the high watermark, which wakes readers."""
         end_offset = self.log.log_end_offset
         waiting = self._waiting_for_end
         while waiting and waiting[0][0] <= end_offset:
             _, waiter, slot = waiting.popleft()
             waiter.appended(slot, ErrorCode.NONE, now_ms)
+        self.written_bytes = self.appended_bytes
+        if self.followers:
+            self._leave_followers_behind(end_offset, now_ms)
         self.advance_high_watermark(now_ms)
 
+    def _leave_followers_behind(self, end_offset: int, now_ms: int) -> None:
+        before, self._end_offset = self._end_offset, end_offset
+        for follower in self.followers.values():
+            follower.leader_advances(before)
+        if len(self._unreadable) == limits.UNREADABLE_WRITES_MAX:
+            self._unreadable.pop()
+        self._unreadable.append((end_offset, self.written_bytes))
+        self._owner.lags(self, now_ms)
+        for subscription in list(self.replica_subscriptions.values()):
+            subscription.changed(now_ms)
+
     def advance_high_watermark(self, now_ms: int) -> None:
-        """Moves the high watermark to the least log end offset of the in-sync replicas; never back."""
-        offset = self.log.log_end_offset
-        if len(self.in_sync_replicas) > 1:
-            followers = self.followers
-            offset = min(
-                offset, *(followers.get(replica, 0) for replica in self.in_sync_replicas if replica != self.node_id)
-            )
+        """Moves the high watermark to where the maximal ISR has everything; never back."""
+        offset = self._replicated_offset(now_ms) if self.followers else self.log.log_end_offset
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
+        self._owner.high_watermark_moved(self)
+        if self.followers:
+            unreadable = self._unreadable
+            while unreadable and unreadable[0][0] <= offset:
+                self.readable_bytes = unreadable.popleft()[1]
+        else:
+            self.readable_bytes = self.written_bytes
         waiting = self._waiting_for_watermark
         if waiting and waiting[0][0] <= offset:
             result = self._acks_all_result()
@@ -302,6 +337,9 @@ class Partition:
         """Something that readers see has changed: puts this partition into the ready set of each."""
         if self.subscriptions:
             for subscription in list(self.subscriptions.values()):
+                subscription.changed(now_ms)
+        if self.replica_subscriptions:
+            for subscription in list(self.replica_subscriptions.values()):
                 subscription.changed(now_ms)
 
     def delete_records(self, offset: int, now_ms: int) -> int:
@@ -323,22 +361,54 @@ class Partition:
 
     # Leadership
 
-    def become_leader(self, leader_epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...]) -> None:
-        """A new leader epoch or a new ISR of a partition that we lead."""
+    def become_leader(
+        self,
+        leader_epoch: int,
+        replicas: tuple[int, ...],
+        in_sync: tuple[int, ...],
+        now_ms: int,
+        *,
+        partition_epoch: int = 0,
+    ) -> None:
+        """A new state of a partition that we lead and go on to lead, out of the metadata.
+
+        A state that we know already from an answer to a proposal, or a later one, changes nothing: a proposal which
+        was made since may be accepted, and the high watermark has to wait for who it adds.
+        """
         assert leader_epoch >= self.leader_epoch
+        if partition_epoch <= self.partition_epoch and leader_epoch == self.leader_epoch:
+            return
+        self.partition_epoch = partition_epoch
+        proposal, self.proposal = self.proposal, None
+        if proposal is not None and [each for each, _ in proposal.isr] == list(in_sync):
+            self._owner.isr_changed(self, proposal)
+        self.in_sync_replicas = in_sync
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
+            self.epoch_start_offset = self.log.reserved_end_offset
             self.log.start_epoch(leader_epoch)
-        self.replicas = replicas
-        self.in_sync_replicas = in_sync
+            self.replicas = replicas
+            self._know_followers(now_ms)
+        elif replicas != self.replicas:
+            self._assign(replicas, now_ms)
         self._config = None  # what it asks depends on the number of replicas
+        if len(in_sync) < len(replicas):
+            self._owner.lags(self, now_ms)
+        self.advance_high_watermark(now_ms)
+        self.consider_joining(now_ms)
+        subscriptions, self.replica_subscriptions = self.replica_subscriptions, {}
+        for subscription in subscriptions.values():
+            subscription.lost(now_ms)  # it comes again, with the new epoch or to be told of it
 
     def stop(self, code: ErrorCode, now_ms: int) -> None:
         """We lead it no more: whoever waits is told `code`, readers come again and find out."""
+        self.proposal = None
         for queue in (self._waiting_for_end, self._waiting_for_watermark):
             while queue:
                 _, waiter, slot = queue.popleft()
                 waiter.appended(slot, code, now_ms)
-        subscriptions, self.subscriptions = self.subscriptions, {}
-        for subscription in subscriptions.values():
+        self.followers = {}
+        subscriptions = (*self.subscriptions.values(), *self.replica_subscriptions.values())
+        self.subscriptions, self.replica_subscriptions = {}, {}
+        for subscription in subscriptions:
             subscription.lost(now_ms)

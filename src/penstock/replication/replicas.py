@@ -1,39 +1,93 @@
-"""The partitions that this node leads, made at first use, and what the metadata and the log directories say of them.
+"""The replicas that this node leads and follows, and what the metadata and the log directories say of them.
 
-A partition that nobody uses is an entry in the image and in the log manager, nothing here. The first request for it
-makes a `Partition`, when its log is open; `NotOpen` goes up to the dispatcher, which runs the request again.
+A led partition that nobody uses is an entry in the image and in the log manager, nothing here. The first request for it
+makes a `Partition`, when its log is open; `NotOpen` goes up to the dispatcher, which runs the request again. A followed
+one has a `Follower` from the moment that the metadata says so; who drives it (`FollowerDriver`) has its log opened.
+
+A replica is one of the two at any time. What a leader's partition knew goes on in the follower and the other way round:
+the log, and the high watermark, which the log manager keeps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 from uuid import UUID
 
+from penstock.config.limits import EXPECTED_FOLLOWERS_MS
 from penstock.errors import ErrorCode, StorageError
 from penstock.log.log import Log
 from penstock.log.manager import LogManager, NotOpen, ReplicaRequest
-from penstock.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionRegistration
+from penstock.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionRegistration
+from penstock.replication.follower import Follower, FollowerOwner
+from penstock.replication.isr import Proposal
 from penstock.replication.partition import Partition
 
 OPENED_AT_ONCE_MAX = 500
 """Logs that one request has opened side by side."""
 
 
+class FollowerDriver(FollowerOwner, Protocol):
+    """Who has followers fetch."""
+
+    def follow(self, follower: Follower, now_ms: int) -> None:
+        """A new follower, or one whose leader is another."""
+
+    def unfollow(self, follower: Follower, now_ms: int) -> None:
+        """It is no follower any more."""
+
+
+class IsrDriver(Protocol):
+    """Who brings proposals to the controller."""
+
+    def propose(self, partition: Partition, now_ms: int) -> None:
+        """`partition.proposal` is to be sent."""
+
+    def watch(self, now_ms: int) -> None:
+        """Followers are behind: call `look_after_followers` from time to time."""
+
+
 class Replicas:
-    """All partitions led by this node that are in use. Also the `LogListener` of the log manager.
+    """All replicas of this node that are in use. Also the `LogListener` of the log manager, and what partitions ask of
+    the broker (`PartitionOwner`).
 
     `directory_lost(index, error, now_ms)` is called when a log directory has failed.
+
+    Attributes:
+        followers, isr: who drives the followers and the changes of the ISR; set before there is any image.
+        broker_epoch, lag_time_max_ms: of this broker's registration; replica.lag.time.max.ms.
+        lagging: led partitions whose followers are not all in sync and at the end, or were not at the last look.
+        on_low_watermark: called when a follower of a led partition has told of another log start, or nobody follows
+            us any more.
+        expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
+        isr_shrinks, isr_expands: changes that the controller has accepted.
     """
 
+    followers: FollowerDriver
+    isr: IsrDriver
+
     def __init__(
-        self, node_id: int, logs: Callable[[], LogManager], directory_lost: Callable[[int, OSError, int], None]
+        self,
+        node_id: int,
+        logs: Callable[[], LogManager],
+        directory_lost: Callable[[int, OSError, int], None],
+        *,
+        lag_time_max_ms: int = 30_000,
     ) -> None:
         self.node_id = node_id
         self.image: MetadataImage = EMPTY_IMAGE
+        self.broker_epoch = -1
+        self.lag_time_max_ms = lag_time_max_ms
+        self.lagging: dict[tuple[str, int], Partition] = {}
+        self.on_low_watermark: Callable[[Partition, int], None] = lambda partition, now_ms: None
+        self.expected: dict[int, int] = {}
+        self.isr_shrinks = 0
+        self.isr_expands = 0
         self._logs = logs
         self._directory_lost = directory_lost
         self._partitions: dict[tuple[str, int], Partition] = {}
-        self._by_log: dict[str, Partition] = {}
+        self._followers: dict[tuple[str, int], Follower] = {}
+        self._by_log: dict[str, Partition | Follower] = {}
         self._names: dict[UUID, str] = {}
 
     def __len__(self) -> int:
@@ -61,9 +115,9 @@ class Replicas:
             if registration is None:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if registration.leader != self.node_id:
-                return ErrorCode.NOT_LEADER_OR_FOLLOWER
+                return self._led_elsewhere(topic, index)
             if not self._logs().exists(topic, index):
-                self._create(topic, index, registration, now_ms)
+                self.create(topic, index, now_ms)
         try:
             log = self._logs().log(topic, index, now_ms)
         except StorageError:
@@ -74,6 +128,28 @@ class Replicas:
             return partition
         assert registration is not None
         return self._lead(topic, index, registration, log, now_ms)
+
+    def _led_elsewhere(self, topic: str, index: int) -> ErrorCode:
+        """What to tell who asks us for a partition that we do not lead: whose replica here is lost, as Kafka does."""
+        logs = self._logs()
+        lost = logs.exists(topic, index) and logs.directory_of(topic, index).error is not None
+        return ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def reader(self, topic: str, index: int, now_ms: int) -> Follower | None:
+        """The partition as a follower that consumers may read (KIP-392), if this node follows it and it is in order.
+
+        Raises NotOpen while its log is being opened.
+        """
+        follower = self._followers.get((topic, index))
+        if follower is None or follower.log is None or follower.leader_id == NO_LEADER:
+            return None
+        try:
+            log = self._logs().log(topic, index, now_ms)
+        except StorageError:
+            return None
+        if follower.log is not log:
+            follower.opened(log, self._logs().high_watermark(topic, index), now_ms)
+        return None if log.truncating else follower
 
     def leaders(self, wanted: Iterable[tuple[str, int]], now_ms: int) -> list[Partition | ErrorCode]:
         """`leader` of each. Logs that are not open are begun to be opened side by side, before NotOpen is raised."""
@@ -92,18 +168,34 @@ class Replicas:
             raise not_open  # the last of them: by then the others are open too
         return found
 
-    def _create(self, topic: str, index: int, registration: PartitionRegistration, now_ms: int) -> None:
+    def create(self, topic: str, index: int, now_ms: int) -> None:
         """Makes a replica whose turn has not come yet."""
         found = self.image.topics_by_name.get(topic)
         assert found is not None
-        request = ReplicaRequest(topic, index, found.id, registration.directory(self.node_id))
-        self._logs().create([request], now_ms)
+        directory_id = found.partitions[index].directory(self.node_id)
+        self._logs().create([ReplicaRequest(topic, index, found.id, directory_id)], now_ms)
+
+    def leading(self) -> Iterable[Partition]:
+        """The led partitions that something has used."""
+        return self._partitions.values()
+
+    def following(self) -> Iterable[Follower]:
+        """All partitions that this node follows."""
+        return self._followers.values()
+
+    def follower(self, topic: str, index: int) -> Follower | None:
+        """The partition, if this node follows it."""
+        return self._followers.get((topic, index))
 
     def in_use(self, topic: str, index: int) -> Partition | None:
         """The partition if something has used it; never opens it."""
         return self._partitions.get((topic, index))
 
-    def _lead(self, topic: str, index: int, registration: PartitionRegistration, log: Log, now_ms: int) -> Partition:
+    def _lead(
+        self, topic: str, index: int, registration: PartitionRegistration, log: Log, now_ms: int
+    ) -> Partition | ErrorCode:
+        if log.truncating:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # from its time as a follower; it leads in a moment
         found = self.image.topics_by_name.get(topic)
         assert found is not None
         checkpointed = self._logs().high_watermark(topic, index)
@@ -112,11 +204,14 @@ class Replicas:
             index,
             found.id,
             log,
+            owner=self,
             node_id=self.node_id,
             leader_epoch=registration.leader_epoch,
+            partition_epoch=registration.partition_epoch,
             replicas=registration.replicas,
             in_sync_replicas=registration.isr,
             high_watermark=min(max(checkpointed, log.log_start_offset), log.log_end_offset),
+            now_ms=now_ms,
         )
         latest = log.leader_epochs.latest
         if latest < registration.leader_epoch:
@@ -132,6 +227,11 @@ class Replicas:
         """The image that look-ups use from now on."""
         self.image = image
 
+    def brokers_changed(self, now_ms: int) -> None:
+        """A broker is alive again, or is not any more: it joins the ISRs of partitions in which it has everything, and
+        nobody waits for one that cannot join."""
+        self.look_after_followers(now_ms)
+
     def topic_deleted(self, name: str, topic_id: UUID, partition_count: int, now_ms: int) -> None:
         """Stops the partitions of a topic that is gone."""
         self._names.pop(topic_id, None)
@@ -139,47 +239,152 @@ class Replicas:
             self._forget(name, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_ms)
 
     def partition_changed(self, topic: str, index: int, registration: PartitionRegistration, now_ms: int) -> None:
-        """Leader, epoch or ISR of a partition changed."""
-        partition = self._partitions.get((topic, index))
-        if partition is None:
-            return
-        if registration.leader != self.node_id:
+        """Leader, epoch, replicas or ISR of a partition changed."""
+        if self.node_id not in registration.replicas:
             self._forget(topic, index, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
+        elif registration.leader == self.node_id:
+            self._unfollow(topic, index, now_ms)
+            for broker_id in registration.replicas:
+                if broker_id != self.node_id:
+                    self.expected[broker_id] = now_ms + EXPECTED_FOLLOWERS_MS
+            partition = self._partitions.get((topic, index))
+            if partition is not None:
+                partition.become_leader(
+                    registration.leader_epoch,
+                    registration.replicas,
+                    registration.isr,
+                    now_ms,
+                    partition_epoch=registration.partition_epoch,
+                )
+        else:
+            self._stop_leading(topic, index, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
+            self._follow(topic, index, registration, now_ms)
+
+    def _follow(self, topic: str, index: int, registration: PartitionRegistration, now_ms: int) -> None:
+        """Begins to follow, or goes on under another leader or epoch. Without a leader there is nobody to ask."""
+        follower = self._followers.get((topic, index))
+        if follower is None:
+            found = self.image.topics_by_name.get(topic)
+            assert found is not None
+            follower = self._followers[(topic, index)] = Follower(
+                topic,
+                index,
+                found.id,
+                leader_id=registration.leader,
+                leader_epoch=registration.leader_epoch,
+                owner=self.followers,
+            )
+        elif (follower.leader_id, follower.leader_epoch) == (registration.leader, registration.leader_epoch):
             return
-        partition.become_leader(registration.leader_epoch, registration.replicas, registration.isr)
-        partition.advance_high_watermark(now_ms)
+        else:
+            follower.follow(registration.leader, registration.leader_epoch, now_ms)
+        if registration.leader == NO_LEADER:
+            self.followers.unfollow(follower, now_ms)
+        else:
+            self.followers.follow(follower, now_ms)
+
+    def follower_log(self, follower: Follower, now_ms: int) -> None:
+        """Gives a follower its log. Raises NotOpen while that is being opened, StorageError when there is none."""
+        if not self._logs().exists(follower.topic, follower.index):
+            self.create(follower.topic, follower.index, now_ms)
+        log = self._logs().log(follower.topic, follower.index, now_ms)
+        self._by_log[log.name] = follower
+        follower.opened(log, self._logs().high_watermark(follower.topic, follower.index), now_ms)
 
     def _forget(self, topic: str, index: int, code: ErrorCode, now_ms: int) -> None:
+        self._stop_leading(topic, index, code, now_ms)
+        self._unfollow(topic, index, now_ms)
+
+    def _stop_leading(self, topic: str, index: int, code: ErrorCode, now_ms: int) -> None:
         partition = self._partitions.pop((topic, index), None)
         if partition is not None:
+            self.lagging.pop((topic, index), None)
             self._by_log.pop(partition.log.name, None)
             partition.stop(code, now_ms)
+            self.on_low_watermark(partition, now_ms)
+
+    def _unfollow(self, topic: str, index: int, now_ms: int) -> None:
+        follower = self._followers.pop((topic, index), None)
+        if follower is not None:
+            if follower.log is not None:
+                self._by_log.pop(follower.log.name, None)
+            self.followers.unfollow(follower, now_ms)
+            follower.send_readers_away(now_ms)
+
+    def expects(self, broker_id: int, now_ms: int) -> bool:
+        """Whether a broker will soon ask for partitions that it did not ask us for before."""
+        return self.expected.get(broker_id, 0) > now_ms
+
+    # PartitionOwner
+
+    def broker_epoch_of(self, broker_id: int) -> int | None:
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None or broker.fenced else broker.epoch
+
+    def may_join(self, broker_id: int, broker_epoch: int | None) -> bool:
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.active and broker_epoch in (broker.epoch, -1)
+
+    def high_watermark_moved(self, partition: Partition | Follower) -> None:
+        self._logs().set_high_watermark(partition.topic, partition.index, partition.high_watermark)
+
+    def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
+        self.on_low_watermark(partition, now_ms)
+
+    def lags(self, partition: Partition, now_ms: int) -> None:
+        if not self.lagging:
+            self.isr.watch(now_ms)
+        self.lagging[(partition.topic, partition.index)] = partition
+
+    def isr_proposed(self, partition: Partition, now_ms: int) -> None:
+        self.isr.propose(partition, now_ms)
+
+    def isr_changed(self, partition: Partition, proposal: Proposal) -> None:
+        self.isr_expands += bool(proposal.added)
+        self.isr_shrinks += bool(proposal.removed)
+
+    def look_after_followers(self, now_ms: int) -> bool:
+        """Looks at the partitions whose followers are behind or not in sync; gives whether there are any still."""
+        for key, partition in list(self.lagging.items()):
+            if not partition.look_after_followers(now_ms):
+                self.lagging.pop(key, None)
+        return bool(self.lagging)
 
     # LogListener
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
-        partition = self._by_log.get(log.name)
-        if partition is not None:
-            before = partition.high_watermark
-            partition.log_advanced(now_ms)
-            if partition.high_watermark != before:
-                self._logs().set_high_watermark(partition.topic, partition.index, partition.high_watermark)
+        replica = self._by_log.get(log.name)
+        if type(replica) is Partition:
+            replica.log_advanced(now_ms)
+        elif type(replica) is Follower:
+            replica.log_changed(now_ms)
 
     def log_start_moved(self, log: Log, now_ms: int) -> None:
-        partition = self._by_log.get(log.name)
-        if partition is not None:
-            partition.wake(now_ms)
+        replica = self._by_log.get(log.name)
+        if type(replica) is Partition:
+            replica.wake(now_ms)
+        elif type(replica) is Follower:
+            self.followers.follower_moved(replica, now_ms)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:
-        """A leader's log is not truncated; followers come with replication between brokers."""
+        replica = self._by_log.get(log.name)
+        if type(replica) is Follower:
+            replica.log_changed(now_ms)
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
-        partition = self._by_log.get(log.name)
-        if partition is not None:
-            self._forget(partition.topic, partition.index, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
+        replica = self._by_log.get(log.name)
+        if replica is not None:
+            self._lost(replica, now_ms)
 
     def directory_failed(self, index: int, error: OSError, now_ms: int) -> None:
-        for partition in list(self._partitions.values()):
-            if self._logs().open_log(partition.topic, partition.index) is None:
-                self._forget(partition.topic, partition.index, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
+        replicas: list[Partition | Follower] = [*self._partitions.values(), *self._followers.values()]
+        for replica in replicas:
+            if replica.log is not None and self._logs().open_log(replica.topic, replica.index) is None:
+                self._lost(replica, now_ms)
         self._directory_lost(index, error, now_ms)
+
+    def _lost(self, replica: Partition | Follower, now_ms: int) -> None:
+        if type(replica) is Partition:
+            self._stop_leading(replica.topic, replica.index, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
+        elif type(replica) is Follower:
+            replica.broken(now_ms)

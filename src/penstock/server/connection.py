@@ -15,6 +15,7 @@ One readable event makes one read: the selector serves connections round-robin, 
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from enum import IntFlag
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from penstock.server.writer import PlainWriter, SendError, Writer
 if TYPE_CHECKING:
     from penstock.server.shell import Shell
 
+Receiver = Callable[[int, memoryview, int], None]
 LENGTH = Struct(">i").unpack_from
 LENGTH_BYTES = 4
 FIRST_GUESS_BYTES = 1024
@@ -60,9 +62,12 @@ class Connection:
 
     __slots__ = (
         "_filled",
+        "_key",
+        "_largest_bytes",
         "_needed",
         "_partial",
         "_pauses",
+        "_receiver",
         "_registered",
         "_shell",
         "_stash",
@@ -95,6 +100,9 @@ class Connection:
         self.closed = False
         self.writer: Writer = PlainWriter(number, sock, shell)
         self._shell = shell
+        self._key = number
+        self._receiver: Receiver = shell.node.received
+        self._largest_bytes = shell.limits.request_max_bytes
         self._stash = b""
         self._partial: Storage | None = None
         self._filled = 0
@@ -164,7 +172,7 @@ class Connection:
         else:
             received_bytes = self.socket.recv_into(buffer)
         if not received_bytes:
-            self._shell.lose(self, "closed by the client")
+            self._shell.lose(self, "closed by the other side")
             return
         self._stash = b""
         self._slice(memoryview(buffer), start + received_bytes)
@@ -184,7 +192,7 @@ class Connection:
             received_bytes = self.socket.recvmsg_into((rest, buffer))[0]
             over_bytes = max(0, received_bytes - len(rest))
         if not received_bytes:
-            self._shell.lose(self, "closed by the client inside a request")
+            self._shell.lose(self, "closed by the other side inside a frame")
             return
         self._filled += received_bytes - over_bytes
         rest.release()
@@ -202,22 +210,22 @@ class Connection:
         shell = self._shell
         shell.frame_arrived(self)
         shell.give_back(partial)
-        shell.node.received(self.number, memoryview(partial)[LENGTH_BYTES:end], shell.now_ms)
+        self._receiver(self._key, memoryview(partial)[LENGTH_BYTES:end], shell.now_ms)
 
     def _slice(self, view: memoryview, end: int) -> None:
         """Hands on the whole frames in `view[:end]` and keeps what is left."""
-        shell, number, position = self._shell, self.number, 0
-        received, now_ms, largest = shell.node.received, shell.now_ms, shell.limits.request_max_bytes
+        shell, key, position = self._shell, self._key, 0
+        received, now_ms, largest = self._receiver, shell.now_ms, self._largest_bytes
         while end - position >= LENGTH_BYTES:
             (size,) = LENGTH(view, position)
             if not 0 < size <= largest:
-                shell.refuse(self, f"request of {size} bytes; socket.request.max.bytes is {largest}")
+                shell.refuse(self, self.refusal(size))
                 return
             stop = position + LENGTH_BYTES + size
             if stop > end:
                 self._keep(view[position:end], stop - position)
                 return
-            received(number, view[position + LENGTH_BYTES : stop], now_ms)
+            received(key, view[position + LENGTH_BYTES : stop], now_ms)
             position = stop
         if position < end:
             self._stash = bytes(view[position:end])
@@ -277,6 +285,20 @@ class Connection:
             self._shell.loop.add_writer(self.socket.fileno(), self.on_writable)
         else:
             self._shell.loop.remove_writer(self.socket.fileno())
+
+    # The end
+
+    def refusal(self, size_bytes: int) -> str:
+        """Why a frame of this size is not received."""
+        return f"request of {size_bytes} bytes; socket.request.max.bytes is {self._largest_bytes}"
+
+    def forget(self) -> None:
+        """The shell counts it no more."""
+        self._shell.client_left(self)
+
+    def tell_lost(self, reason: str) -> None:
+        """The node hears that it is gone."""
+        self._shell.node.disconnected(self.number, self._shell.now_ms)
 
     def close(self) -> None:
         """Closes the socket and gives back what it held. The shell does the rest."""

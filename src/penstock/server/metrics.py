@@ -22,6 +22,7 @@ def shell_samples(shell: Shell) -> Iterator[Sample]:
         value = shell.callback_seconds.quantile_s(quantile)
         yield Sample("penstock_loop_callback_quantile_seconds", GAUGE, text, value, {"quantile": str(quantile)})
     yield Sample("penstock_connections", GAUGE, "Open client connections.", len(shell.connections))
+    yield Sample("penstock_links", GAUGE, "Open connections to other nodes.", len(shell.links.up))
     text = "Connections closed at once because of a limit."
     yield Sample("penstock_connections_refused_total", COUNTER, text, shell.refused_connections)
     yield Sample("penstock_receive_held_bytes", GAUGE, "Memory held by requests.", shell.pool.held_bytes)

@@ -6,8 +6,9 @@
     await server.stop()
 
 Listeners are bound first, so that an address in use is told before anything is read and port 0 is known to the node
-when it registers. They listen once the node is ready: a client that comes earlier is refused and tries again, whereas
-an answer from a node that does not know the cluster yet (no broker, no controller) has some clients wait for minutes.
+when it registers. The controllers' listener listens at once, since a quorum of several needs each of them to come up.
+Those for clients listen once the node is ready: a client that comes earlier is refused and tries again, whereas an
+answer from a node that does not know the cluster yet (no broker, no controller) has some clients wait for minutes.
 """
 
 from __future__ import annotations
@@ -80,21 +81,30 @@ class Server:
         assert not self._started, "a server starts once"
         try:
             self._open()
+            self._listen(for_controllers=True)
             while not self.broker.ready:
                 if self.failure is not None:
                     raise StorageError(f"the node cannot start: {self.failure}") from self.failure
                 self._changed.clear()
                 await self._changed.wait()
-            for listener in self._listeners:
-                listener.serve(self.shell, self.shell.limits.backlog)
-                self.addresses[listener.endpoint.listener] = listener.address
+            self._listen(for_controllers=False)
             if self.settings.penstock_metrics_listener:
                 await self._start_http()
         except BaseException:
             await self._close()
             raise
-        for name, address in self.addresses.items():
-            logger.info("listening", listener=name, address=address)
+
+    @property
+    def _controller_listeners(self) -> frozenset[str]:
+        return frozenset(each.listener for each in self.settings.controller_endpoints)
+
+    def _listen(self, *, for_controllers: bool) -> None:
+        for listener in self._listeners:
+            name = listener.endpoint.listener
+            if (name in self._controller_listeners) == for_controllers:
+                listener.serve(self.shell, self.shell.limits.backlog)
+                self.addresses[name] = listener.address
+                logger.info("listening", listener=name, address=listener.address)
 
     async def stop(self) -> None:
         """Stops cleanly: gives up leaderships, sends the last answers, closes and marks the logs. Twice is no error."""
@@ -144,7 +154,7 @@ class Server:
             on_turn_end=self._look,
         )
         self._started = True
-        self.broker.start(self._advertised(), self.shell.now_ms)
+        self.broker.start(self._advertised(), self.shell.now_ms, controller_endpoints=self._controller_endpoints())
         self.shell.kick()
 
     def _advertised(self) -> Sequence[RegisteredEndpoint]:
@@ -157,6 +167,19 @@ class Server:
             protocol = SECURITY_PROTOCOLS[wanted.security_protocol]
             registered.append(RegisteredEndpoint(wanted.listener, host, port, protocol))
         return registered
+
+    def _controller_endpoints(self) -> Sequence[RegisteredEndpoint]:
+        """Where other nodes reach this controller, with the port that was bound in place of 0."""
+        bound = {listener.endpoint.listener: listener.endpoint for listener in self._listeners}
+        return [
+            RegisteredEndpoint(
+                each.listener,
+                each.host or hostname(),
+                each.port or bound[each.listener].port,
+                SECURITY_PROTOCOLS[each.security_protocol],
+            )
+            for each in self.settings.controller_endpoints
+        ]
 
     def _look(self) -> None:
         """After each turn of the shell: has the node become ready, stopped, or failed?"""

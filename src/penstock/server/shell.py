@@ -19,13 +19,14 @@ from typing import Any, Protocol
 
 from penstock.config.limits import CLOSE_LINGER_MS
 from penstock.log.disk import Disk, Operation
-from penstock.node.effects import Close, Effect, PauseReading, ResumeReading, Run, Send
+from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, ResumeReading, Run, Send, SendTo
 from penstock.server.buffers import BufferPool, Storage
 from penstock.server.clock import Clock
 from penstock.server.connection import Connection, Pause
 from penstock.server.histogram import Histogram
 from penstock.server.lane import Completions, Lane
 from penstock.server.limits import ShellLimits
+from penstock.server.links import Links
 from penstock.server.logs import events
 from penstock.server.writer import ReadPiece, SliceDisk
 
@@ -51,6 +52,12 @@ class Node(Protocol):
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None: ...
 
     def disconnected(self, connection: int, now_ms: int) -> None: ...
+
+    def link_up(self, link: int, now_ms: int) -> None: ...
+
+    def link_received(self, link: int, frame: memoryview, now_ms: int) -> None: ...
+
+    def link_lost(self, link: int, reason: str, now_ms: int) -> None: ...
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None: ...
 
@@ -79,6 +86,7 @@ class Shell:
     """Runs `node` on `loop`. Connections come from listeners through `accepted`.
 
     Attributes:
+        connections: of clients, by number. links: to other nodes.
         now_ms: the time of the event being handled.
         callback_seconds: how long the loop's callbacks took.
         refused_connections: closed at once because of a limit.
@@ -102,6 +110,7 @@ class Shell:
         self.clock = clock
         self.pool = BufferPool()
         self.connections: dict[int, Connection] = {}
+        self.links = Links(self)
         self.unsent_pieces_bytes = 0
         self.callback_seconds = Histogram()
         self.refused_connections = 0
@@ -151,7 +160,7 @@ class Shell:
         """The node was given an event outside a callback of ours (start, shutdown): carries out its effects soon."""
         self._end_turn_soon()
 
-    def _guarded(self, work: Callable[[], None]) -> None:
+    def guarded(self, work: Callable[[], None]) -> None:
         """Runs a callback of ours. What it raises is a bug: the node's state is not to be trusted, so it goes no
         further.
         """
@@ -169,7 +178,7 @@ class Shell:
 
     def _end_turn(self) -> None:
         self._turn_ends = False
-        self._guarded(self._take_effects)
+        self.guarded(self._take_effects)
 
     def _take_effects(self) -> None:
         for _ in range(EFFECT_ROUNDS_PER_TURN):
@@ -191,6 +200,9 @@ class Shell:
         kind = type(effect)
         if kind is Run:
             self._run(effect.operation)  # type: ignore[union-attr]
+            return
+        if kind is SendTo or kind is Dial or kind is HangUp:
+            self.links.carry_out(effect)  # type: ignore[arg-type]
             return
         connection = self.connections.get(effect.connection)  # type: ignore[union-attr]
         if connection is None or connection.closed:
@@ -227,7 +239,7 @@ class Shell:
                 operation.owner.operation_completed(operation, result, self.now_ms)
             else:
                 operation.owner.operation_failed(operation, as_os_error(error), self.now_ms)
-            if (connection := self.connections.get(operation.number)) is not None:
+            if (connection := self._connection(operation.number)) is not None:
                 self.flush_later(connection)
         elif error is None:
             self.node.operation_completed(operation, result, self.now_ms)
@@ -237,7 +249,7 @@ class Shell:
     def _wake(self) -> None:
         """Called in a lane's thread when outcomes begin to gather."""
         try:
-            self.loop.call_soon_threadsafe(self._guarded, self._take_outcomes)
+            self.loop.call_soon_threadsafe(self.guarded, self._take_outcomes)
         except RuntimeError:  # the loop is closed: a thread that was stuck in a disk has come back after the stop
             return
 
@@ -258,7 +270,7 @@ class Shell:
             self.refused_connections += 1
             sock.close()
             return
-        self._prepare(sock)
+        self.prepare(sock)
         number = self._next_number
         self._next_number += 1
         connection = Connection(self, number, sock, listener=listener, address=address, peer=peer)
@@ -276,17 +288,20 @@ class Shell:
             return
         logger.debug("connection closed", connection=connection.number, peer=connection.peer, reason=reason)
         connection.close()
-        number = connection.number
-        del self.connections[number]
+        connection.forget()
+        for register in (self._arriving, self._starved, self._closing, self._to_flush):
+            register.pop(connection.number, None)
+        if connection.close_reason is None:
+            connection.tell_lost(reason)
+
+    def client_left(self, connection: Connection) -> None:
+        """A client's connection is closed: it does not count any more."""
+        del self.connections[connection.number]
         left = self._addresses[connection.address] - 1
         if left:
             self._addresses[connection.address] = left
         else:
             del self._addresses[connection.address]
-        for register in (self._arriving, self._starved, self._closing, self._to_flush):
-            register.pop(number, None)
-        if connection.close_reason is None:
-            self.node.disconnected(number, self.now_ms)
 
     def lose_by_bug(self, connection: Connection, error: Exception) -> None:
         """Closes a connection whose frame the node could not even refuse. Call while the exception is handled."""
@@ -315,11 +330,16 @@ class Shell:
 
     def wake_when_writable(self, number: int, wanted: bool) -> None:
         """Whether the connection is to be flushed when its socket takes bytes again."""
-        connection = self.connections.get(number)
+        connection = self._connection(number)
         if connection is not None:
             connection.watch_writable(wanted)
 
-    def _prepare(self, sock: socket.socket) -> None:
+    def _connection(self, number: int) -> Connection | None:
+        """A client's connection, or with a negative number a link."""
+        return self.connections.get(number) if number > 0 else self.links.up.get(-number)
+
+    def prepare(self, sock: socket.socket) -> None:
+        """Sets the options of a new socket."""
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -360,9 +380,10 @@ class Shell:
     def check_memory(self, connection: Connection) -> None:
         """Stops reading from a connection when memory for requests is short: large frames first, all when it is gone.
 
-        The frame that has been arriving longest is always read on, so that some frame gets finished.
+        The frame that has been arriving longest is always read on, so that some frame gets finished. So are answers of
+        other nodes, which clients must not hold up; the node bounds them by what it asks for.
         """
-        if self.may_grow(connection):
+        if connection.number < 0 or self.may_grow(connection):
             return
         all_gone = self.pool.held_bytes > self.limits.received_max_bytes
         if all_gone or connection.partial_bytes > LARGE_FRAME_BYTES:
@@ -399,7 +420,7 @@ class Shell:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = deadline_ms
-        self._timer = self.loop.call_later(max(0, deadline_ms - self.now_ms) / 1000, self._guarded, self._tick)
+        self._timer = self.loop.call_later(max(0, deadline_ms - self.now_ms) / 1000, self.guarded, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
@@ -423,7 +444,7 @@ class Shell:
         if self._sweep is not None:
             self._sweep.cancel()
         self._sweep_ms = due_ms
-        self._sweep = self.loop.call_later(delay_ms / 1000, self._guarded, self._sweep_connections)
+        self._sweep = self.loop.call_later(delay_ms / 1000, self.guarded, self._sweep_connections)
 
     def _sweep_connections(self) -> None:
         self._sweep = None
@@ -471,6 +492,7 @@ class Shell:
         for connection in list(self.connections.values()):
             connection.close_reason = "the broker stops"
             self.lose(connection, connection.close_reason)
+        self.links.stop()
         for lane in self.lanes.values():
             lane.close()
 

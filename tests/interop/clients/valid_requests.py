@@ -8,9 +8,15 @@ from dataclasses import dataclass, field
 from itertools import count
 from uuid import UUID
 
+from penstock.metadata.features import LATEST_METADATA_VERSION
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from penstock.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -27,6 +33,7 @@ from penstock.protocol.messages.describe_quorum_request import DescribeQuorumReq
 from penstock.protocol.messages.describe_quorum_request import PartitionData as QuorumPartition
 from penstock.protocol.messages.describe_quorum_request import TopicData as QuorumTopic
 from penstock.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest, TopicRequest
+from penstock.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig as IncrementalConfig,
@@ -38,6 +45,7 @@ from penstock.protocol.messages.incremental_alter_configs_request import Increme
 from penstock.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from penstock.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
@@ -45,6 +53,8 @@ from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
 
@@ -207,6 +217,29 @@ def describe_topic_partitions(world: World, version: int) -> DescribeTopicPartit
     return DescribeTopicPartitionsRequest(topics=[TopicRequest(name=world.topic)])
 
 
+def elect_leaders(world: World, version: int) -> Message:
+    return ElectLeadersRequest(topic_partitions=None)
+
+
+def alter_partition_reassignments(world: World, version: int) -> Message:
+    partition = ReassignablePartition(partition_index=0, replicas=[1])
+    return AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=world.topic, partitions=[partition])])
+
+
+def list_partition_reassignments(world: World, version: int) -> Message:
+    return ListPartitionReassignmentsRequest(topics=None)
+
+
+def unregister_broker(world: World, version: int) -> Message:
+    """Of a broker that is not there: to unregister the only one would trouble who comes next."""
+    return UnregisterBrokerRequest(broker_id=77)
+
+
+def update_features(world: World, version: int) -> Message:
+    key = FeatureUpdateKey(feature="metadata.version", max_version_level=LATEST_METADATA_VERSION)
+    return UpdateFeaturesRequest(feature_updates=[key])
+
+
 VALID: Mapping[ApiKey, Callable[[World, int], Message]] = {
     ApiKey.PRODUCE: produce,
     ApiKey.FETCH: fetch,
@@ -227,5 +260,10 @@ VALID: Mapping[ApiKey, Callable[[World, int], Message]] = {
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
     ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
+    ApiKey.ELECT_LEADERS: elect_leaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
+    ApiKey.UNREGISTER_BROKER: unregister_broker,
+    ApiKey.UPDATE_FEATURES: update_features,
 }
 """A request that succeeds, by API; the version says which fields it may use."""

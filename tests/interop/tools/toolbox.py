@@ -27,6 +27,8 @@ LOG_DIRS = PACKAGE + "LogDirsCommand"
 PERFORMANCE = PACKAGE + "ProducerPerformance"
 QUORUM = PACKAGE + "MetadataQuorumCommand"
 FEATURES = PACKAGE + "FeatureCommand"
+LEADER_ELECTION = PACKAGE + "LeaderElectionCommand"
+REASSIGN = PACKAGE + "reassign.ReassignPartitionsCommand"
 
 
 class Outcome(NamedTuple):

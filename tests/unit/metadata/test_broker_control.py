@@ -8,7 +8,7 @@ import pytest
 from unit.metadata.controller_state import State, directory_of
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata import brokers, topics
+from penstock.metadata import brokers, directories, topics
 from penstock.metadata.brokers import Registration
 from penstock.metadata.image import Endpoint
 from penstock.metadata.producer_ids import ProducerIdBlock, allocate_producer_ids
@@ -77,7 +77,7 @@ def test_a_stale_or_unknown_broker_is_told_so() -> None:
     assert raised.value.code is ErrorCode.STALE_BROKER_EPOCH
     with pytest.raises(RequestError) as raised:
         brokers.unfence_broker(state.controller, 9, 0)
-    assert raised.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert raised.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_unfencing_and_fencing_twice_changes_nothing() -> None:
@@ -103,7 +103,7 @@ def test_a_broker_tells_where_its_replicas_lie() -> None:
     create(state, 1, 1)
     topic = state.controller.image.topics_by_name["a"]
     elsewhere, unknown = UUID(int=0xBAD), UUID(int=0xABCDEF)
-    result = brokers.assign_directories(
+    result = directories.assign_directories(
         state.controller,
         1,
         state.epoch_of(1),
@@ -119,8 +119,11 @@ def test_a_broker_tells_where_its_replicas_lie() -> None:
         (unknown, 0): ErrorCode.UNKNOWN_TOPIC_ID,
     }
     assert not result.records, "it lies there already"
-    refused = brokers.assign_directories(state.controller, 1, state.epoch_of(1), {(topic.id, 0): elsewhere})
-    assert refused.response == {(topic.id, 0): ErrorCode.LOG_DIR_NOT_FOUND}
+    lost = directories.assign_directories(state.controller, 1, state.epoch_of(1), {(topic.id, 0): elsewhere})
+    assert lost.response == {(topic.id, 0): ErrorCode.NONE}
+    state.replay(lost.records)
+    partition = state.controller.image.topics_by_name["a"].partitions[0]
+    assert (partition.directory(1), partition.leader) == (elsewhere, -1), "a directory that is not online leads nothing"
 
 
 def test_a_broker_with_several_directories_chooses_and_tells() -> None:
@@ -132,7 +135,7 @@ def test_a_broker_with_several_directories_chooses_and_tells() -> None:
     topic = state.controller.image.topics_by_name["a"]
     assert topic.partitions[0].directory(1) == UUID(int=0)
     state.replay(
-        brokers.assign_directories(state.controller, 1, state.epoch_of(1), {(topic.id, 0): directory_of(7)}).records
+        directories.assign_directories(state.controller, 1, state.epoch_of(1), {(topic.id, 0): directory_of(7)}).records
     )
     assert state.controller.image.topics_by_name["a"].partitions[0].directory(1) == directory_of(7)
 

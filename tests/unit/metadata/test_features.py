@@ -23,7 +23,11 @@ def test_the_names_are_kafkas() -> None:
 
 
 def test_only_what_works_is_registered() -> None:
-    assert REGISTERED_FEATURES == {"kraft.version": (0, 1), "metadata.version": (25, 30)}
+    assert REGISTERED_FEATURES == {
+        "eligible.leader.replicas.version": (0, 1),
+        "kraft.version": (0, 1),
+        "metadata.version": (25, 30),
+    }
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,8 @@ def test_brokers_that_are_fenced_do_not_lead_new_partitions() -> None:
     state.fence(1)
     assert error_of(state, topic("b")) == (
         ErrorCode.INVALID_REPLICATION_FACTOR,
-        "Unable to replicate the partition 1 time(s): All brokers are currently fenced.",
+        "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log "
+        "directories cordoned.",
     )
 
 

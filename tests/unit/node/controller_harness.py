@@ -10,11 +10,14 @@ from penstock.config.server import Settings
 from penstock.errors import ErrorCode
 from penstock.log.disk import Operation
 from penstock.log.meta_properties import read_meta_properties
-from penstock.metadata import topics
+from penstock.metadata import brokers, topics
+from penstock.metadata.bootstrap import read_bootstrap
+from penstock.metadata.brokers import Registration
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint, MetadataImage
-from penstock.node.controller import ControllerNode, Registration
+from penstock.node.controller import ControllerNode
+from penstock.node.quorum import Quorum
 from penstock.protocol.messages.create_topics_request import CreatableTopic
 from penstock.raft.voters import VoterEndpoint
 from penstock.testing.simulator.disk import SimulatedDisk
@@ -60,7 +63,8 @@ class Harness:
         self.published: list[tuple[MetadataImage, MetadataImage, MetadataDelta]] = []
         self.failures: list[Exception] = []
         self.waiting: list[Operation] = []
-        self.node = ControllerNode(self.settings, disk, self, directory_id=directory_id_of(disk), random=self.random)
+        self.quorum = Quorum(self.settings, disk, self, directory_id=directory_id_of(disk), random=self.random)
+        self.node = ControllerNode(self.settings, self.quorum, self, bootstrap=read_bootstrap(disk), random=self.random)
 
     # What the node's observer hears
 
@@ -71,6 +75,15 @@ class Harness:
     def controller_active(self, now_ms: int) -> None:
         self.history.append("active")
 
+    def leader_changed(self, leader: object, now_ms: int) -> None:
+        assert leader is None, "there is nobody else"
+
+    def call_quorum(self, *arguments: object) -> None:
+        raise AssertionError("there is nobody to call")
+
+    def answer(self, request: object, message: object, now_ms: int) -> None:
+        raise AssertionError("nobody asks")
+
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failures.append(error)
         self.history.append(f"failed: {error}")
@@ -79,7 +92,7 @@ class Harness:
 
     def take(self) -> None:
         """Ends a turn of the loop: what the node wants done waits from now on."""
-        self.waiting += self.node.take_operations(self.now_ms)
+        self.waiting += self.quorum.take_operations(self.now_ms)
 
     def step(self) -> bool:
         """Runs the operation that has waited longest; False when there is none."""
@@ -103,24 +116,28 @@ class Harness:
 
     def start(self) -> Harness:
         """Starts the node and has it become active."""
-        self.node.start(self.now_ms)
+        self.quorum.start(self.now_ms)
         self.settle()
         return self
 
     def register(self, *, incarnation: int = 1, port: int = 9092) -> int:
         """Registers and unfences the node's broker; returns its epoch."""
-        epochs: list[int] = []
         registration = Registration(
             NODE_ID,
             UUID(int=1 << 100 | incarnation),
             [Endpoint("PLAINTEXT", "127.0.0.1", port)],
             [directory_id_of(self.disk)],
         )
-        self.node.register_broker(registration, lambda epoch, now_ms: epochs.append(epoch), self.now_ms)
+        state = self.node.state
+        result = brokers.register_broker(state, registration, self.node.next_offset)
+        own = brokers.register_controller(state, NODE_ID, registration.incarnation_id, [])
+        self.append([*result.records, *own.records])
         self.settle()
-        self.node.unfence_broker(lambda now_ms: None, self.now_ms)
-        self.settle()
-        return epochs[0]
+        unfenced = brokers.unfence_broker(state, NODE_ID, result.response).records
+        if unfenced:
+            self.append(unfenced)
+            self.settle()
+        return result.response
 
     def append(self, records: Any) -> list[ErrorCode]:
         """Appends records; the list gets NONE when they are committed, or the code when they are lost."""
@@ -140,7 +157,11 @@ class Harness:
 
     def stop(self) -> None:
         """Stops cleanly."""
-        self.node.controlled_shutdown(lambda now_ms: self.history.append("left"), self.now_ms)
-        self.settle()
-        self.node.shutdown(lambda now_ms: self.history.append("stopped"), self.now_ms)
+        state = self.node.state
+        broker = state.image.brokers.get(NODE_ID)
+        if broker is not None and not broker.fenced:
+            self.append(brokers.begin_controlled_shutdown(state, NODE_ID, broker.epoch).records)
+            self.append(brokers.fence_broker(state, NODE_ID, broker.epoch).records)
+            self.settle()
+        self.quorum.shutdown(lambda now_ms: self.history.append("stopped"), self.now_ms)
         self.settle()

@@ -10,14 +10,15 @@ from unit.node.controller_harness import START_MS, Harness, formatted_disk
 
 from penstock.errors import ConfigError, ErrorCode, RequestError, StorageError
 from penstock.log.operations import Flush
-from penstock.metadata import brokers, topics
+from penstock.metadata import topics
+from penstock.metadata.features import REGISTERED_FEATURES
 from penstock.metadata.image import NO_LEADER
 from penstock.protocol.messages.metadata.access_control_entry_record import AccessControlEntryRecord
 from penstock.protocol.messages.metadata.begin_transaction_record import BeginTransactionRecord
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.raft.election import parse_election
-from penstock.raft.raft import Raft
+from penstock.raft.replica import Replica
 from penstock.raft.storage import NAME
 from penstock.raft.voters import ReplicaKey
 from penstock.records.batch import headers
@@ -49,13 +50,13 @@ def test_the_order_of_a_first_start() -> None:
         "NoteFlushed",
     ]
     assert run.node.active
-    assert run.node.kraft_version == 1
-    assert run.node.image.features == {"metadata.version": 30}
+    assert run.quorum.kraft_version == 1
+    assert run.quorum.image.features == {"metadata.version": 30}
 
 
 def test_nothing_is_appended_before_the_vote_is_durable() -> None:
     run = Harness(formatted_disk())
-    run.node.start(run.now_ms)
+    run.quorum.start(run.now_ms)
     run.take()
     assert [type(operation).__name__ for operation in run.waiting] == ["PersistElection"]
     assert not run.disk.exists(LOG)
@@ -67,10 +68,10 @@ def test_nothing_is_appended_before_the_vote_is_durable() -> None:
 def test_a_registration_gets_its_offset_as_epoch_and_is_unfenced() -> None:
     run = Harness(formatted_disk()).start()
     epoch = run.register()
-    broker = run.node.image.brokers[1]
+    broker = run.quorum.image.brokers[1]
     assert (broker.epoch, broker.active, epoch) == (6, True, 6)
-    assert broker.features == {"kraft.version": (0, 1), "metadata.version": (25, 30)}
-    assert list(run.node.image.controllers) == [1]
+    assert broker.features == REGISTERED_FEATURES
+    assert list(run.quorum.image.controllers) == [1]
 
 
 def test_an_answer_leaves_only_when_its_records_are_flushed_and_in_the_image() -> None:
@@ -81,11 +82,11 @@ def test_an_answer_leaves_only_when_its_records_are_flushed_and_in_the_image() -
     run.step()
     assert run.history[-1] == "Write"
     assert outcome == []
-    assert "clicks" not in run.node.image.topics_by_name, "readers do not"
+    assert "clicks" not in run.quorum.image.topics_by_name, "readers do not"
     run.step()
-    assert run.history[-2:] == ["Flush", f"published {run.node.image.offset}"]
+    assert run.history[-2:] == ["Flush", f"published {run.quorum.image.offset}"]
     assert outcome == [ErrorCode.NONE]
-    assert "clicks" in run.node.image.topics_by_name
+    assert "clicks" in run.quorum.image.topics_by_name
 
 
 def test_appends_of_one_turn_share_a_write_and_a_flush() -> None:
@@ -119,7 +120,7 @@ def test_an_idle_node_writes_nothing() -> None:
     changes = run.disk.changes
     for _ in range(100):
         run.now_ms += 500
-        run.node.tick(run.now_ms)
+        run.quorum.tick(run.now_ms)
         run.settle()
     assert run.disk.changes == changes
 
@@ -130,14 +131,14 @@ def test_a_restart_of_the_same_directory_has_the_same_metadata() -> None:
     first.register()
     first.create_topic("clicks", 3)
     first.settle()
-    image = first.node.image
+    image = first.quorum.image
     first.stop()
     assert first.history[-1] == "stopped"
     second = Harness(disk, seed=8).start()
-    partition = second.node.image.topics_by_name["clicks"].partitions[0]
+    partition = second.quorum.image.topics_by_name["clicks"].partitions[0]
     assert (partition.leader, partition.isr) == (NO_LEADER, (1,)), "a clean stop gives leaderships up"
     assert second.register(incarnation=2) > image.brokers[1].epoch
-    after = second.node.image.topics_by_name["clicks"]
+    after = second.quorum.image.topics_by_name["clicks"]
     assert after.id == image.topics_by_name["clicks"].id
     assert [(each.leader, each.leader_epoch) for each in after.partitions] == [(1, 2)] * 3
     assert str(election_on(disk)) == "ElectionState(epoch=2, leader_id=1, voted=None)"
@@ -149,9 +150,9 @@ def test_nothing_from_before_is_published_before_the_new_epoch_has_committed() -
     first.register()
     first.stop()
     second = Harness(disk)
-    second.node.start(second.now_ms)
+    second.quorum.start(second.now_ms)
     assert second.published == []
-    assert second.node.image.offset == -1
+    assert second.quorum.image.offset == -1
     second.settle()
     assert second.published
 
@@ -182,9 +183,9 @@ def test_a_crash_at_any_moment_loses_nothing_that_was_answered(seed: int) -> Non
         answered += [name for name, outcome in outcomes.items() if outcome == [ErrorCode.NONE]]
         disk.crash_at = None
         check = Harness(disk, seed=100 + run_number).start()
-        assert set(answered) <= set(check.node.image.topics_by_name)
-        assert check.node.image.epoch > epoch
-        epoch = check.node.image.epoch
+        assert set(answered) <= set(check.quorum.image.topics_by_name)
+        assert check.quorum.image.epoch > epoch
+        epoch = check.quorum.image.epoch
     assert answered, "some of it was answered"
 
 
@@ -203,7 +204,7 @@ def test_the_check_above_notices_a_controller_that_answers_before_the_flush(monk
         disk.restart(power_failed=True)
         monkeypatch.undo()
         try:
-            lost += "clicks" not in Harness(disk).start().node.image.topics_by_name
+            lost += "clicks" not in Harness(disk).start().quorum.image.topics_by_name
         except StorageError:
             lost += 1
         monkeypatch.setattr(Flush, "run", lambda self, disk: None)
@@ -212,18 +213,18 @@ def test_the_check_above_notices_a_controller_that_answers_before_the_flush(monk
 
 def test_the_check_above_notices_a_voter_that_leads_before_its_vote_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: the election counts as persisted at once. The next start leads the same epoch again."""
-    start = Raft.start
+    start = Replica.start
 
-    def careless(self: Raft) -> list[object]:
-        effects = start(self)
-        return [*effects, *self.election_persisted(self.role.election())]
+    def careless(self: Replica, now_ms: int) -> list[object]:
+        effects = start(self, now_ms)
+        return [*effects, *self.election_persisted(self.role.election(), now_ms)]
 
-    monkeypatch.setattr(Raft, "start", careless)
+    monkeypatch.setattr(Replica, "start", careless)
     run = Harness(formatted_disk())
-    run.node.start(run.now_ms)
+    run.quorum.start(run.now_ms)
     run.take()
     assert "PersistElection" not in run.history
-    assert run.node.describe_quorum().leader_id == 1, "it leads, and a crash now forgets the epoch"
+    assert run.quorum.describe().leader_id == 1, "it leads, and a crash now forgets the epoch"
 
 
 def test_an_fsync_that_fails_undoes_what_was_not_committed_and_ends_the_controller() -> None:
@@ -231,13 +232,13 @@ def test_an_fsync_that_fails_undoes_what_was_not_committed_and_ends_the_controll
     run.register()
     run.create_topic("kept")
     run.settle()
-    kept = run.node.image
+    kept = run.quorum.image
     run.disk.fail_fsync_at = run.disk.fsyncs + 1
     outcome = run.create_topic("lost")
     run.settle()
     assert outcome == [ErrorCode.NOT_CONTROLLER]
     assert run.node.state.image is kept
-    assert run.node.image is kept
+    assert run.quorum.image is kept
     assert not run.node.active
     assert len(run.failures) == 1
     with pytest.raises(RequestError):
@@ -277,14 +278,14 @@ def test_a_hole_in_what_was_never_flushed_is_cut_with_all_that_follows_it() -> N
     run.create_topic("kept")
     run.settle()
     run.stop()
-    size_bytes, kept = disk.size(LOG), run.node.image
+    size_bytes, kept = disk.size(LOG), run.quorum.image
     end = next(reversed(list(headers(disk.read(LOG, 0, size_bytes)))))[1].next_offset
     later = BatchBuilder(base_offset=end + 1, leader_epoch=1)
     later.append(START_MS, None, b"never acknowledged")
     disk.write(LOG, size_bytes, [bytes(100), later.build()])  # of two batches the power failure kept the later one
     run = Harness(disk).start()
     run.settle()
-    assert list(run.node.image.topics_by_name) == list(kept.topics_by_name)
+    assert list(run.quorum.image.topics_by_name) == list(kept.topics_by_name)
     assert not [entry.name for entry in disk.list(NAME) if entry.name.endswith(".corrupt")]
 
 
@@ -319,11 +320,25 @@ def test_records_and_levels_that_we_lack_stop_the_start_in_one_line() -> None:
         assert "\n" not in str(raised.value)
 
 
+def test_a_record_that_cannot_be_followed_ends_the_node_in_one_line() -> None:
+    run = Harness(formatted_disk()).start()
+    run.node.state.replay = lambda *arguments: None  # type: ignore[method-assign]
+    run.append([AccessControlEntryRecord()])
+    run.settle()
+    run.quorum.resign(run.now_ms)
+    while not run.failures and (deadline_ms := run.quorum.next_deadline_ms()) is not None:
+        run.now_ms = max(run.now_ms, deadline_ms)
+        run.quorum.tick(run.now_ms)
+        run.settle()
+    assert "ACLs are not supported yet" in str(run.failures)
+    assert not run.node.active
+
+
 def test_a_static_quorum_has_its_voters_in_the_settings() -> None:
     disk = formatted_disk(standalone=False)
     run = Harness(disk, controller_quorum_voters="1@127.0.0.1:9093", controller_quorum_bootstrap_servers="").start()
     assert run.node.active
-    assert run.node.kraft_version == 0
+    assert run.quorum.kraft_version == 0
     assert disk.content(f"{NAME}/quorum-state").endswith(b'"data_version":0}')
     with pytest.raises(StorageError, match="names no quorum voters"):
         Harness(formatted_disk(standalone=False)).start()
@@ -332,7 +347,7 @@ def test_a_static_quorum_has_its_voters_in_the_settings() -> None:
 def test_a_directory_of_another_voter_is_refused() -> None:
     disk = formatted_disk()
     run = Harness(disk)
-    run.node._local = ReplicaKey(1, UUID(int=12345))
+    run.quorum.local = ReplicaKey(1, UUID(int=12345))
     with pytest.raises(ConfigError, match="is not a voter"):
         run.start()
 
@@ -347,7 +362,7 @@ def test_a_transaction_that_the_last_leader_left_open_is_aborted() -> None:
     second = Harness(disk).start()
     assert second.node.active
     assert second.node.state.transaction_start_offset == -1
-    assert len(second.node.image.configs) == 0
+    assert len(second.quorum.image.configs) == 0
     assert second.register(incarnation=2)
 
 
@@ -366,12 +381,12 @@ def test_a_checkpoint_is_written_after_enough_bytes_and_a_restart_begins_at_it()
         run.create_topic(f"topic-{number}")
         run.settle()
     assert run.history.count("WriteCheckpoint") == 1
-    image = run.node.image
+    image = run.quorum.image
     run.stop()
     assert len(checkpoints(disk)) >= 2
     disk.read_bytes.clear()
     second = Harness(disk).start()
-    assert list(second.node.image.topics_by_name) == list(image.topics_by_name)
+    assert list(second.quorum.image.topics_by_name) == list(image.topics_by_name)
     newest = checkpoints(disk)[-1]
     assert disk.read_bytes[f"{NAME}/{newest}"] == disk.size(f"{NAME}/{newest}")
 
@@ -379,17 +394,17 @@ def test_a_checkpoint_is_written_after_enough_bytes_and_a_restart_begins_at_it()
 def test_a_checkpoint_is_written_after_a_while_if_anything_is_new() -> None:
     run = Harness(formatted_disk(), metadata_log_max_snapshot_interval_ms=60_000).start()
     run.register()
-    deadline_ms = run.node.next_deadline_ms()
+    deadline_ms = run.quorum.next_deadline_ms()
     assert deadline_ms == START_MS + 60_000
     run.now_ms = deadline_ms - 1
-    run.node.tick(run.now_ms)
+    run.quorum.tick(run.now_ms)
     run.settle()
     assert "WriteCheckpoint" not in run.history
     run.now_ms = deadline_ms
-    run.node.tick(run.now_ms)
+    run.quorum.tick(run.now_ms)
     run.settle()
     assert run.history[-1] == "WriteCheckpoint"
-    assert run.node.next_deadline_ms() is None, "with nothing new there is nothing to write"
+    assert run.quorum.next_deadline_ms() is None, "with nothing new there is nothing to write"
 
 
 def test_old_checkpoints_and_the_log_before_them_go() -> None:
@@ -405,18 +420,18 @@ def test_old_checkpoints_and_the_log_before_them_go() -> None:
     for number in range(120):
         run.create_topic(f"topic-{number % 7}-{number}")
         run.settle()
-        name = next(iter(run.node.image.topics_by_name))
-        if len(run.node.image.topics_by_name) > 5:
-            topic_id = run.node.image.topics_by_name[name].id
+        name = next(iter(run.quorum.image.topics_by_name))
+        if len(run.quorum.image.topics_by_name) > 5:
+            topic_id = run.quorum.image.topics_by_name[name].id
             run.append(topics.delete_topics(run.node.state, [topic_id]).records)
             run.settle()
     run.settle()
     assert len(checkpoints(disk)) < run.history.count("WriteCheckpoint")
     assert not disk.exists(LOG), "the first segment is gone"
-    image = run.node.image
+    image = run.quorum.image
     run.stop()
     second = Harness(disk, seed=9).start()
-    assert list(second.node.image.topics_by_name) == list(image.topics_by_name)
+    assert list(second.quorum.image.topics_by_name) == list(image.topics_by_name)
 
 
 def test_a_damaged_checkpoint_is_not_trusted() -> None:
@@ -448,14 +463,7 @@ def test_the_node_starts_without_a_clean_stop() -> None:
     run.settle()
     disk.restart()
     second = Harness(disk, seed=9).start()
-    assert not second.node.image.brokers[1].fenced, "nobody has fenced the last incarnation"
+    assert not second.quorum.image.brokers[1].fenced, "nobody has fenced the last incarnation"
     second.register(incarnation=2)
-    partition = second.node.image.topics_by_name["clicks"].partitions[0]
+    partition = second.quorum.image.topics_by_name["clicks"].partitions[0]
     assert (partition.leader, partition.isr) == (1, (1,))
-
-
-def test_a_refused_registration_is_told() -> None:
-    run = Harness(formatted_disk()).start()
-    registration = brokers.Registration(1, UUID(int=1), [], [])
-    with pytest.raises(RequestError, match="No directories"):
-        run.node.register_broker(registration, lambda epoch, now_ms: None, run.now_ms)

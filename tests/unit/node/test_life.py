@@ -42,6 +42,18 @@ def test_a_crash_keeps_what_was_synced_and_serves_only_what_was_written() -> Non
     assert node.broker.logs.previous_broker_epoch == -1
 
 
+def test_a_clean_stop_ends_though_the_metadata_log_fails_under_it() -> None:
+    node = Node()
+    node.create_topic("t")
+    (disk,) = node.disks
+    disk.fail_fsync_at = disk.fsyncs + 1
+    node.broker.shutdown(node.now_ms)
+    node.run()
+    node.advance(1_000)
+    assert node.broker.stopped
+    assert node.broker.failure is not None
+
+
 def test_requests_before_the_logs_are_open_wait_for_them() -> None:
     node = Node()
     node.create_topic("t")

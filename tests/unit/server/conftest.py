@@ -33,6 +33,9 @@ class FakeNode:
     frames: list[tuple[int, bytes]] = field(default_factory=list)
     kept: list[memoryview] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
+    up: list[int] = field(default_factory=list)
+    answers: list[tuple[int, bytes]] = field(default_factory=list)
+    links_lost: list[tuple[int, str]] = field(default_factory=list)
     completed: list[tuple[Operation, Any]] = field(default_factory=list)
     failed: list[tuple[Operation, OSError]] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)
@@ -54,6 +57,15 @@ class FakeNode:
 
     def disconnected(self, connection: int, now_ms: int) -> None:
         self.lost.append(connection)
+
+    def link_up(self, link: int, now_ms: int) -> None:
+        self.up.append(link)
+
+    def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
+        self.answers.append((link, bytes(frame)))
+
+    def link_lost(self, link: int, reason: str, now_ms: int) -> None:
+        self.links_lost.append((link, reason))
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         self.completed.append((operation, result))
@@ -162,6 +174,23 @@ class World:
 
         self.run_until(enough)
         assert len(data) == size
+        return bytes(data)
+
+    def read_end(self, client: socket.socket) -> bytes:
+        """What is left to read on a socket that the shell closes."""
+        data = bytearray()
+
+        def ended() -> bool:
+            try:
+                received = client.recv(1 << 20)
+            except BlockingIOError:
+                return False
+            except ConnectionResetError:
+                return True
+            data.extend(received)
+            return not received
+
+        self.run_until(ended)
         return bytes(data)
 
     def file(self, name: str, data: bytes) -> FileSlice:

@@ -169,7 +169,7 @@ def test_an_idle_connection_is_closed_after_its_time(make_world: Callable[..., A
         if sender is not None:
             sender.send(framed(b"alive"))
             world.read(sender, 9)
-        world.shell._guarded(world.shell._sweep_connections)
+        world.shell.guarded(world.shell._sweep_connections)
     assert client.recv(1) == b""
     assert len(world.shell.connections) == 1
 

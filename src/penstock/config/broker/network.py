@@ -104,6 +104,19 @@ class NetworkSettings(Group):
         default=10 * MINUTE_MS,
         doc="How long a connection may be silent before it is closed.",
     )
+    socket_connection_setup_timeout_ms = Setting(
+        "socket.connection.setup.timeout.ms",
+        LONG,
+        default=10 * SECOND_MS,
+        doc="How long this node waits for a connection to another one; twice as long after each failure, up to "
+        "socket.connection.setup.timeout.max.ms.",
+    )
+    socket_connection_setup_timeout_max_ms = Setting(
+        "socket.connection.setup.timeout.max.ms",
+        LONG,
+        default=30 * SECOND_MS,
+        doc="Most that socket.connection.setup.timeout.ms grows to.",
+    )
     queued_max_request_bytes = Setting(
         "queued.max.request.bytes",
         LONG,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.config.setting import Group, Setting
-from penstock.config.values import INT, LONG, SECOND_MS
+from penstock.config.setting import CLUSTER, Group, Setting
+from penstock.config.values import INT, LONG, SECOND_MS, MiB
 
 
 class ReplicationSettings(Group):
@@ -26,6 +26,41 @@ class ReplicationSettings(Group):
         INT,
         default=500,
         doc="How long the leader may hold a follower's fetch that finds too little.",
+    )
+    replica_fetch_min_bytes = Setting(
+        "replica.fetch.min.bytes",
+        INT,
+        default=1,
+        doc="The leader holds a follower's fetch that finds less than this.",
+    )
+    replica_fetch_max_bytes = Setting(
+        "replica.fetch.max.bytes",
+        INT,
+        default=1 * MiB,
+        at_least=0,
+        doc="What a follower's fetch asks of one partition; a batch that is larger comes whole all the same.",
+    )
+    replica_fetch_response_max_bytes = Setting(
+        "replica.fetch.response.max.bytes",
+        INT,
+        default=10 * MiB,
+        at_least=0,
+        doc="What a follower's fetch asks for in all.",
+    )
+    replica_fetch_backoff_ms = Setting(
+        "replica.fetch.backoff.ms",
+        INT,
+        default=1 * SECOND_MS,
+        at_least=0,
+        doc="Longest pause of a follower after errors of its leader; the first pause is much shorter.",
+    )
+    num_replica_fetchers = Setting(
+        "num.replica.fetchers",
+        INT,
+        default=1,
+        at_least=1,
+        dynamic=CLUSTER,
+        doc="Connections over which this broker fetches from each leader.",
     )
     replica_high_watermark_checkpoint_interval_ms = Setting(
         "replica.high.watermark.checkpoint.interval.ms",

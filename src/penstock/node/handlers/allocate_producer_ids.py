@@ -1,7 +1,6 @@
 """AllocateProducerIds (key 67): a block of producer ids for a broker (KIP-730). On controller listeners only.
 
-Version 0, flexible. A broker that is not registered, or with another epoch, is told so: BROKER_ID_NOT_REGISTERED,
-STALE_BROKER_EPOCH.
+Version 0, flexible. A broker that is not registered, or with another epoch, is told so: STALE_BROKER_EPOCH.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 AlterConfigs, versions 0-2, replaces all configs of a resource; IncrementalAlterConfigs, versions 0-1, sets, deletes,
 appends to and subtracts from single ones. A resource is changed as a whole or not at all, and the answers come in the
 order of the request. A resource or key given twice, a null value, another broker's id, and a value that cannot be are
-refused with Kafka's codes and sentences. Log levels (BROKER_LOGGER) are changed on the spot.
+refused with Kafka's codes and sentences. Log levels (BROKER_LOGGER) are changed on the spot. Whether a broker is asked
+about itself it says before it forwards: the controller, to whom the request of any broker comes, does not ask.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.configs import DELETE, ConfigChange, Resource, alter_configs, replace_configs
 from penstock.metadata.image import ConfigResource
-from penstock.metadata.result import ApiError
+from penstock.metadata.result import ApiError, Result
 from penstock.node.handlers.authorization import allowed
 from penstock.node.handlers.broker_loggers import LevelChange, change_levels
 from penstock.node.request import FORWARD, Append, Handler, Message, Outcome, Request
@@ -44,9 +45,12 @@ Answers = dict[Resource, ApiError]
 
 
 def handle_incremental(node: Broker, request: Request[IncrementalAlterConfigsRequest], now_ms: int) -> Outcome:
-    if not node.controller.active:
-        return FORWARD
     body = request.body
+    if not node.controller.active and any(
+        resource.resource_type != ConfigResource.BROKER_LOGGER for resource in body.resources
+    ):
+        strange = of_other_brokers(node, body.resources)
+        return incremental_response(body.resources, strange) if strange else FORWARD  # loggers are this process's own
     answers = refused(node, request, body.resources, incremental=True)
     changes: dict[Resource, list[ConfigChange]] = {}
     for resource in body.resources:
@@ -60,15 +64,16 @@ def handle_incremental(node: Broker, request: Request[IncrementalAlterConfigsReq
             changes[key] = [
                 ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs
             ]
-    result = alter_configs(node.controller.state, changes)
+    result = alter_configs(node.controller.state, changes) if changes else Result({})
     response = incremental_response(body.resources, {**answers, **result.response})
     return response if body.validate_only else Append(result.records, response)
 
 
 def handle_legacy(node: Broker, request: Request[AlterConfigsRequest], now_ms: int) -> Outcome:
-    if not node.controller.active:
-        return FORWARD
     body = request.body
+    if not node.controller.active:
+        strange = of_other_brokers(node, body.resources)
+        return legacy_response(body.resources, strange) if strange else FORWARD
     answers = refused(node, request, body.resources, incremental=False)
     wanted = {
         key: {config.name: config.value or "" for config in resource.configs}
@@ -115,8 +120,25 @@ def check_resource(node: Broker, request: Request[Any], resource: Any, *, increm
             raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     elif not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.CLUSTER):
         raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if kind == ConfigResource.BROKER_LOGGER or (kind == ConfigResource.BROKER and name):
+    forwarded = request.listener in node.settings.controller_listener_names
+    if kind == ConfigResource.BROKER_LOGGER or (kind == ConfigResource.BROKER and name and not forwarded):
         check_own_id(node, name, is_broker=kind == ConfigResource.BROKER)
+
+
+def of_other_brokers(node: Broker, resources: Sequence[Any]) -> Answers:
+    """Answers for a request that names a broker other than this one, empty if it does not. All of it is refused then:
+    the rest would have to be forwarded alone."""
+    answers: Answers = {}
+    for resource in resources:
+        if resource.resource_type == ConfigResource.BROKER and resource.resource_name:
+            try:
+                check_own_id(node, resource.resource_name, is_broker=True)
+            except RequestError as error:
+                answers[resource.resource_type, resource.resource_name] = ApiError.of(error)
+    if not answers:
+        return answers
+    rest = ApiError(ErrorCode.INVALID_REQUEST, "Nothing was changed: the request names another broker, too.")
+    return {(each.resource_type, each.resource_name): rest for each in resources} | answers
 
 
 def check_own_id(node: Broker, name: str, *, is_broker: bool) -> None:

@@ -77,7 +77,7 @@ def response(node: Broker, handlers: Mapping[int, Handler], version: int) -> Api
         ApiVersion(api_key=handler.key, min_version=handler.advertised_min_version, max_version=handler.max_version)
         for handler in handlers.values()
     ]
-    levels = {**node.image.features, KRAFT_VERSION: node.controller.kraft_version}
+    levels = {**node.image.features, KRAFT_VERSION: node.quorum.kraft_version}
     finalized = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
         for name, level in sorted(levels.items())

@@ -2,16 +2,19 @@
 
 Versions 0-2, flexible from 2. Offset -1 is the high watermark. OFFSET_OUT_OF_RANGE above the high watermark,
 POLICY_VIOLATION for a topic that is only compacted, INVALID_TOPIC_EXCEPTION for an internal one. The answer carries the
-low watermark: the least log start offset of the replicas, which with one replica is this one's.
+low watermark: the least log start offset of the replicas that are alive. It leaves when that has come as far as was
+asked on all of them, which followers tell with their fetches; REQUEST_TIMED_OUT when they take too long.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.node.handlers.produce import INTERNAL_TOPICS
-from penstock.node.request import Handler, Message, Request
+from penstock.node.request import Handler, Message, Outcome, Parked, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.delete_records_request import DeleteRecordsRequest
 from penstock.protocol.messages.delete_records_response import (
@@ -30,7 +33,7 @@ AUTHORIZE = Authorize(Operation.DELETE, ResourceType.TOPIC)
 NO_WATERMARK = -1
 
 
-def handle(node: Broker, request: Request[DeleteRecordsRequest], now_ms: int) -> Message:
+def handle(node: Broker, request: Request[DeleteRecordsRequest], now_ms: int) -> Outcome:
     # Find all partitions before anything changes: what is not open yet has the whole request run again.
     node.replicas.leaders(
         ((topic.name, wanted.partition_index) for topic in request.body.topics for wanted in topic.partitions), now_ms
@@ -41,21 +44,61 @@ def handle(node: Broker, request: Request[DeleteRecordsRequest], now_ms: int) ->
         for wanted in topic.partitions
     ]
     results: dict[str, list[DeleteRecordsPartitionResult]] = {topic.name: [] for topic in request.body.topics}
+    waiting: list[Waiting] = []
     for name, wanted, partition in found:
         result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=NO_WATERMARK)
+        results[name].append(result)
         if isinstance(partition, ErrorCode):
             result.error_code = partition
-        else:
-            try:
-                result.low_watermark = partition.delete_records(wanted.offset, now_ms)
-            except RequestError as error:
-                result.error_code = error.code
-            except PenstockError as error:
-                result.error_code = error.code
-        results[name].append(result)
-    return DeleteRecordsResponse(
+            continue
+        try:
+            waiting.append(Waiting(partition, result, partition.delete_records(wanted.offset, now_ms)))
+        except RequestError as error:
+            result.error_code = error.code
+        except PenstockError as error:
+            result.error_code = error.code
+    response = DeleteRecordsResponse(
         topics=[DeleteRecordsTopicResult(name=name, partitions=partitions) for name, partitions in results.items()]
     )
+    if all(each.done(node) for each in waiting):
+        return response
+    keys = [low_watermark_of(each.partition) for each in waiting]
+    deadline_ms = request.arrived_ms + request.body.timeout_ms
+
+    def complete(now_ms: int) -> Message | None:
+        return response if all(each.done(node) for each in waiting) else None
+
+    def expire(now_ms: int) -> Message:
+        for each in waiting:
+            if not each.done(node):
+                each.result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        return response
+
+    return Parked(keys, deadline_ms, complete, expire)
+
+
+def low_watermark_of(partition: Partition) -> Hashable:
+    """The purgatory's key for a partition's low watermark."""
+    return ("low watermark", partition.topic, partition.index)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A partition whose log begins at `offset` here, and should so on all replicas."""
+
+    partition: Partition
+    result: DeleteRecordsPartitionResult
+    offset: int
+
+    def done(self, node: Broker) -> bool:
+        """Whether it does, or never will as long as we watch; the result says which."""
+        partition, result = self.partition, self.result
+        if node.replicas.in_use(partition.topic, partition.index) is not partition:
+            result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            result.low_watermark = NO_WATERMARK
+            return True
+        result.low_watermark = partition.low_watermark
+        return result.low_watermark >= self.offset
 
 
 def find(

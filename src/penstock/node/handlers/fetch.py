@@ -7,6 +7,9 @@ endpoints of refused partitions from v16.
 A request whose partitions have fewer than `min_bytes` waits for more, at most `max_wait_ms`; an error ends the wait
 at once. The first batch of the first partition with data is returned whole even if it is larger than every limit.
 Consumers read up to the high watermark, or with read_committed to the last stable offset; replicas to the log end.
+
+From v11 consumers may read from followers too, and are told which one is in their rack when replica.selector.class is
+the rack-aware one (KIP-392).
 """
 
 from __future__ import annotations
@@ -37,13 +40,14 @@ from penstock.replication.fetch_session import (
     Session,
     Subscription,
 )
+from penstock.replication.partition import Partition
 from penstock.security.authorizer import CLUSTER_NAME, Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.log.disk import FileSlice
     from penstock.node.broker import Broker
     from penstock.node.timers import Timer
-    from penstock.replication.partition import Partition
+    from penstock.replication.follower import Follower
 
 AUTHORIZE = Authorize(Operation.READ, ResourceType.TOPIC)
 
@@ -51,6 +55,7 @@ CONSUMER = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 SESSIONS_FROM = 7
+FOLLOWERS_FROM = 11
 TOPIC_IDS_FROM = 13
 LEADERS_FROM = 16
 NO_RECORDS = b""
@@ -60,6 +65,9 @@ SENT_WITH_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 
 
 def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome:
+    if request.listener in node.settings.controller_listener_names:
+        node.quorum.handle(request, now_ms)
+        return LATER
     fetch = request.state
     if fetch is None:
         isolation_level = request.body.isolation_level
@@ -157,10 +165,13 @@ class Fetch:
         "min_bytes",
         "missing_bytes",
         "node",
+        "rack",
+        "replica_epoch",
         "replica_id",
         "request",
         "session",
         "size_bytes",
+        "tells_watermarks",
         "timer",
     )
 
@@ -172,7 +183,11 @@ class Fetch:
         self.expected_epoch = session.epoch
         self.body_session_epoch = body.session_epoch
         self.replica_id = replica_id(body)
+        self.replica_epoch = body.replica_state.replica_epoch
         self.consumer = self.replica_id == CONSUMER
+        selects = node.settings.replica_selector_class is not None
+        self.rack = body.rack_id if self.consumer and selects else ""
+        self.tells_watermarks = selects and not self.consumer
         self.isolation_level = body.isolation_level
         self.max_bytes = min(body.max_bytes, node.settings.fetch_max_bytes)
         self.min_bytes = min(body.min_bytes, self.max_bytes)
@@ -222,9 +237,11 @@ class Fetch:
             self.size_bytes += sum_of(answer)
             self.looks_left -= 1
             self.node.fetch_looked_at += 1
-            if answer.error_code or answer.diverging_epoch.end_offset >= 0:
+            if answer.error_code or answer.diverging_epoch.end_offset >= 0 or answer.preferred_read_replica >= 0:
                 self.at_once = True
-            if incremental and self.size_bytes >= self.max_bytes:
+            if self.tells_watermarks and to_be_told(subscription, answer):
+                self.at_once = True  # followers whom consumers read should have high watermarks without delay
+            if incremental and self.consumer and self.size_bytes >= self.max_bytes:
                 self.looks_left = 0  # the others stay ready, before those that were served now
                 break
         if not ready:
@@ -243,52 +260,68 @@ class Fetch:
             subscription.topic = topic
         if not self.allowed(topic):
             return failed(subscription.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = node.replicas.leader(topic, subscription.index, now_ms)
-        if isinstance(partition, ErrorCode):
-            if self.session.uses_topic_ids and node.replicas.topic_name(subscription.topic_id) is None:
-                subscription.topic = None
-                partition = ErrorCode.UNKNOWN_TOPIC_ID
-            return self.refused(subscription, topic, partition)
-        if self.session.uses_topic_ids and partition.topic_id != subscription.topic_id:
-            return failed(subscription.index, ErrorCode.INCONSISTENT_TOPIC_ID)
-        if stale := partition.check_epoch(subscription.leader_epoch):
-            return self.refused(subscription, topic, stale)
-        if self.replica_id >= 0 and (unknown := partition.check_replica(self.replica_id, subscription.leader_epoch)):
-            return self.refused(subscription, topic, unknown)
+        partition = self.replica(subscription, topic, now_ms)
+        if isinstance(partition, PartitionData):
+            return partition
         subscription.attach(partition)
         try:
             return self.read(subscription, partition, limit_bytes, first)
         except RequestError as error:
             return failed(subscription.index, error.code)
 
-    def read(self, subscription: Subscription, partition: Partition, limit_bytes: int, first: bool) -> PartitionData:
-        """Reads from the log of a partition that we lead, within the limits."""
+    def replica(self, subscription: Subscription, topic: str, now_ms: int) -> Partition | Follower | PartitionData:
+        """The replica to read from: led here, or followed, which consumers may read too. Or why there is none."""
+        replicas = self.node.replicas
+        partition: Partition | Follower | ErrorCode = replicas.leader(topic, subscription.index, now_ms)
+        if partition is ErrorCode.NOT_LEADER_OR_FOLLOWER and self.consumer and self.request.version >= FOLLOWERS_FROM:
+            partition = replicas.reader(topic, subscription.index, now_ms) or partition
+        if isinstance(partition, ErrorCode):
+            if self.session.uses_topic_ids and replicas.topic_name(subscription.topic_id) is None:
+                subscription.topic = None
+                partition = ErrorCode.UNKNOWN_TOPIC_ID
+            return self.refused(subscription, topic, partition)
+        if self.session.uses_topic_ids and partition.topic_id != subscription.topic_id:
+            return failed(subscription.index, ErrorCode.INCONSISTENT_TOPIC_ID)
+        wrong = partition.check_epoch(subscription.leader_epoch)
+        if not wrong and self.replica_id >= 0 and isinstance(partition, Partition):
+            wrong = partition.check_replica(self.replica_id, subscription.leader_epoch)
+        return self.refused(subscription, topic, wrong) if wrong else partition
+
+    def read(
+        self, subscription: Subscription, partition: Partition | Follower, limit_bytes: int, first: bool
+    ) -> PartitionData:
+        """Reads from the log of a partition that we lead, or follow, within the limits."""
+        assert partition.log is not None
         log = partition.log
         offset = subscription.fetch_offset
+        diverging = divergence(partition, subscription) if subscription.last_fetched_epoch >= 0 else None
+        if offset < log.log_start_offset or (offset > log.log_end_offset and diverging is None):
+            behind = offset > log.log_end_offset and not isinstance(partition, Partition)
+            # A follower that is behind must not have a consumer start over: the leader has what it asks for.
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER if behind else ErrorCode.OFFSET_OUT_OF_RANGE)
+        # A debugging consumer (-2) reads as a follower does, and is none.
+        if self.replica_id >= 0 and diverging is None and isinstance(partition, Partition):
+            self.follower_has(subscription, partition)
+        subscription.seen_bytes = partition.readable_bytes if self.consumer else partition.written_bytes
+        committed = self.isolation_level == READ_COMMITTED
         stable_offset = partition.last_stable_offset
         data = PartitionData(
             partition_index=subscription.index,
             high_watermark=partition.high_watermark,
             last_stable_offset=stable_offset,
             log_start_offset=log.log_start_offset,
-            aborted_transactions=None,
+            aborted_transactions=[] if committed else None,
             records=NO_RECORDS,
         )
-        if subscription.last_fetched_epoch >= 0:
-            diverging = divergence(partition, subscription)
-            if diverging is not None:
-                data.diverging_epoch = diverging
-                return data
-        committed = self.isolation_level == READ_COMMITTED
+        if diverging is not None:
+            data.diverging_epoch = diverging
+            return data
+        if self.rack and self.is_closer_elsewhere(partition, offset, data):
+            return data
         if not self.consumer:
             upper_offset = log.log_end_offset
         else:
             upper_offset = stable_offset if committed else partition.high_watermark
-        subscription.seen_bytes = partition.appended_bytes
-        if committed:
-            data.aborted_transactions = []
-        if offset < log.log_start_offset or offset > log.log_end_offset:
-            raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset >= upper_offset or (limit_bytes <= 0 and not first):
             return data
         limit_bytes = max(0, min(subscription.max_bytes, limit_bytes))
@@ -301,6 +334,29 @@ class Fetch:
                     for aborted in log.aborted_transactions(offset, found.next_offset)
                 ]
         return data
+
+    def is_closer_elsewhere(self, partition: Partition | Follower, offset: int, data: PartitionData) -> bool:
+        """Whether a consumer should read from another replica, in its rack; then the answer says which."""
+        if not isinstance(partition, Partition) or not partition.followers:
+            return False
+        closest = partition.closest_replica(self.rack, self.node.rack_of, offset)
+        if closest == self.node.node_id:
+            return False
+        data.preferred_read_replica = closest
+        return True
+
+    def follower_has(self, subscription: Subscription, partition: Partition) -> None:
+        """A follower asks for an offset that its log goes on from: the leader takes note of it."""
+        code = partition.follower_fetched(
+            self.replica_id,
+            subscription.fetch_offset,
+            subscription.follower_log_start_offset,
+            broker_epoch=self.replica_epoch,
+            session=self.session,
+            now_ms=self.node.now_ms,
+        )
+        if code is not ErrorCode.NONE:
+            raise RequestError(code)
 
     def allowed(self, topic: str) -> bool:
         """Consumers read topics; replicas need the right of the cluster."""
@@ -333,6 +389,8 @@ class Fetch:
         self.answers.clear()
         self.size_bytes = 0
         session.waiter = self
+        if not self.consumer and self.node.replicas.expects(self.replica_id, now_ms):
+            self.deadline_ms = min(self.deadline_ms, now_ms + limits.EXPECTED_FOLLOWER_WAIT_MS)
         if self.timer is None:
             self.timer = self.node.timers.at(self.deadline_ms, self.wake)
             self.node.parked_fetches[self.timer] = self
@@ -342,23 +400,29 @@ class Fetch:
                 oldest.wake(now_ms)
 
     def changed(self, subscription: Subscription, now_ms: int) -> None:
-        """A partition of the session has something new: enough, perhaps."""
+        """A partition of the session has something new: enough, perhaps. Then we look at the end of the turn, when what
+        else was appended in it is there too: one answer instead of one for each partition.
+        """
         partition = subscription.partition
         if partition is None:
             self.deadline_ms = now_ms
         else:
-            self.missing_bytes -= partition.appended_bytes - subscription.seen_bytes
-            subscription.seen_bytes = partition.appended_bytes
-        if self.missing_bytes <= 0 or partition is None:
-            self.wake(now_ms)
+            self.missing_bytes -= subscription.new_bytes()
+        if self.missing_bytes <= 0 or partition is None or self.tells_watermarks:
+            self.node.woken_fetches[self] = None
+
+    def hurry(self, now_ms: int) -> None:
+        """Answers now: the follower has more to ask for than when it sent this fetch."""
+        self.deadline_ms = now_ms
+        self.wake(now_ms)
 
     def superseded(self, now_ms: int) -> None:
         """The client sent the next fetch of the session without waiting for this one."""
         self.wake(now_ms)
 
     def wake(self, now_ms: int) -> None:
-        """Looks again, unless a cold read is on its way: the look after it sees what there is by then."""
-        if self.request.held:
+        """Looks again, unless it was answered meanwhile, or a cold read is on its way, after which it looks anyway."""
+        if self.request.held or self.timer is None:
             return
         if self.session.waiter is self:
             self.session.waiter = None
@@ -423,7 +487,7 @@ class Fetch:
     def has_more(self, subscription: Subscription) -> bool:
         """Whether a partition that gave nothing was only cut off by the limits."""
         partition = subscription.partition
-        if partition is None:
+        if partition is None or partition.log is None:
             return False
         if not self.consumer:
             return subscription.fetch_offset < partition.log.log_end_offset
@@ -463,12 +527,14 @@ def to_be_told(subscription: Subscription, answer: PartitionData) -> bool:
         or answer.high_watermark != subscription.high_watermark
         or answer.log_start_offset != subscription.log_start_offset
         or answer.diverging_epoch.end_offset >= 0
+        or answer.preferred_read_replica >= 0
     )
 
 
-def divergence(partition: Partition, subscription: Subscription) -> EpochEndOffset | None:
+def divergence(partition: Partition | Follower, subscription: Subscription) -> EpochEndOffset | None:
     """Where the reader's log parts from ours, by the epoch of its last record (KIP-595); None if it does not."""
     log = partition.log
+    assert log is not None
     epoch, end_offset = log.leader_epochs.end_offset_for(subscription.last_fetched_epoch, log.log_end_offset)
     if epoch < 0 or end_offset < 0 or subscription.fetch_offset < log.log_start_offset:
         raise RequestError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -482,6 +548,15 @@ def failed(index: int, code: ErrorCode) -> PartitionData:
     return PartitionData(
         partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=None, records=NO_RECORDS
     )
+
+
+def hurry_followers(node: Broker, now_ms: int) -> None:
+    """We lead partitions anew: fetches of their followers that wait are answered, so that they come back for those."""
+    if not node.replicas.expected:
+        return
+    for fetch in list(node.parked_fetches.values()):
+        if not fetch.consumer and node.replicas.expects(fetch.replica_id, now_ms):
+            fetch.hurry(now_ms)
 
 
 HANDLERS = (Handler(ApiKey.FETCH, handle, AUTHORIZE, refuse),)

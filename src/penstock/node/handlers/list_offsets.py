@@ -3,7 +3,8 @@
 Versions 1-11, flexible from 6. Special timestamps: -1 end, -2 start, -3 the record with the largest timestamp (v7),
 -4 start of the local log (v8), -5 end of the remote log (v9), -6 start of what is not yet remote (v11). A time beyond
 the last record answers offset -1, not an error. Isolation level from v2: read_committed ends at the last stable
-offset. Leader epochs from v4. A partition that stands twice in the request is answered once, INVALID_REQUEST.
+offset. Leader epochs from v4. OFFSET_NOT_AVAILABLE (before v5 LEADER_NOT_AVAILABLE) while a new leader does not know
+how much is replicated. A partition that stands twice in the request is answered once, INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ EARLIEST_PENDING_UPLOAD = -6
 SINCE_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 LEADER_EPOCH_SINCE_VERSION = 4
+NOT_AVAILABLE_SINCE_VERSION = 5
 
 CONSUMER = -1
 READ_UNCOMMITTED = 0
@@ -95,11 +97,20 @@ def answer(
         offset, found_timestamp, leader_epoch = look_up(partition, timestamp, readable_end(partition, request.body))
     except RequestError as error:
         return failed(wanted, error.code)
+    if request.body.replica_id == CONSUMER and (timestamp == LATEST or offset == UNKNOWN) and catching_up(partition):
+        known = request.version >= NOT_AVAILABLE_SINCE_VERSION
+        return failed(wanted, ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
     if request.version < LEADER_EPOCH_SINCE_VERSION:
         leader_epoch = UNKNOWN
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index, offset=offset, timestamp=found_timestamp, leader_epoch=leader_epoch
     )
+
+
+def catching_up(partition: Partition) -> bool:
+    """Whether a new leader's high watermark may be behind what its predecessor has shown (KIP-207): offsets at the end
+    would seem to go back."""
+    return partition.high_watermark < partition.epoch_start_offset
 
 
 def readable_end(partition: Partition, body: ListOffsetsRequest) -> int:

@@ -25,7 +25,7 @@ from penstock.node.request import AGAIN, LATER, Handler, Message, Outcome, Reque
 from penstock.protocol import frames
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import ZERO_UUID
-from penstock.protocol.messages.create_topics_request import CreatableTopic
+from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
 from penstock.protocol.messages.metadata_response import (
     MetadataResponse,
@@ -84,7 +84,7 @@ def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bo
         request.body.allow_auto_topic_creation
         and name not in node.image.topics_by_name
         and node.settings.auto_create_topics_enable
-        and node.controller.active
+        and (node.controller.active or node.channel.elsewhere)
         and (
             allowed(node, request, Operation.CREATE, ResourceType.CLUSTER)
             or allowed(node, request, Operation.CREATE, ResourceType.TOPIC, name)
@@ -95,12 +95,10 @@ def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bo
 def create_then_answer(
     node: Broker, request: Request[MetadataRequest], create: Sequence[str], names: Sequence[str], now_ms: int
 ) -> bool:
-    """Creates topics and answers when they are committed. False when there is nothing to create after all."""
-    state = node.controller.state
+    """Creates topics, here or by the active controller, and answers then; a client asks again for what this broker has
+    not heard of by then. False when there is nothing to create after all.
+    """
     wanted = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in create]
-    records = topic_control.create_topics(state, wanted).records
-    if not records:
-        return False
     body = request.body
 
     def finish(at_ms: int) -> None:
@@ -109,6 +107,12 @@ def create_then_answer(
         if response is not LATER:
             node.answer(request, response, at_ms)
 
+    if not node.controller.active:
+        node.channel.to_controller(CreateTopicsRequest(topics=wanted), lambda created, at_ms: finish(at_ms), now_ms)
+        return True
+    records = topic_control.create_topics(node.controller.state, wanted).records
+    if not records:
+        return False
     try:
         node.controller.append(records, finish, lambda code, at_ms: finish(at_ms), now_ms)
     except RequestError:

@@ -219,7 +219,7 @@ class Produce:
         counters.produces += 1
         counters.bytes_in += header.size_bytes
         counters.messages_in += header.record_count
-        if self.acks == ACKS_ALL and len(partition.in_sync_replicas) > 1:
+        if self.acks == ACKS_ALL and partition.followers:
             if self.waiting is None:
                 self.waiting = []
             self.waiting.append(slot)

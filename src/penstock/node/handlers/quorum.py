@@ -1,7 +1,7 @@
 """DescribeQuorum (key 55): leader, epoch and voters of the metadata quorum (KIP-595).
 
 Versions 0-2, flexible. Version 2 adds directory ids and the controllers' addresses. Only partition 0 of the metadata
-topic is known here; everything else is UNKNOWN_TOPIC_OR_PARTITION.
+topic is known here; everything else is UNKNOWN_TOPIC_OR_PARTITION. The leader has fetched and caught up at this moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from penstock.protocol.messages.describe_quorum_response import (
     ReplicaState,
     TopicData,
 )
-from penstock.raft.raft import QuorumDescription
+from penstock.raft.replica import QuorumDescription
+from penstock.raft.states import Progress
 from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -
     asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
     if asked != [(METADATA_TOPIC, [0])]:
         return DescribeQuorumResponse(topics=[unknown_topic(name, partitions) for name, partitions in asked])
-    described = node.controller.describe_quorum()
+    described = node.quorum.describe()
     return DescribeQuorumResponse(
         topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version, now_ms)])],
         nodes=nodes(node, described) if request.version >= DIRECTORIES_FROM else [],
@@ -47,21 +48,25 @@ def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -
 
 
 def quorum(described: QuorumDescription, version: int, now_ms: int) -> PartitionData:
-    """The state of the quorum; the leader has always just caught up with itself."""
+    """The state of the quorum."""
     return PartitionData(
         leader_id=described.leader_id,
         leader_epoch=described.epoch,
         high_watermark=described.high_watermark,
-        current_voters=[
-            ReplicaState(
-                replica_id=voter.key.id,
-                replica_directory_id=voter.key.directory_id if version >= DIRECTORIES_FROM else ZERO_UUID,
-                log_end_offset=voter.log_end_offset,
-                last_fetch_timestamp=now_ms if voter.key.id == described.leader_id else -1,
-                last_caught_up_timestamp=now_ms if voter.key.id == described.leader_id else -1,
-            )
-            for voter in described.voters
-        ],
+        current_voters=[replica(each, described.leader_id, version, now_ms) for each in described.voters],
+        observers=[replica(each, described.leader_id, version, now_ms) for each in described.observers],
+    )
+
+
+def replica(progress: Progress, leader_id: int, version: int, now_ms: int) -> ReplicaState:
+    """How far one replica is."""
+    leads = progress.key.id == leader_id
+    return ReplicaState(
+        replica_id=progress.key.id,
+        replica_directory_id=progress.key.directory_id if version >= DIRECTORIES_FROM else ZERO_UUID,
+        log_end_offset=progress.end_offset,
+        last_fetch_timestamp=now_ms if leads else progress.last_fetch_ms,
+        last_caught_up_timestamp=now_ms if leads else progress.last_caught_up_ms,
     )
 
 

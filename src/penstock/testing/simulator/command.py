@@ -4,7 +4,7 @@ A seed that breaks a rule says which, shows the end of its trace, and can be run
 
 examples:
   penstock simulate --seeds 1..100
-  penstock simulate --world log --seeds 4711 --json
+  penstock simulate --scenario single --seeds 4711 --json
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ SUMMARY = "run the real code in simulated worlds, with crashes and faults"
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("--seeds", type=seed_range, default=range(1, 21), metavar="A..B", help="both included (1..20)")
-    parser.add_argument("--world", "--scenario", choices=sorted(WORLDS), default="log", help="what is simulated (log)")
+    parser.add_argument(
+        "--scenario", "--world", dest="world", choices=sorted(WORLDS), default="log", help="what is simulated (log)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a seed")
 
 

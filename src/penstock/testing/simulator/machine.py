@@ -1,11 +1,12 @@
-"""A machine that runs a whole node: the real Broker on simulated disks, in virtual time, with clients connected to it.
+"""A machine that runs a whole node: the real Broker on simulated disks, in virtual time, a host of a simulated network.
 
 The machine does what the shell of a real server does, and nothing else: it gives the broker frames, ticks and the ends
 of operations, one at a time, takes the effects after each and carries them out in order. An event of the loop takes as
 long as the disk reads that it did itself, and later events wait for it: so code that reads a cold disk on the loop is
-seen in everybody's latency. A slice of a response that is cold is read in the lane; only its connection waits for it.
+seen in everybody's latency.
 
-Frames need time on the network, and keep their order on a connection. When the machine dies all its connections do.
+Several machines live in one simulation when they are given the same network; a machine that is given none has one of
+its own. When the process or the machine dies all its connections do, and it is started again a little later.
 """
 
 from __future__ import annotations
@@ -16,114 +17,122 @@ from random import Random
 from typing import Any
 
 from penstock.config.server import Settings
-from penstock.errors import NotResident, StorageError
+from penstock.errors import StorageError
 from penstock.log.directory import LogDirectory
-from penstock.log.disk import Disk, FileSlice, Operation
+from penstock.log.disk import Disk, Operation
 from penstock.log.events import LogEvent
 from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint
 from penstock.node.broker import Broker
-from penstock.node.effects import Close, Run, Send
+from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, ResumeReading, Run, Send, SendTo
 from penstock.raft.voters import VoterEndpoint
 from penstock.testing.simulator.disk import PowerLoss, SimulatedDisk
 from penstock.testing.simulator.driver import Lanes, Simulation
+from penstock.testing.simulator.links import DialledLink, ServedLink, SliceRead, split
+from penstock.testing.simulator.network import Address, Network, Socket
 from penstock.testing.simulator.timeline import check
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 LISTENER = "PLAINTEXT"
+FIRST_PORT = 9092
 RESTART_DELAY_MS = 500
 FAILED_STARTS_MAX = 5
 """Starts in a row that may fail by a fault of the disk; then it is the crash before that the node cannot get over."""
 EVENT_US = 20
-NETWORK_US = (50, 400)
-
-Received = Callable[[bytes], None]
-Lost = Callable[["Link"], None]
-
-
-class Link:
-    """A client's connection: what the machine owes it, and when the next frame may arrive on either side."""
-
-    def __init__(self, number: int, received: Received, lost: Lost) -> None:
-        self.number = number
-        self.received = received
-        self.lost = lost
-        self.open = True
-        self.outgoing: deque[Any] = deque()
-        self.assembled: list[bytes] = []
-        self.sending = False
-        self.next_us = {"in": 0, "out": 0}
-
-
-class SliceRead(Operation):
-    """Reads a cold slice of a response in the lane."""
-
-    __slots__ = ("piece",)
-
-    def __init__(self, piece: FileSlice, link: Link, owner: Any) -> None:
-        super().__init__(piece.directory, f"send {link.number}", owner)
-        self.piece = piece
-
-    def run(self, disk: Disk) -> bytes:
-        return disk.read(self.piece.path, self.piece.position, self.piece.length)
-
-
-class SliceOwner:
-    """Goes on with a link's sending when a slice was read."""
-
-    def __init__(self, machine: Machine, link: Link) -> None:
-        self.machine = machine
-        self.link = link
-
-    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        self.link.sending = False
-        self.link.outgoing[0] = result
-        self.machine.send_on(self.link)
-
-    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        self.machine.lose(self.link)
 
 
 class Machine:
     """One node and its disks.
 
+    Args:
+        network: that it is a host of. host: its name there, which is also its address.
+        format_request: how its directories are formatted; by default as a cluster of its own. Has no effect on disks
+        that are formatted already.
+
     Attributes:
         broker: the present incarnation; `running` while it is.
         lost_power: whether the last death was a power failure.
         events: what its log directories reported, of all incarnations.
+        event_us: how long an event takes on its loop; more on a slow machine.
+        restart_delay_ms: after a crash; None: it stays down until `start`.
         before_start, started, died, stopped: called on those occasions; `started` when the broker is ready, `stopped`
         after a clean stop.
+        observed: called after each event of the running node, when its effects have been carried out.
     """
 
-    def __init__(self, simulation: Simulation, disks: Sequence[SimulatedDisk], **settings: Any) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        disks: Sequence[SimulatedDisk],
+        *,
+        network: Network | None = None,
+        host: str = "127.0.0.1",
+        format_request: FormatRequest | None = None,
+        **settings: Any,
+    ) -> None:
         self.simulation = simulation
+        self.network = network or Network(simulation)
+        self.host = host
         self.disks = disks
         paths = tuple(f"/data/{disk.directory}" for disk in disks)
-        self.settings = Settings.for_node(log_dirs=paths, **settings)
+        self.settings = Settings.for_node(**{"log_dirs": paths, **settings})
         self.events: list[LogEvent] = []
         self.before_start: Callable[[], None] = lambda: None
         self.started: Callable[[], None] = lambda: None
         self.died: Callable[[], None] = lambda: None
         self.stopped: Callable[[], None] = lambda: None
+        self.observed: Callable[[], None] = lambda: None
+        self.event_us = EVENT_US
+        self.restart_delay_ms: int | None = RESTART_DELAY_MS
         self.running = False
         self.lost_power = False
         self.incarnation = 0
         self.broker: Broker
+        self.dialled: dict[int, DialledLink] = {}
+        self._trace_prefix = "" if network is None else f"{host}: "
         self._lanes: Lanes
-        self._links: dict[int, Link] = {}
-        self._last_link = 0
+        self._served: dict[int, ServedLink] = {}
+        self._last_served = 0
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._in_event = False
+        self._next_set = False
         self._free_us = 0
+        self._paused_until_us = 0
+        self._ends_waiting = 0
+        self._clock_ahead_ms = 0
         self._tick_ms: int | None = None
         self._announced = False
         self._failed_starts = 0
-        self._format()
+        self._format(format_request)
 
-    def _format(self) -> None:
+    def _format(self, request: FormatRequest | None) -> None:
         paths = self.settings.directories
-        controller = VoterEndpoint("CONTROLLER", "127.0.0.1", 9093)
-        request = FormatRequest(CLUSTER_ID, self.settings.node_id, paths[0], standalone=True, controller=controller)
+        if request is None:
+            controller = VoterEndpoint("CONTROLLER", self.host, self.port("CONTROLLER"))
+            request = FormatRequest(CLUSTER_ID, self.settings.node_id, paths[0], standalone=True, controller=controller)
         disks: dict[str, Disk] = dict(zip(paths, self.disks, strict=True))
-        format_directories(disks, request, self.simulation.random, self.simulation.now_ms)
+        format_directories(disks, request, self.simulation.random, self.now_ms)
+
+    @property
+    def now_ms(self) -> int:
+        """The time by this machine's clock."""
+        return self.simulation.now_ms + self._clock_ahead_ms
+
+    def port(self, listener: str) -> int:
+        """The port of a listener: the one of its setting, else the first free one from FIRST_PORT on."""
+        names = [endpoint.listener for endpoint in self.settings.listener_endpoints]
+        found = self.settings.listener_endpoints[names.index(listener)].port
+        return found or FIRST_PORT + names.index(listener)
+
+    def address(self, listener: str = LISTENER) -> Address:
+        """Where a listener is reached."""
+        return self.host, self.port(listener)
+
+    def _endpoints(self, *, for_controllers: bool) -> list[Endpoint]:
+        """Where others reach the listeners of controllers, or those of clients, which listen once the node is ready."""
+        controllers = self.settings.controller_listener_names
+        names = [endpoint.listener for endpoint in self.settings.listener_endpoints]
+        return [Endpoint(name, *self.address(name)) for name in names if (name in controllers) == for_controllers]
 
     # Life
 
@@ -144,33 +153,39 @@ class Machine:
         self._lanes = Lanes(
             self.simulation,
             self.disks,
-            on_event=self._after_event,
+            on_event=self._operation_ended,
             on_crash=self.kill,
-            completed=lambda operation, result, now_ms: self._ended(operation, result, None, now_ms),
-            failed=lambda operation, error, now_ms: self._ended(operation, None, error, now_ms),
+            completed=lambda operation, result, now_ms: self._ended(operation, result, None),
+            failed=lambda operation, error, now_ms: self._ended(operation, None, error),
         )
         self._tick_ms = None
         self._announced = False
-        self.simulation.trace(f"start {self.incarnation}")
+        self.trace(f"start {self.incarnation}")
+        self.network.power_on(self.host)
+        endpoints, controller_endpoints = self._endpoints(for_controllers=False), self._endpoints(for_controllers=True)
         try:
-            self.broker.start([Endpoint(LISTENER, "127.0.0.1", 9092)], self.simulation.now_ms)
+            self.broker.start(endpoints, self.now_ms, controller_endpoints=controller_endpoints)
         except PowerLoss:
             self.kill()
             return
         except (StorageError, OSError) as error:
-            self.simulation.trace(f"start failed: {error}")
+            self.trace(f"start failed: {error}")
             self._failed_starts += 1
             check(self._failed_starts < FAILED_STARTS_MAX, "a node starts after a crash", str(error))
             self.kill()
             return
         self.running = True
         self._failed_starts = 0
-        self._free_us = self.simulation.now_us
+        self._free_us = self._paused_until_us = self.simulation.now_us
+        for endpoint in controller_endpoints:
+            self._listen(endpoint.name)
         self._after_event()
 
     def shutdown(self) -> None:
-        """Begins a clean stop."""
-        self.broker.shutdown(self.simulation.now_ms)
+        """Begins a clean stop; nobody new is served."""
+        for endpoint in self.settings.listener_endpoints:
+            self.network.stop_listening(*self.address(endpoint.listener))
+        self.broker.shutdown(self.now_ms)
         self._after_event()
 
     def kill(self, *, power_failed: bool = True) -> None:
@@ -178,155 +193,222 @@ class Machine:
         power_failed |= any(disk.fsync_failed for disk in self.disks)
         self._lanes.stop()
         self._down()
+        if power_failed:
+            self.network.power_off(self.host)
+        else:
+            self.network.process_died(self.host)
         for disk in self.disks:
             disk.restart(power_failed=power_failed)
         self.lost_power = power_failed
-        self.simulation.trace("power failure" if power_failed else "kill -9")
+        self.trace("power failure" if power_failed else "kill -9")
         self.died()
-        self.simulation.after_ms(RESTART_DELAY_MS, self.start)
+        if self.restart_delay_ms is not None:
+            self.simulation.after_ms(self.restart_delay_ms, self._start_again)
+
+    def _start_again(self) -> None:
+        if not self.running:
+            self.start()
 
     def _down(self) -> None:
         self.running = False
-        for link in list(self._links.values()):
-            self.lose(link, tell=False)
+        self._served.clear()
+        self.dialled.clear()
+        self._inbox.clear()
+        self._next_set = False
+        self._ends_waiting = 0
+
+    def pause(self, duration_ms: int) -> None:
+        """Stops the process for a while (SIGSTOP): its connections stay, nothing on it moves."""
+        self._paused_until_us = max(self._paused_until_us, self.simulation.now_us + duration_ms * 1000)
+
+    def step_clock(self, step_ms: int) -> None:
+        """The machine's clock jumps ahead. Backwards it never goes: a real node's clock is slowed down then."""
+        assert step_ms >= 0
+        self._clock_ahead_ms += step_ms
+        self._tick_ms = None
+        if self.running:
+            self._set_tick()
+
+    def do(self, action: Callable[[Broker], None]) -> None:
+        """Has the node do something, as an event of its loop."""
+
+        def act() -> None:
+            self.broker.now_ms = self.now_ms
+            action(self.broker)
+
+        self.on_loop(act)
+
+    def trace(self, text: str) -> None:
+        """Notes what happened on this machine."""
+        self.simulation.trace(self._trace_prefix + text)
 
     def _report(self, event: LogEvent) -> None:
         self.events.append(event)
-        self.simulation.trace(str(event))
+        self.trace(str(event))
 
     def _bug(self, where: str, error: Exception) -> None:
         raise AssertionError(f"error in {where}") from error
 
     # Connections
 
-    def connect(self, received: Received, lost: Lost) -> Link | None:
-        """A client connects; None while the machine is down."""
-        if not self.running:
-            return None
-        self._last_link += 1
-        link = self._links[self._last_link] = Link(self._last_link, received, lost)
-        self.broker.connected(link.number, LISTENER, "127.0.0.1:40000", self.simulation.now_ms)
-        return link
+    def _listen(self, listener: str) -> None:
+        def accept(socket: Socket) -> ServedLink:
+            self._last_served += 1
+            link = ServedLink(self, self._last_served, socket)
+            self.on_loop(lambda: self._connected(link, listener))
+            return link
 
-    def deliver(self, link: Link, frame: bytearray) -> None:
-        """A client sends a frame, without its length."""
-        self._travel(link, "in", lambda: self._on_loop(link, frame))
+        self.network.listen(*self.address(listener), accept)
 
-    def lose(self, link: Link, *, tell: bool = True) -> None:
-        """A connection breaks; the client hears of it a little later."""
-        if link.open:
-            link.open = False
-            del self._links[link.number]
-            if tell:
-                self.broker.disconnected(link.number, self.simulation.now_ms)
-            self.simulation.after_us(NETWORK_US[1], lambda: link.lost(link))
+    def _connected(self, link: ServedLink, listener: str) -> None:
+        self._served[link.number] = link
+        self.broker.connected(link.number, listener, f"{link.socket.peer}:40000", self.now_ms)
 
-    def _travel(self, link: Link, way: str, arrive: Callable[[], None]) -> None:
-        arrives_us = max(link.next_us[way], self.simulation.now_us + self.simulation.random.randint(*NETWORK_US))
-        link.next_us[way] = arrives_us
-        self.simulation.after_us(arrives_us - self.simulation.now_us, arrive)
+    def link_gone(self, link: ServedLink) -> None:
+        """A connection that we served is gone."""
+        if self._served.pop(link.number, None) is not None:
+            self.broker.disconnected(link.number, self.now_ms)
 
-    def _on_loop(self, link: Link, frame: bytearray) -> None:
-        """Gives the broker a frame as soon as its loop is free."""
-        if not link.open:
-            return
-        wait_us = self._free_us - self.simulation.now_us
-        if wait_us > 0:
-            self.simulation.after_us(wait_us, lambda: self._on_loop(link, frame))
-            return
-        self._event(lambda: self.broker.received(link.number, memoryview(frame), self.simulation.now_ms))
+    def _dial(self, dial: Dial) -> None:
+        link = self.dialled[dial.link] = DialledLink(self, dial.link)
+        link.socket = self.network.dial(self.host, (dial.host, dial.port), link)
 
     # The loop
+
+    def on_loop(self, event: Callable[[], None]) -> None:
+        """Has something happen on the loop as soon as it is free, after all that waits for it already."""
+        self._inbox.append(event)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Does what has waited longest for the loop, or will when the loop is free."""
+        if not self._inbox or self._next_set or self._in_event:
+            return
+        wait_us = max(self._free_us, self._paused_until_us) - self.simulation.now_us
+        if wait_us > 0:
+            self._next_set = True
+            incarnation = self.incarnation
+            self.simulation.after_us(wait_us, lambda: self._go_on_then(incarnation))
+        else:
+            self._event(self._inbox.popleft())
+
+    def _go_on_then(self, incarnation: int) -> None:
+        if self.running and incarnation == self.incarnation:
+            self._next_set = False
+            self._go_on()
 
     def _event(self, event: Callable[[], None]) -> None:
         """Does something on the loop, which is busy as long as the disks it used itself."""
         before_us = sum(disk.busy_us for disk in self.disks)
+        self._in_event = True
         try:
             event()
             self._after_event()
         except PowerLoss:
             self.kill()
             return
-        self._free_us = self.simulation.now_us + EVENT_US + sum(disk.busy_us for disk in self.disks) - before_us
+        finally:
+            self._in_event = False
+        self._free_us = self.simulation.now_us + self.event_us + sum(disk.busy_us for disk in self.disks) - before_us
+        self._go_on()
 
-    def _ended(self, operation: Operation, result: Any, error: OSError | None, now_ms: int) -> None:
-        if isinstance(operation, SliceRead):
-            if error is None:
-                operation.owner.operation_completed(operation, result, now_ms)
-            else:
-                operation.owner.operation_failed(operation, error, now_ms)
-        elif error is None:
-            self.broker.operation_completed(operation, result, now_ms)
+    def _operation_ended(self) -> None:
+        self._in_event = True
+        self._after_event()
+        self._in_event = False
+        self._go_on()
+
+    def read_in_lane(self, operation: Operation) -> None:
+        """Runs a read of a connection that sends."""
+        self._lanes.run([operation])
+
+    def _ended(self, operation: Operation, result: Any, error: OSError | None) -> None:
+        """An operation has ended; a process that is stopped hears of it when it goes on."""
+        if self.simulation.now_us >= self._paused_until_us and not self._ends_waiting:
+            self._tell_end(operation, result, error)
+            return
+
+        def tell() -> None:
+            self._ends_waiting -= 1
+            self._tell_end(operation, result, error)
+
+        self._ends_waiting += 1
+        self.on_loop(tell)
+
+    def _tell_end(self, operation: Operation, result: Any, error: OSError | None) -> None:
+        target: Any = operation.owner if isinstance(operation, SliceRead) else self.broker
+        if error is None:
+            target.operation_completed(operation, result, self.now_ms)
         else:
-            self.broker.operation_failed(operation, error, now_ms)
+            target.operation_failed(operation, error, self.now_ms)
 
     def _after_event(self) -> None:
         for effect in self.broker.take_effects():
-            if isinstance(effect, Run):
-                self._lanes.run([effect.operation])
-            elif isinstance(effect, Send) and effect.connection in self._links:
-                link = self._links[effect.connection]
-                link.outgoing += [*effect.chunks, None]
-                self.send_on(link)
-            elif isinstance(effect, Close) and effect.connection in self._links:
-                self.simulation.trace(f"closed {effect.connection}: {effect.reason}")
-                self.lose(self._links[effect.connection], tell=False)
+            self._carry_out(effect)
         self._set_tick()
         if self.broker.ready and not self._announced:
             self._announced = True
-            self.simulation.trace("ready")
+            self.trace("ready")
+            for endpoint in self._endpoints(for_controllers=False):
+                self._listen(endpoint.name)
             self.started()
         if self.running and self.broker.stopped:
-            self.simulation.trace("stopped")
+            self.trace("stopped")
             self._lanes.stop()
             self._down()
+            self.network.process_died(self.host)
             self.stopped()
         elif self.running and self.broker.failure is not None:
-            self.simulation.trace(f"failed: {self.broker.failure}")
+            self.trace(f"failed: {self.broker.failure}")
             self.kill()
+        elif self.running:
+            self.observed()
+
+    def _carry_out(self, effect: Effect) -> None:
+        if isinstance(effect, Run):
+            self._lanes.run([effect.operation])
+        elif isinstance(effect, Dial):
+            self._dial(effect)
+        elif isinstance(effect, SendTo | HangUp):
+            self._carry_out_on_dialled(effect)
+        elif (link := self._served.get(effect.connection)) is None:
+            return
+        elif isinstance(effect, Send):
+            link.send(effect.chunks)
+        elif isinstance(effect, PauseReading):
+            link.paused = True
+        elif isinstance(effect, ResumeReading):
+            link.resume()
+        else:
+            assert isinstance(effect, Close)
+            self.trace(f"closed {effect.connection}: {effect.reason}")
+            link.close()
+
+    def _carry_out_on_dialled(self, effect: SendTo | HangUp) -> None:
+        link = self.dialled.get(effect.link)
+        if link is None:
+            return
+        if isinstance(effect, HangUp):
+            del self.dialled[effect.link]
+            link.socket.close()
+            return
+        for frame in split(b"".join(bytes(chunk) for chunk in effect.chunks)):  # type: ignore[arg-type]
+            link.socket.send(frame)
 
     def _set_tick(self) -> None:
         deadline_ms = self.broker.next_deadline_ms()
         if deadline_ms is not None and (self._tick_ms is None or deadline_ms < self._tick_ms):
             self._tick_ms = deadline_ms
             incarnation = self.incarnation
-            self.simulation.at_ms(deadline_ms, lambda: self._tick(incarnation, deadline_ms))
+            at_ms = deadline_ms - self._clock_ahead_ms
+            self.simulation.at_ms(at_ms, lambda: self._tick(incarnation, deadline_ms))
 
     def _tick(self, incarnation: int, set_for_ms: int) -> None:
-        if self.running and incarnation == self.incarnation and self._tick_ms == set_for_ms:
-            self._tick_ms = None
-            self._event(lambda: self.broker.tick(self.simulation.now_ms))
-
-    # Sending
-
-    def send_on(self, link: Link) -> None:
-        """Sends what can be sent to a client without waiting for a disk."""
-        while link.outgoing and link.open and not link.sending:
-            chunk = link.outgoing[0]
-            if isinstance(chunk, FileSlice):
-                try:
-                    chunk = self.disks[chunk.directory].loop.read(chunk.path, chunk.position, chunk.length)
-                except NotResident:
-                    link.sending = True
-                    self._lanes.run([SliceRead(chunk, link, SliceOwner(self, link))])
-                    return
-                except FileNotFoundError:
-                    self.lose(link)
-                    return
-            link.outgoing.popleft()
-            if chunk is not None:
-                link.assembled.append(bytes(chunk))
-            else:
-                self._send_frames(link)
-
-    def _send_frames(self, link: Link) -> None:
-        data, link.assembled = b"".join(link.assembled), []
-        while data:
-            end = 4 + int.from_bytes(data[:4], "big")
-            assert end <= len(data), "only whole frames are sent"
-            frame, data = data[4:end], data[end:]
-            self._travel(link, "out", lambda content=frame: self._arrived(link, content))  # type: ignore[misc]
-
-    def _arrived(self, link: Link, frame: bytes) -> None:
-        if link.open:
-            link.received(frame)
+        if not self.running or incarnation != self.incarnation or self._tick_ms != set_for_ms:
+            return
+        if self.simulation.now_us < self._paused_until_us:
+            later_us = self._paused_until_us - self.simulation.now_us
+            self.simulation.after_us(later_us, lambda: self._tick(incarnation, set_for_ms))
+            return
+        self._tick_ms = None
+        self._event(lambda: self.broker.tick(self.now_ms))

@@ -49,7 +49,7 @@ TOPICS = ("durable-a", "durable-b", "loose-a")
 PARTITIONS = 2
 PRODUCE_VERSION, FETCH_VERSION, CREATE_VERSION, DELETE_VERSION, METADATA_VERSION, INIT_VERSION = 9, 12, 7, 5, 9, 4
 
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "log_flush_offset_checkpoint_interval_ms": 500,
     "replica_high_watermark_checkpoint_interval_ms": 300,
     "log_initial_task_delay_ms": 200,

@@ -1,6 +1,7 @@
-"""Runs seeds of a simulated world: `penstock simulate --world node --seeds 1..100`.
+"""Runs seeds of a simulated world: `penstock simulate --scenario node --seeds 1..100`.
 
-`log` is log directories alone, `node` a whole node with clients.
+`log` is log directories alone, `raft` a metadata quorum alone, `node` a whole node with clients; the others are the
+scenarios of a cluster, see `penstock.testing.simulator.cluster.scenarios`.
 
 Prints one line a seed with the hash of its trace, or the rule that was broken, the command that replays it and the end
 of the trace. Exits with 1 if any seed failed.
@@ -12,14 +13,25 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from penstock.testing.simulator.cluster.scenarios import SCENARIOS, Scenario
+from penstock.testing.simulator.cluster_world import ClusterWorld
 from penstock.testing.simulator.driver import Simulation
 from penstock.testing.simulator.log_world import LogWorld
 from penstock.testing.simulator.node_world import NodeWorld
+from penstock.testing.simulator.raft_world import RaftWorld
 from penstock.testing.simulator.timeline import Violation
+
+
+def cluster_world(scenario: Scenario) -> Callable[[int], Simulation]:
+    """What runs one seed of a scenario."""
+    return lambda seed: ClusterWorld(seed, scenario).run()
+
 
 WORLDS: dict[str, Callable[[int], Simulation]] = {
     "log": lambda seed: LogWorld(seed).run(),
     "node": lambda seed: NodeWorld(seed).run(),
+    "raft": lambda seed: RaftWorld(seed).run(),
+    **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
 }
 SEEDS_MAX = 10_000_000
 
@@ -45,7 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="penstock simulate", description="Run the real code on simulated disks and virtual time."
     )
     parser.add_argument("--seeds", type=seed_range, default=range(1, 101), help="one seed or a range: 1..100")
-    parser.add_argument("--world", choices=sorted(WORLDS), default="node", help="what is simulated")
+    parser.add_argument(
+        "--scenario", "--world", dest="world", choices=sorted(WORLDS), default="node", help="what is simulated"
+    )
     options = parser.parse_args(arguments)
     failed = 0
     for seed in options.seeds:

@@ -38,7 +38,8 @@ def test_finalized_features(node: Node) -> None:
     answer = node.connect().ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
     finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     assert finalized == {"kraft.version": 1, "metadata.version": 30}
-    assert {feature.name for feature in answer.supported_features} == {"kraft.version", "metadata.version"}
+    supported = {feature.name for feature in answer.supported_features}
+    assert supported == {"eligible.leader.replicas.version", "kraft.version", "metadata.version"}
     older = node.connect().ask(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
     assert {feature.name for feature in older.supported_features} == {"metadata.version"}
 

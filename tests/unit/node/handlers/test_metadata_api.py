@@ -10,6 +10,7 @@ from support.broker import CLUSTER_ID, Node
 
 from penstock.errors import ErrorCode
 from penstock.log.operations import Flush
+from penstock.metadata import brokers
 from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from penstock.protocol.messages.describe_topic_partitions_request import (
     Cursor,
@@ -163,8 +164,8 @@ def test_authorized_operations_on_request(node: Node) -> None:
 
 def test_partitions_without_a_leader_say_so(node: Node) -> None:
     broker = node.broker.image.brokers[1]
-    node.broker.controller.controlled_shutdown(lambda now_ms: None, node.now_ms)
-    node.run()
+    node.change(brokers.begin_controlled_shutdown(node.broker.controller.state, 1, broker.epoch).records)
+    node.change(brokers.fence_broker(node.broker.controller.state, 1, broker.epoch).records)
     client = node.connect()
     assert broker.active
     for version in (0, 12):

@@ -83,7 +83,9 @@ def test_unknown_partitions_and_epochs(node: Node) -> None:
 def test_what_is_not_replicated_is_not_found_and_not_read(node: Node) -> None:
     partition = node.broker.replicas.leader("t", 0, node.now_ms)
     assert isinstance(partition, Partition)
-    partition.become_leader(partition.leader_epoch, (1, 2), (1, 2))
+    partition.become_leader(
+        partition.leader_epoch, (1, 2), (1, 2), node.now_ms, partition_epoch=partition.partition_epoch + 1
+    )
     client = node.connect()
     late = batch(b"late", timestamp_ms=START_MS + 9000)
     assert produced(client, "t", late).base_offset == 4
@@ -92,6 +94,19 @@ def test_what_is_not_replicated_is_not_found_and_not_read(node: Node) -> None:
     assert asked(client, START_MS + 4001) == (0, -1, -1)
     assert asked(client, -3) == (0, -1, -1)
     assert values_of(partitions_of(client.ask(fetch("t", wanted(offset=4)), 12))[0]) == []
+
+
+def test_a_new_leader_does_not_say_where_the_end_is_before_it_knows_what_is_replicated(node: Node) -> None:
+    partition = node.broker.replicas.leader("t", 0, node.now_ms)
+    assert isinstance(partition, Partition)
+    epoch, next_epoch = partition.leader_epoch + 1, partition.partition_epoch + 1
+    partition.high_watermark = 3
+    partition.become_leader(epoch, (1, 2), (1, 2), node.now_ms, partition_epoch=next_epoch)
+    client = node.connect()
+    assert asked(client, -1)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert asked(client, START_MS + 9999)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert asked(client, -1, version=4)[0] == ErrorCode.LEADER_NOT_AVAILABLE
+    assert asked(client, -2) == (0, 0, -1)
 
 
 # OffsetForLeaderEpoch

@@ -280,7 +280,9 @@ def test_sequences_survive(how: str) -> None:
     else:
         node.crash(power_failed=False)
     client = node.connect()
-    assert produced(client, "t", idempotent(2, b"v2")).base_offset == 2, "a duplicate"
+    for sequence in range(3):
+        again = produced(client, "t", idempotent(sequence, b"v%d" % sequence))
+        assert again.base_offset == sequence, "a duplicate, also of one that others followed"
     assert produced(client, "t", idempotent(9, b"gap")).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert produced(client, "t", idempotent(3, b"v3")).base_offset == 3
 

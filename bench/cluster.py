@@ -1,0 +1,286 @@
+"""Three nodes of Penstock against three of Apache Kafka 4.3.1 on this machine, one cluster after the other in one run.
+
+Rates: Java's ProducerPerformance with acks=all into six partitions of three replicas; CPU is that of the three nodes
+together. Silences: an idempotent librdkafka producer writes 1,000 records/s with acks=all to one partition, and the
+longest time between two acknowledgements after the event is the silence; also whether a record was refused.
+
+    python bench/cluster.py                # all of it, about ten minutes
+    python bench/cluster.py --only start,load,kill --rounds 3
+    python bench/cluster.py --partitions 3000       # also: that many partitions of three replicas
+    python bench/cluster.py --json FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cluster_peers import NODES, Cluster
+from confluent_kafka import Producer
+from peers import producer_performance
+from vs_kafka import commit
+
+from penstock.client.client import Client
+from penstock.protocol.messages import describe_quorum_request
+
+KIB = 1024
+LOADS = {
+    # name: (records, record bytes, batch.size, linger.ms)
+    "100 B, 1 MB batches": (1_500_000, 100, 1024 * KIB, 10),
+    "100 B, default batches": (400_000, 100, 16 * KIB, 5),
+    "1 KB, 1 MB batches": (200_000, 1000, 1024 * KIB, 10),
+}
+TRICKLE_RECORDS, TRICKLE_PER_S = 10_000, 1_000
+PACE_PER_S = 1_000
+CALM_S, WATCH_S = 3.0, 20.0
+PARTS = ("start", "load", "kill", "stop", "controller", "rolling")
+
+Figures = dict[str, float]
+
+
+class Writer:
+    """Writes PACE_PER_S records a second to partition 0 of a topic and notes when each was acknowledged."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "acks": "all", "log_level": 0}
+        )
+        self._topic = topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self.acknowledged: list[float] = []
+        self.refused = 0
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        while len(self.acknowledged) < PACE_PER_S:
+            time.sleep(0.05)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._producer.flush(60)
+
+    def silence_ms(self, since: float) -> float:
+        """The longest time without an acknowledgement from a moment on."""
+        moments = [since, *(each for each in self.acknowledged if each > since)]
+        return 1e3 * max(late - early for early, late in itertools.pairwise(moments))
+
+    def wait_for_silence(self, since: float) -> float:
+        """Waits until writing has been going on again for CALM_S; the silence."""
+        deadline = since + 60
+        while time.perf_counter() < deadline:
+            time.sleep(0.1)
+            now = time.perf_counter()
+            recent = [each for each in self.acknowledged[-int(PACE_PER_S * CALM_S) :] if each > now - CALM_S]
+            if now > since + CALM_S and len(recent) > 0.8 * PACE_PER_S * (CALM_S - 1):
+                break
+        return self.silence_ms(since)
+
+    def _write(self) -> None:
+        def delivered(error: object, _: object) -> None:
+            if error is None:
+                self.acknowledged.append(time.perf_counter())
+            else:
+                self.refused += 1
+
+        began, sent = time.perf_counter(), 0
+        while not self._stop.is_set():
+            due = int((time.perf_counter() - began) * PACE_PER_S)
+            while sent < due:
+                self._producer.produce(self._topic, b"x" * 100, partition=0, on_delivery=delivered)
+                sent += 1
+            self._producer.poll(0.005)
+
+
+def start(cluster: Cluster) -> Figures:
+    """From the start of the processes to the first acknowledged write, and memory when that is over."""
+    cluster.create("first", 1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
+    producer.produce("first", b"x")
+    producer.flush(60)
+    seconds = time.perf_counter() - cluster.started_at
+    cluster.settle()
+    return {"cold start to first write, s": seconds, "memory a node, idle, MB": max(cluster.resident_mb())}
+
+
+def load(cluster: Cluster) -> Figures:
+    """Rates, CPU and latencies with acks=all."""
+    figures: Figures = {}
+    cluster.create("warm", 6)
+    producer_performance(cluster.bootstrap, "warm", records=100_000, record_bytes=100, acks="all")
+    for number, (name, (records, size, batch, linger)) in enumerate(LOADS.items()):
+        topic = f"load-{number}"
+        cluster.create(topic, 6)
+        cluster.settle()
+        before = cluster.cpu_seconds()
+        made = producer_performance(
+            *(cluster.bootstrap, topic),
+            records=records,
+            record_bytes=size,
+            acks="all",
+            batch_size=str(batch),
+            linger_ms=str(linger),
+            buffer_memory=str(64 << 20),
+            max_request_size=str(2 << 20),
+        )
+        cluster.settle()
+        figures[f"{name}: records/s"] = made["rate"]
+        figures[f"{name}: CPU-s a million"] = (cluster.cpu_seconds() - before) / records * 1e6
+    cluster.create("trickle", 6)
+    cluster.settle()
+    before, began = cluster.cpu_seconds(), time.perf_counter()
+    made = producer_performance(
+        *(cluster.bootstrap, "trickle"),
+        records=TRICKLE_RECORDS,
+        record_bytes=100,
+        throughput=TRICKLE_PER_S,
+        acks="all",
+        linger_ms="0",
+    )
+    cores = (cluster.cpu_seconds() - before) / (time.perf_counter() - began)
+    figures |= {"1,000/s: p50, ms": made["p50"], "1,000/s: p99, ms": made["p99"], "1,000/s: cores": cores}
+    return figures | {"memory a node, after load, MB": max(cluster.resident_mb())}
+
+
+def struck(cluster: Cluster, topic: str, strike: Callable[[int], Any], victim: Callable[[], int]) -> tuple[float, int]:
+    """The silence of a writer after an event at a node, which is then started again; and how many were refused."""
+    cluster.wait_in_sync(topic)
+    with Writer(cluster, topic) as writer:
+        node = victim()
+        since = time.perf_counter()
+        strike(node)
+        silence = writer.wait_for_silence(since)
+        cluster.start(node)
+    cluster.wait_in_sync(topic)
+    return silence, writer.refused
+
+
+def kill(cluster: Cluster) -> Figures:
+    """kill -9 of the leader of the partition that is written to."""
+    cluster.create_once("killed")
+    silence, refused = struck(cluster, "killed", cluster.kill, lambda: cluster.leader("killed"))
+    return {"leader kill -9: silence, ms": silence, "leader kill -9: refused": refused}
+
+
+def stop(cluster: Cluster) -> Figures:
+    """A clean stop of the leader."""
+    cluster.create_once("stopped")
+    silence, refused = struck(cluster, "stopped", cluster.stop, lambda: cluster.leader("stopped"))
+    return {"clean stop of a leader: silence, ms": silence, "clean stop of a leader: refused": refused}
+
+
+def controller(cluster: Cluster) -> Figures:
+    """kill -9 of the active controller, until a topic can be created again."""
+    cluster.wait_in_sync("first")
+    node = active_controller(cluster)
+    since = time.perf_counter()
+    cluster.kill(node)
+    cluster.create(f"after-{since}", 1)
+    seconds = time.perf_counter() - since
+    cluster.start(node)
+    cluster.wait_in_sync("first")
+    return {"controller kill -9 to next topic, ms": seconds * 1e3}
+
+
+def active_controller(cluster: Cluster) -> int:
+    """The leader of the metadata quorum. (To clients a broker names any broker as the controller.)"""
+
+    async def ask() -> int:
+        partition = describe_quorum_request.PartitionData(partition_index=0)
+        topic = describe_quorum_request.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+        async with Client(cluster.bootstrap) as client:
+            answer = await client.send(describe_quorum_request.DescribeQuorumRequest(topics=[topic]))
+            return int(answer.topics[0].partitions[0].leader_id)
+
+    return asyncio.run(ask())
+
+
+def rolling(cluster: Cluster) -> Figures:
+    """Each node stopped and started again under load, the next one when all replicas are in sync."""
+    cluster.create_once("rolled")
+    cluster.wait_in_sync("rolled")
+    with Writer(cluster, "rolled") as writer:
+        since = time.perf_counter()
+        for node in NODES:
+            cluster.stop(node)
+            cluster.start(node)
+            cluster.wait_in_sync("rolled", "first")
+        seconds = time.perf_counter() - since
+        silence = writer.wait_for_silence(since)
+    return {
+        "rolling restart: s": seconds,
+        "rolling restart: silence, ms": silence,
+        "rolling restart: refused": writer.refused,
+    }
+
+
+def many(cluster: Cluster, partitions: int) -> Figures:
+    """Many partitions of three replicas on three nodes."""
+    began = time.perf_counter()
+    for number in range(partitions // 1000):
+        cluster.create(f"many-{number}", 1000)
+    made = time.perf_counter() - began
+    cluster.settle()
+    figures = {"many partitions: created, s": made, "many partitions: memory a node, MB": max(cluster.resident_mb())}
+    before, since = cluster.cpu_seconds(), time.perf_counter()
+    time.sleep(10)
+    figures["many partitions: idle, cores"] = (cluster.cpu_seconds() - before) / (time.perf_counter() - since)
+    silence, _ = struck(cluster, "many-0", cluster.kill, lambda: cluster.leader("many-0"))
+    return figures | {"many partitions: leader kill -9, silence, ms": silence}
+
+
+def measure(name: str, parts: list[str], rounds: int, partitions: int) -> dict[str, list[float]]:
+    """All figures of one cluster; what interrupts the cluster is repeated `rounds` times."""
+    found: dict[str, list[float]] = {}
+
+    def note(figures: Figures) -> None:
+        for key, value in figures.items():
+            found.setdefault(key, []).append(value)
+
+    with Cluster(name) as cluster:
+        note(start(cluster))
+        if "load" in parts:
+            note(load(cluster))
+        for part, function in (("kill", kill), ("stop", stop), ("controller", controller), ("rolling", rolling)):
+            for _ in range(rounds if part in parts else 0):
+                note(function(cluster))
+        if partitions:
+            note(many(cluster, partitions))
+    return found
+
+
+def main() -> None:
+    """Runs both clusters and prints medians and ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, of " + ",".join(PARTS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--partitions", type=int, default=0)
+    parser.add_argument("--peers", default="kafka,penstock")
+    parser.add_argument("--json", help="also write all figures to this file")
+    options = parser.parse_args()
+    found = {}
+    for name in options.peers.split(","):
+        found[name] = measure(name, options.only.split(","), options.rounds, options.partitions)
+        print(f"{name} done", flush=True)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"commit": commit(), "figures": found}, file, indent=1)
+    print(f"\ncommit {commit()}; medians of {options.rounds}, ratio Penstock / Kafka\n")
+    print("| | Apache Kafka | Penstock | ratio |\n|---|---|---|---|")
+    for key in found[next(iter(found))]:
+        both = [statistics.median(found[name][key]) if name in found else 0.0 for name in ("kafka", "penstock")]
+        ratio = f"{both[1] / both[0]:.2f}" if both[0] and both[1] else ""
+        print(f"| {key} | {both[0]:,.6g} | {both[1]:,.6g} | {ratio} |")
+
+
+if __name__ == "__main__":
+    main()

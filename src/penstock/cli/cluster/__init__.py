@@ -1,0 +1,1 @@
+"""`penstock cluster`: one module an action, imported when it is used; `command` has their arguments."""

@@ -1,0 +1,202 @@
+"""`penstock cluster describe` and `brokers`: who is there, who has what, and what is not as it should be."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.cluster.view import PROBLEMS, Share, View, ids_text, look, partition_json
+from penstock.cli.common import with_client
+from penstock.cli.output import BOLD, GREEN, RED, YELLOW, paint, print_json, print_table, size_text
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client
+    from penstock.client.cluster import BrokerState, QuorumState
+
+LISTED_MAX = 10
+"""Partitions with a problem that are listed; `--json` has all of them."""
+WORDS = {
+    "under_replicated": "under-replicated",
+    "at_min_isr": "at min ISR",
+    "under_min_isr": "under min ISR",
+    "offline": "offline",
+}
+COLOURS = {"under_replicated": YELLOW, "at_min_isr": YELLOW, "under_min_isr": RED, "offline": RED}
+
+
+def describe_action(arguments: argparse.Namespace) -> int:
+    """Describes the cluster."""
+
+    async def job(client: Client) -> int:
+        view = await look(client)
+        quorum = await quorum_of(client)
+        if arguments.json:
+            print_json(described(view, quorum))
+            return 0
+        print_summary(view, quorum)
+        print()
+        print_brokers(view, quorum, None)
+        print_problems(view)
+        return 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+def brokers_action(arguments: argparse.Namespace) -> int:
+    """Lists brokers."""
+
+    async def job(client: Client) -> int:
+        view = await look(client)
+        quorum = await quorum_of(client)
+        sizes = await sizes_of(client, view) if arguments.sizes else None
+        if arguments.json:
+            print_json(brokers_json(view, quorum, sizes))
+        else:
+            print_brokers(view, quorum, sizes)
+        return 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+async def quorum_of(client: Client) -> QuorumState | None:
+    """The quorum, or None while it has no leader to tell."""
+    from penstock.client.cluster import describe_quorum
+    from penstock.errors import RequestError, UnreachableError
+
+    try:
+        return await describe_quorum(client)
+    except UnreachableError:
+        return None
+    except RequestError as error:
+        if error.code.retriable:
+            return None
+        raise
+
+
+async def sizes_of(client: Client, view: View) -> dict[int, int]:
+    """Bytes on disk by broker, of those that are not fenced."""
+    from penstock.client.cluster import replica_sizes
+
+    sizes = dict.fromkeys(view.live, 0)
+    for (_, _, broker_id), size_bytes in (await replica_sizes(client, view.live)).items():
+        sizes[broker_id] += size_bytes
+    return sizes
+
+
+def described(view: View, quorum: QuorumState | None) -> dict[str, Any]:
+    """All of it in one JSON object."""
+    found = {name: [partition_json(each) for each in view.with_problem(name)] for name in PROBLEMS}
+    return {
+        "cluster_id": view.cluster.cluster_id,
+        "controller": None if quorum is None else quorum.leader_id,
+        "controller_epoch": None if quorum is None else quorum.epoch,
+        "voters": [] if quorum is None else [voter.id for voter in quorum.voters],
+        "topics": view.topics,
+        "partitions": len(view.partitions),
+        "reassignments": len(view.moving),
+        "counts": {name: len(partitions) for name, partitions in found.items()},
+        "brokers": brokers_json(view, quorum, None),
+        **found,
+    }
+
+
+def brokers_json(view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None) -> list[dict[str, Any]]:
+    """The brokers in JSON objects."""
+    shares = view.shares()
+    found = []
+    for broker in view.brokers:
+        share = shares[broker.id]
+        value = {
+            "id": broker.id,
+            "host": broker.host,
+            "port": broker.port,
+            "rack": broker.rack,
+            "fenced": broker.fenced,
+            "controller": quorum is not None and quorum.leader_id == broker.id,
+            "leaders": share.leaders,
+            "preferred_leaders": share.preferred,
+            "replicas": share.replicas,
+            "out_of_sync": share.out_of_sync,
+        }
+        found.append(value if sizes is None else {**value, "size_bytes": sizes.get(broker.id)})
+    return found
+
+
+def print_summary(view: View, quorum: QuorumState | None) -> None:
+    """The cluster in four lines."""
+    fenced = len(view.brokers) - len(view.live)
+    away = paint(f" ({fenced} fenced)", RED) if fenced else ""
+    print(f"{paint('cluster', BOLD)}     {view.cluster.cluster_id}")
+    if quorum is None:
+        print(f"{paint('controller', BOLD)}  {paint('none: the quorum has no leader', RED)}")
+    else:
+        voters = ids_text(voter.id for voter in quorum.voters)
+        print(f"{paint('controller', BOLD)}  {quorum.leader_id}, epoch {quorum.epoch}, voters {voters}")
+    replicas = sum(len(partition.replicas) for partition in view.partitions)
+    print(
+        f"{paint('has', BOLD)}         brokers {len(view.brokers)}{away}, topics {view.topics},"
+        f" partitions {len(view.partitions)}, replicas {replicas}"
+    )
+    counts = [count_text(name, len(view.with_problem(name))) for name in PROBLEMS]
+    print(f"{paint('partitions', BOLD)}  {', '.join(counts)}, being moved {len(view.moving)}")
+
+
+def count_text(name: str, count: int) -> str:
+    """How many partitions have a problem, in its colour if any has."""
+    return paint(f"{WORDS[name]} {count}", COLOURS[name] if count else GREEN)
+
+
+def print_brokers(view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None) -> None:
+    """A line for each broker."""
+    shares = view.shares()
+    head = ["broker", "address", "rack", "state", "leads", "preferred", "replicas", "out of sync"]
+    rows = [broker_row(broker, shares[broker.id], quorum) for broker in view.brokers]
+    if sizes is not None:
+        head.append("size")
+        for broker, row in zip(view.brokers, rows, strict=True):
+            row.append(size_text(sizes[broker.id]) if broker.id in sizes else "-")
+    print_table(head, rows, right=("broker", "leads", "preferred", "replicas", "out of sync", "size"))
+    gone = sorted(set(shares) - {broker.id for broker in view.brokers})
+    for broker_id in gone:
+        share = shares[broker_id]
+        print(f"broker {broker_id} is not registered, and has {share.replicas} replicas")
+
+
+def broker_row(broker: BrokerState, share: Share, quorum: QuorumState | None) -> list[object]:
+    state = "fenced" if broker.fenced else "up"
+    if quorum is not None and quorum.leader_id == broker.id:
+        state += ", controller"
+    return [
+        broker.id,
+        f"{broker.host}:{broker.port}",
+        broker.rack or "-",
+        state,
+        share.leaders,
+        share.preferred,
+        share.replicas,
+        share.out_of_sync,
+    ]
+
+
+def print_problems(view: View) -> None:
+    """The partitions that are worst off."""
+    names = ("offline", "under_min_isr", "under_replicated")
+    worst = {each.key: (name, each) for name in reversed(names) for each in view.with_problem(name)}
+    found = sorted(worst.values(), key=lambda item: (names.index(item[0]), item[1].key))
+    if not found:
+        return
+    print()
+    rows = [
+        (
+            each,
+            WORDS[name],
+            each.leader if each.leader >= 0 else "none",
+            ids_text(each.replicas),
+            ids_text(each.in_sync),
+        )
+        for name, each in found[:LISTED_MAX]
+    ]
+    print_table(("partition", "problem", "leader", "replicas", "in sync"), rows, right=("leader",))
+    if len(found) > LISTED_MAX:
+        print(f"and {len(found) - LISTED_MAX} more; --json has all of them")

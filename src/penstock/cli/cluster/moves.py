@@ -1,0 +1,207 @@
+"""A plan carried out: what changes shown as a diff, handed to the cluster, watched until it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.cluster.plan import Plan, Replicas, plan_json
+from penstock.cli.cluster.view import View, ids_text
+from penstock.cli.output import GREEN, RED, YELLOW, paint, size_text
+from penstock.cli.progress import Lines
+from penstock.errors import PenstockError, RequestError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from penstock.client.client import Client, Partition
+    from penstock.client.cluster import Ongoing, Outcome
+
+Errors = list[tuple[tuple[str, int], RequestError]]
+Finish = Callable[[], Awaitable[dict[str, Any]]]
+
+SHOWN_MAX = 20
+"""Lines of a diff that a run shows; a dry run shows all."""
+PARTITIONS_AT_ONCE = 1000
+"""Partitions in one request to the controller."""
+LOOK_EVERY_S = 0.5
+PATIENCE_S = 60.0
+"""How long the cluster may be unreachable, or without a controller, while it is watched."""
+BAR_WIDTH = 30
+
+
+async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan, finish: Finish | None = None) -> int:
+    """Shows the plan's changes, makes them, and watches; as the arguments say. Gives the exit code.
+
+    `finish` is what is to be done when all has moved; it gives what a report in JSON has of it, with `left` if not all
+    went well.
+    """
+    copies = [(key, broker_id) for key, after in plan.items() for broker_id in after if broker_id not in on(view, key)]
+    size_bytes = await bytes_to_copy(client, view, copies)
+    if not arguments.json:
+        print_diff(view, plan, None if arguments.dry_run else SHOWN_MAX)
+        print(summary(plan, copies, size_bytes))
+    if arguments.save is not None and plan:
+        save(arguments.save, {key: on(view, key) for key in plan})
+    state, more = "planned", {}
+    errors: Errors = []
+    if not arguments.dry_run:
+        errors = await begin(client, plan)
+        state = "begun"
+        moving = plan.keys() - {error[0] for error in errors}
+        if not arguments.no_wait and moving:
+            await watch(client, moving)
+        if not arguments.no_wait and not errors:
+            more = {} if finish is None else await finish()
+            state = "done"
+    if arguments.json:
+        from penstock.cli.output import print_json
+
+        print_json({**report(view, plan, size_bytes, state, errors), **more})
+    return max(say_errors(errors), 1 if more.get("left") else 0)
+
+
+def on(view: View, key: Partition) -> Replicas:
+    """Where the replicas of a partition lie now, or will when it has moved."""
+    return view.replicas[key]
+
+
+async def bytes_to_copy(client: Client, view: View, copies: Sequence[tuple[Partition, int]]) -> int:
+    """What the leaders of partitions have on disk, once for each new replica."""
+    from penstock.client.cluster import replica_sizes
+
+    if not copies:
+        return 0
+    leaders = {each.key: each.leader for each in view.partitions}
+    wanted = {leaders[key] for key, _ in copies} & set(view.live)
+    sizes = await replica_sizes(client, wanted)
+    return sum(sizes.get((*key, leaders[key]), 0) for key, _ in copies)
+
+
+def print_diff(view: View, plan: Plan, shown_max: int | None) -> None:
+    """A line for each partition: its replicas before and after, who comes and who goes."""
+    for key in sorted(plan)[:shown_max]:
+        before, after = on(view, key), plan[key]
+        come = [paint(f"+{each}", GREEN) for each in after if each not in before]
+        go = [paint(f"-{each}", RED) for each in before if each not in after]
+        leads = [paint(f"preferred leader {after[0]}", YELLOW)] if before[:1] != after[:1] else []
+        notes = " ".join([*come, *go, *leads])
+        print(f"{key[0]}-{key[1]}  {ids_text(before)} -> {ids_text(after)}  {notes}".rstrip())
+    if shown_max is not None and len(plan) > shown_max:
+        print(f"and {len(plan) - shown_max} more; --dry-run shows all")
+
+
+def summary(plan: Plan, copies: Sequence[object], size_bytes: int) -> str:
+    """A plan in one line."""
+    if not plan:
+        return "nothing to change"
+    return f"partitions to change: {len(plan)}, replicas to copy: {len(copies)} ({size_text(size_bytes)})"
+
+
+def save(path: str, before: Plan) -> None:
+    """Writes how it was. An existing file is not overwritten: it may be the only way back."""
+    with open(path, "x") as file:
+        json.dump(plan_json(before), file)
+        file.write("\n")
+
+
+async def begin(client: Client, plan: Mapping[Partition, Replicas | None]) -> Errors:
+    """Hands a plan to the controller; gives the partitions that were refused."""
+    from penstock.client.cluster import alter_reassignments
+
+    keys = sorted(plan)
+    outcome: Outcome = {}
+    for first in range(0, len(keys), PARTITIONS_AT_ONCE):
+        some = keys[first : first + PARTITIONS_AT_ONCE]
+        outcome |= await alter_reassignments(client, {key: plan[key] for key in some})
+    return [(key, error) for key, error in outcome.items() if error is not None]
+
+
+def say_errors(errors: Errors) -> int:
+    """A line for each refusal, not all of too many; the exit code."""
+    from penstock.cli.main import say_error
+
+    for _, error in errors[:SHOWN_MAX]:
+        say_error(str(error))
+    if len(errors) > SHOWN_MAX:
+        say_error(f"and {len(errors) - SHOWN_MAX} more were refused")
+    return 1 if errors else 0
+
+
+def report(view: View, plan: Plan, size_bytes: int, state: str, errors: Errors) -> dict[str, Any]:
+    """What was planned and done, in one JSON object."""
+    changes = [{"topic": key[0], "partition": key[1], "from": on(view, key), "to": plan[key]} for key in sorted(plan)]
+    refusals = [{"topic": key[0], "partition": key[1], "error": error.code.name} for key, error in errors]
+    return {"state": state, "changes": changes, "bytes_to_copy": size_bytes, "errors": refusals}
+
+
+async def watch(client: Client, keys: Iterable[Partition]) -> None:
+    """Shows a progress bar until none of the partitions is being moved any more.
+
+    The cluster may be without a controller for a while. Ctrl-C ends the watching, not the moving.
+    """
+    from penstock.client.cluster import list_reassignments
+
+    wanted = set(keys)
+    lines, progress = Lines(sys.stderr), Progress(len(wanted))
+    answered_at = time.monotonic()
+    try:
+        while True:
+            try:
+                ongoing = await list_reassignments(client)
+                left = {key: moving for key, moving in ongoing.items() if key in wanted}
+                copied, total = await bytes_copied(client, left)
+                answered_at = time.monotonic()
+            except PenstockError:
+                if time.monotonic() > answered_at + PATIENCE_S:
+                    raise
+            else:
+                lines.show([progress.line(len(left), copied, total)], last=not left)
+                if not left:
+                    return
+            await asyncio.sleep(LOOK_EVERY_S)
+    except asyncio.CancelledError:
+        lines.say("the cluster goes on moving; `penstock cluster reassign --watch` shows it, --cancel stops it")
+        raise
+
+
+async def bytes_copied(client: Client, left: Mapping[Partition, Ongoing]) -> tuple[int, int]:
+    """Of what still moves, the bytes that are there already, and all."""
+    from penstock.client.cluster import replica_sizes
+
+    if not left:
+        return 0, 0
+    nodes = {node for moving in left.values() for node in moving.replicas} & client.brokers.keys()
+    sizes = await replica_sizes(client, nodes)
+    copied = total = 0
+    for key, moving in left.items():
+        whole = max(sizes.get((*key, each), 0) for each in moving.replicas)
+        total += whole * len(moving.adding)
+        copied += sum(min(whole, sizes.get((*key, each), 0)) for each in moving.adding)
+    return copied, total
+
+
+class Progress:
+    """The line of a progress bar.
+
+    Args:
+        partitions: how many are to move.
+    """
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+
+    def line(self, left: int, copied_bytes: int, total_bytes: int) -> str:
+        """The line now: partitions still moving, and bytes of those copied so far."""
+        part = copied_bytes / total_bytes if total_bytes else 0.0
+        done = self._partitions - left
+        filled = int(BAR_WIDTH * min(1.0, (done + part * left) / self._partitions))
+        bar = "#" * filled + "." * (BAR_WIDTH - filled)
+        text = f"[{bar}] {done} of {self._partitions} partitions"
+        if left and total_bytes:
+            text += f", {size_text(copied_bytes)} of {size_text(total_bytes)} of the others"
+        return text

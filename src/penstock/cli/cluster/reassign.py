@@ -1,0 +1,124 @@
+"""`penstock cluster reassign`: replicas to other brokers, by a plan made here or given."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from penstock.cli.cluster.moves import begin, carry_out, say_errors, watch
+from penstock.cli.cluster.plan import Plan, Replicas, changed, parse_plan, spread
+from penstock.cli.cluster.view import View, ids_text, look, parse_ids
+from penstock.cli.common import UsageError, with_client
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client, Partition
+    from penstock.client.cluster import Ongoing
+
+
+def reassign_action(arguments: argparse.Namespace) -> int:
+    """Plans and moves, cancels, or watches."""
+    check(arguments)
+
+    async def job(client: Client) -> int:
+        from penstock.client.cluster import list_reassignments
+
+        if arguments.cancel or arguments.watch:
+            moving = await list_reassignments(client)
+            chosen = {key: each for key, each in moving.items() if not arguments.topic or key[0] in arguments.topic}
+            return await (cancel if arguments.cancel else follow)(client, arguments, chosen)
+        given = read_plan(arguments.plan) if arguments.plan is not None else None
+        topics = sorted({name for name, _ in given}) if given is not None else arguments.topic
+        view = await look(client, topics)
+        plan = planned(view, arguments) if given is None else checked(view, given)
+        return await carry_out(client, arguments, view, changed(view.replicas, plan))
+
+    return with_client(arguments.bootstrap, job)
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises UsageError for what does not go together."""
+    factor = arguments.replication_factor
+    ways = (arguments.to, arguments.plan, factor)
+    if all(way is None for way in ways) and not arguments.cancel and not arguments.watch:
+        raise UsageError("say where to: --to 1,2,3 or --plan FILE or --replication-factor N; or --watch or --cancel")
+    if factor is not None and factor < 1:
+        raise UsageError(f"--replication-factor {factor}: it must be at least 1")
+    if factor is not None and (arguments.plan is not None or arguments.cancel or arguments.watch):
+        raise UsageError("--replication-factor goes with --to or alone: a plan has its replicas itself")
+    if arguments.plan is not None and arguments.topic:
+        raise UsageError("--topic does not go with --plan, which names its topics itself")
+    if arguments.save is not None and (arguments.cancel or arguments.watch):
+        raise UsageError("--save goes with a plan only")
+
+
+def read_plan(path: str) -> dict[Partition, Replicas]:
+    """The plan in a file or, named -, on the standard input. Raises UsageError."""
+    if path == "-":
+        return parse_plan(sys.stdin.read(), "stdin")
+    with open(path, encoding="utf-8") as file:
+        return parse_plan(file.read(), path)
+
+
+def planned(view: View, arguments: argparse.Namespace) -> dict[Partition, Replicas]:
+    """A plan over the brokers asked for, or all that are up. Raises UsageError."""
+    targets = view.live if arguments.to is None else parse_ids(arguments.to, "--to")
+    for target in targets:
+        if view.broker(target).fenced:
+            raise UsageError(f"--to {arguments.to}: broker {target} is fenced, it cannot take replicas")
+    return spread(view.replicas, targets, view.racks, arguments.replication_factor)
+
+
+def checked(view: View, plan: Plan) -> Plan:
+    """A plan that was given, if it is one of this cluster. Raises UsageError."""
+    for key, replicas in plan.items():
+        if key not in view.replicas:
+            raise UsageError(f"the plan has {key[0]}-{key[1]}, and the topic has no such partition")
+        for replica in replicas:
+            view.broker(replica)
+    return plan
+
+
+async def cancel(client: Client, arguments: argparse.Namespace, moving: Mapping[Partition, Ongoing]) -> int:
+    """Cancels reassignments."""
+    errors = [] if arguments.dry_run or not moving else await begin(client, dict.fromkeys(moving))
+    refused = {key for key, _ in errors}
+    verb = "would cancel" if arguments.dry_run else "cancelled"
+    if arguments.json:
+        from penstock.cli.output import print_json
+
+        print_json(
+            {verb.replace(" ", "_"): [{"topic": name, "partition": i} for name, i in sorted(moving.keys() - refused)]}
+        )
+    elif not moving:
+        print("nothing is being moved")
+    else:
+        for key in sorted(moving.keys() - refused):
+            print(f"{verb} {key[0]}-{key[1]}: {described(moving[key])}")
+    return say_errors(errors)
+
+
+async def follow(client: Client, arguments: argparse.Namespace, moving: Mapping[Partition, Ongoing]) -> int:
+    """Shows what is being moved, until it is done."""
+    if arguments.json:
+        from penstock.cli.output import print_json
+
+        entries = [
+            {"topic": key[0], "partition": key[1], "replicas": each.replicas, "to": each.target}
+            for key, each in sorted(moving.items())
+        ]
+        print_json({"moving": entries})
+    else:
+        for key, each in sorted(moving.items()):
+            print(f"{key[0]}-{key[1]}: {described(each)}")
+        if not moving:
+            print("nothing is being moved")
+    if moving and not arguments.no_wait:
+        await watch(client, moving)
+    return 0
+
+
+def described(moving: Ongoing) -> str:
+    """A reassignment in words."""
+    return f"replicas {ids_text(moving.replicas)}, to come {ids_text(moving.adding)}, to go {ids_text(moving.removing)}"

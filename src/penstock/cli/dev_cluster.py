@@ -1,0 +1,336 @@
+"""The nodes of `penstock dev --brokers N`: each a process of its own, broker and controller in one.
+
+This process writes a configuration file for each node into the data directory, starts them side by side, waits until
+all serve, and stops them when it is stopped. A node that dies is said, and the others go on: that is what a cluster is
+for. Each node watches a pipe from here, so that none is left behind when this process is killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.cli.common import pair
+from penstock.errors import ConfigError, StorageError
+
+if TYPE_CHECKING:
+    from penstock.config.server import Settings
+    from penstock.server.server import Server
+
+HOST = "127.0.0.1"
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+LOOK_EVERY_S = 0.2
+REPLICATION_FACTOR_MAX = 3
+NODES_MAX = 9
+ELECTION_TIMEOUT_MS = 200
+"""On one machine a voter need not wait long for another."""
+FILE = "server.properties"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the cluster until Ctrl-C; returns the exit code."""
+    from penstock.cli.dev import empty, seconds_since_start
+
+    count = arguments.brokers
+    if not 1 < count <= NODES_MAX:
+        raise ConfigError(f"--brokers {count} is out of range: it must be from 1 to {NODES_MAX}")
+    data = data_directory(arguments.data)
+    if arguments.fresh:
+        for node_id in nodes_in(data):
+            empty(os.path.join(node_directory(data, node_id), "data"))
+    check_count(data, count)
+    ports = choose_ports(arguments.port, count)
+    overrides = dict(pair(text, "--override") for text in arguments.override)
+    metrics_ports = free_ports(count) if arguments.metrics_port == 0 else next_ports(arguments.metrics_port, count)
+    prepared = prepare(data, ports, free_ports(count), metrics_ports, overrides)
+    nodes: list[Node] = []
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        for settings in prepared:
+            nodes.append(start(settings, nodes))
+        failed = wait_until_ready(nodes)
+        if failed is not None:
+            raise StorageError(f"node {failed.id} did not come up; see above")
+        bootstrap = ",".join(f"{HOST}:{port}" for port in ports)
+        metrics = [f"http://{HOST}:{port}/metrics" for port in metrics_ports]
+        if arguments.json:
+            pids = [node.pid for node in nodes]
+            print(json.dumps({"bootstrap": bootstrap, "metrics": metrics, "data": data, "pids": pids}), flush=True)
+        else:
+            print(greeting(bootstrap, metrics, data, count, seconds_since_start()), flush=True)
+        wait_for_signal_or_end(nodes)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        code = stop(nodes)
+    if not arguments.json:
+        print("\nstopped", flush=True)
+    return code
+
+
+def interrupt(number: int, frame: object) -> None:
+    """SIGTERM is as Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def greeting(bootstrap: str, metrics: Sequence[str], data: str, count: int, seconds: float) -> str:
+    """What a person sees when the cluster is ready."""
+    from penstock import __version__
+    from penstock.cli.dev import MISSING
+    from penstock.cli.output import BOLD, home_relative, paint
+
+    return "\n".join(
+        [
+            paint(f"Penstock {__version__}", BOLD) + f", {count} nodes, ready in {seconds:.2f} s",
+            f"  bootstrap   {bootstrap}",
+            f"  metrics     {' '.join(metrics)}",
+            f"  data        {home_relative(data)}   (kept; --fresh starts empty)",
+            f"  not yet     {MISSING}",
+            "Ctrl-C stops it.",
+        ]
+    )
+
+
+def data_directory(asked: str | None) -> str:
+    """Where the cluster's nodes have their directories."""
+    if asked is not None:
+        data = os.path.abspath(os.path.expanduser(asked))
+    else:
+        home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+        data = os.path.join(home, "penstock", "dev-cluster")
+    if os.path.exists(os.path.join(data, "meta.properties")):
+        raise ConfigError(f"{data} is the data directory of one node: choose another --data for several")
+    os.makedirs(data, exist_ok=True)
+    return data
+
+
+def nodes_in(data: str) -> list[int]:
+    """The nodes that have data there."""
+    return [node_id for node_id in range(1, NODES_MAX + 1) if os.path.exists(meta_path(data, node_id))]
+
+
+def meta_path(data: str, node_id: int) -> str:
+    return os.path.join(node_directory(data, node_id), "data", "meta.properties")
+
+
+def check_count(data: str, count: int) -> None:
+    """Raises ConfigError when the directory has a cluster of another size: its quorum has other voters."""
+    found = nodes_in(data)
+    if found and found != list(range(1, count + 1)):
+        raise ConfigError(
+            f"{data} has a cluster of {len(found)} nodes: give --brokers {len(found)}, another --data, or --fresh"
+        )
+
+
+def choose_ports(asked: int | None, count: int) -> list[int]:
+    """The ports for clients: from the one asked for on, any free ones with 0, else the usual one and the next free."""
+    from penstock.cli.dev import DEFAULT_PORT, choose_port
+
+    if asked == 0:
+        return free_ports(count)
+    ports: list[int] = []
+    for number in range(count):
+        usual = ports[-1] + 1 if ports else DEFAULT_PORT
+        ports.append(choose_port(None if asked is None else asked + number, usual, "--port", "bootstrap", {}))
+    return ports
+
+
+def next_ports(asked: int | None, count: int) -> list[int]:
+    """Ports for metrics: from the one asked for on, or from the usual one on, those that are free."""
+    from penstock.cli.dev import DEFAULT_METRICS_PORT, choose_port
+
+    ports: list[int] = []
+    for number in range(count):
+        usual = ports[-1] + 1 if ports else DEFAULT_METRICS_PORT
+        ports.append(choose_port(None if asked is None else asked + number, usual, "--metrics-port", "metrics", {}))
+    return ports
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that are free now, each another."""
+    import socket
+
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+@dataclass(slots=True)
+class Node:
+    """One process. `ready` is the end of its pipe on which it says that it serves; `alive` the one that it watches."""
+
+    id: int
+    pid: int
+    ready: int
+    alive: int
+
+
+def node_directory(data: str, node_id: int) -> str:
+    """Where one node of the cluster keeps its data and its configuration."""
+    return os.path.join(data, f"node-{node_id}")
+
+
+def properties(data: str, ports: Sequence[int], controller_ports: Sequence[int], node_id: int) -> dict[str, str]:
+    """The settings of one node: Kafka's own, as they would stand in a cluster's files."""
+    count = len(ports)
+    factor = min(count, REPLICATION_FACTOR_MAX)
+    voters = ",".join(f"{each}@{HOST}:{port}" for each, port in enumerate(controller_ports, start=1))
+    clients, controllers = ports[node_id - 1], controller_ports[node_id - 1]
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "listeners": f"PLAINTEXT://{HOST}:{clients},CONTROLLER://{HOST}:{controllers}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": voters,
+        "controller.quorum.election.timeout.ms": str(ELECTION_TIMEOUT_MS),
+        "log.dirs": os.path.join(node_directory(data, node_id), "data"),
+        "default.replication.factor": str(factor),
+        "min.insync.replicas": str(max(1, factor - 1)),
+        "offsets.topic.replication.factor": str(factor),
+        "transaction.state.log.replication.factor": str(factor),
+        "transaction.state.log.min.isr": str(max(1, factor - 1)),
+        "share.coordinator.state.topic.replication.factor": str(factor),
+        "share.coordinator.state.topic.min.isr": str(max(1, factor - 1)),
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+def prepare(
+    data: str,
+    ports: Sequence[int],
+    controller_ports: Sequence[int],
+    metrics_ports: Sequence[int],
+    overrides: dict[str, str],
+) -> list[Settings]:
+    """Writes the configuration files and formats the directories that are not yet. Raises ConfigError."""
+    from penstock.cli.common import new_random
+    from penstock.config.server import Settings
+    from penstock.log.meta_properties import new_directory_id, uuid_text
+    from penstock.server.directories import cluster_id_of, format_storage
+
+    random = new_random()
+    nodes = []
+    for node_id in range(1, len(ports) + 1):
+        own = properties(data, ports, controller_ports, node_id)
+        given = {**own, "penstock.metrics.listener": f"{HOST}:{metrics_ports[node_id - 1]}", **overrides}
+        nodes.append(Settings.from_properties(given, strict=True))
+        directory = node_directory(data, node_id)
+        os.makedirs(directory, exist_ok=True)
+        with open(os.path.join(directory, FILE), "w") as file:
+            file.writelines(f"{name}={value}\n" for name, value in given.items())
+    known = [found for settings in nodes if (found := cluster_id_of(settings)) is not None]
+    cluster_id = known[0] if known else uuid_text(new_directory_id(random))
+    for settings in nodes:
+        format_storage(settings, cluster_id, random, time.time_ns() // 1_000_000, standalone=False)
+    return nodes
+
+
+def start(settings: Settings, others: Sequence[Node]) -> Node:
+    """Starts one node as a child process. This process has no threads and no loop yet, so that it may be forked."""
+    ready, say_ready = os.pipe()
+    watched, alive = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(say_ready)
+        os.close(watched)
+        return Node(settings.node_id, pid, ready, alive)
+    code = 1
+    try:
+        for end in (ready, alive, *(end for other in others for end in (other.ready, other.alive))):
+            os.close(end)
+        os.setpgid(0, 0)  # Ctrl-C is for the parent, which stops all in order
+        code = run_child(settings, say_ready, watched)
+    except BaseException as error:
+        print(f"node {settings.node_id}: {error}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(code)
+
+
+def run_child(settings: Settings, say_ready: int, watched: int) -> int:
+    """Runs a node until it is told to stop, or its parent is gone."""
+    from penstock.server.process import run
+
+    def ready(server: Server) -> None:
+        server.shell.loop.add_reader(watched, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        os.write(say_ready, b"ready\n")
+        os.close(say_ready)
+
+    return run(settings, on_ready=ready)
+
+
+def wait_until_ready(nodes: Sequence[Node]) -> Node | None:
+    """Waits until all nodes serve; gives one that did not come up, None if all did."""
+    waiting = {node.ready: node for node in nodes}
+    while waiting:
+        found = select.select(list(waiting), [], [], READY_TIMEOUT_S)[0]
+        if not found:
+            return next(iter(waiting.values()))
+        for end in found:
+            node = waiting.pop(end)
+            if not os.read(end, 16):
+                return node
+    return None
+
+
+def stop(nodes: Sequence[Node]) -> int:
+    """Stops the nodes that live, cleanly; gives the worst exit code."""
+    for node in nodes:
+        signal_to(node, signal.SIGTERM)
+    return max((wait_for(node) for node in nodes), default=0)
+
+
+def wait_for(node: Node) -> int:
+    """Waits for the end of a node; one that takes too long is killed. Gives its exit code."""
+    deadline_s = time.monotonic() + STOP_TIMEOUT_S
+    while True:
+        try:
+            pid, status = os.waitpid(node.pid, os.WNOHANG)
+        except ChildProcessError:
+            return 1
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline_s:
+            signal_to(node, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def signal_to(node: Node, number: int) -> None:
+    """Sends a signal to a node that may have ended already."""
+    try:
+        os.kill(node.pid, number)
+    except ProcessLookupError:
+        return
+
+
+def wait_for_signal_or_end(nodes: list[Node]) -> None:
+    """Returns when this process is told to stop, or when no node is left. Says which nodes have died."""
+    stopping = False
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
+    while nodes and not stopping:
+        for node in list(nodes):
+            pid, status = os.waitpid(node.pid, os.WNOHANG)
+            if pid:
+                nodes.remove(node)
+                code = os.waitstatus_to_exitcode(status)
+                print(f"node {node.id} has died (exit code {code})", file=sys.stderr, flush=True)
+        time.sleep(LOOK_EVERY_S)

@@ -1,0 +1,48 @@
+"""What has changed between two images when no records tell: a snapshot took the place of the log in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from penstock.metadata.delta import MetadataDelta, TopicDelta
+from penstock.metadata.image import EMPTY, MetadataImage, TopicImage
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
+    """The delta on top of `old` that makes `new`, as if records had said it. Costs what both images hold."""
+    delta = MetadataDelta(old)
+    delta.features = {name: level or 0 for name, level in changes(old.features, new.features).items()}
+    delta.brokers = changes(old.brokers, new.brokers)
+    delta.controllers = changes(old.controllers, new.controllers)
+    for topic in old.topics_by_id.values():
+        if topic.id not in new.topics_by_id:
+            delta.deleted_topics[topic.id] = topic
+    for topic in new.topics_by_id.values():
+        before = old.topics_by_id.get(topic.id)
+        changed = TopicDelta(before or TopicImage(topic.name, topic.id, ()), created=before is None)
+        known = changed.image.partitions
+        changed.partitions = {
+            index: partition
+            for index, partition in enumerate(topic.partitions)
+            if index >= len(known) or known[index] != partition
+        }
+        if changed.created or changed.partitions:
+            delta.topics[topic.id] = changed
+    for resource in dict.fromkeys([*old.configs, *new.configs]):
+        overrides = new.configs.get(resource) or EMPTY
+        if overrides != (old.configs.get(resource) or EMPTY):
+            delta.configs[resource] = overrides
+    if new.next_producer_id != old.next_producer_id:
+        delta.next_producer_id = new.next_producer_id
+    return delta
+
+
+def changes(old: Mapping[Key, Value], new: Mapping[Key, Value]) -> dict[Key, Value | None]:
+    """The values that are new or other than before, and None for keys that are gone."""
+    found: dict[Key, Value | None] = {key: value for key, value in new.items() if old.get(key) != value}
+    found.update({key: None for key in old if key not in new})
+    return found

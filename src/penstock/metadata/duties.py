@@ -1,0 +1,116 @@
+"""What the active controller does by itself, in its time: fence silent brokers, move leaderships, balance, elect.
+
+`Duties.due` gives one bounded step at a time; the node appends its records and asks again when `next_deadline_ms` has
+come. A cluster in order costs no wake-up but the next session's end.
+
+A broker that is fenced, or on its way out, leaves leaderships and in-sync replicas in steps (`departure_steps`), also
+when a controller before this one began it: every broker that is not active when this one begins is gone through once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.config.limits import LEADERSHIP_CHANGES_PER_STEP
+from penstock.config.values import SECOND_MS
+from penstock.metadata import brokers, leadership
+from penstock.metadata.heartbeats import Heartbeats
+from penstock.metadata.result import MetadataMessage, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from penstock.metadata.controller import Controller
+    from penstock.metadata.image import BrokerRegistration
+
+AT_ONCE_MS = 0
+"""A deadline that has passed."""
+
+
+class Duties:
+    """Of a controller from when it becomes active until it is no more.
+
+    Attributes:
+        heartbeats: the brokers' sessions.
+    """
+
+    def __init__(self, controller: Controller, now_ms: int) -> None:
+        self.heartbeats = Heartbeats.of(controller, now_ms)
+        self._controller = controller
+        self._balance_ms = now_ms
+        self._unclean_ms = now_ms
+        self._to_balance: list[int] = []
+        self._leaderless: list[int] = []
+        self._gone: dict[int, int] = {}
+        self._departing: dict[int, Iterator[Sequence[MetadataMessage]]] = {}
+        self._brokers: Mapping[int, BrokerRegistration] = {}
+        self._follow(now_ms)
+
+    def due(self, now_ms: int) -> Sequence[MetadataMessage] | None:
+        """Records to append now (not atomically), before anything else; None when this step needs none."""
+        self._follow(now_ms)
+        return self._expired(now_ms) or self._departed() or self._balanced(now_ms) or self._uncleanly_led(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `due` is to be asked next; None: only after the next append."""
+        news = self._controller.image.brokers is not self._brokers
+        if news or self._to_balance or self._leaderless or self._departing:
+            return AT_ONCE_MS
+        deadlines = [self.heartbeats.next_deadline_ms()]
+        if len(self._controller.indexes.imbalanced) and self._controller.settings.auto_leader_rebalance_enable:
+            deadlines.append(self._balance_ms)
+        if len(self._controller.indexes.leaderless):
+            deadlines.append(self._unclean_ms)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _follow(self, now_ms: int) -> None:
+        """Takes note of what has become of brokers. Goes through the partitions of each that is not active, once a time
+        that it is not."""
+        registered = self._controller.image.brokers
+        if registered is self._brokers:
+            return
+        self._brokers = registered
+        self.heartbeats.follow(self._controller, now_ms)
+        for broker_id in [each for each in self._gone if each not in registered or registered[each].active]:
+            del self._gone[broker_id]
+            self._departing.pop(broker_id, None)
+        for broker in registered.values():
+            if not broker.active and self._gone.get(broker.id) != broker.epoch:
+                self._gone[broker.id] = broker.epoch
+                self._departing[broker.id] = leadership.departure_steps(self._controller, broker.id)
+
+    def _departed(self) -> Sequence[MetadataMessage] | None:
+        """The next step of the broker that has been leaving longest."""
+        for broker_id, steps in self._departing.items():
+            records = next(steps, None)
+            if records is None:
+                del self._departing[broker_id]
+            return records or None
+        return None
+
+    def _expired(self, now_ms: int) -> Sequence[MetadataMessage] | None:
+        silent = self.heartbeats.expired(now_ms)
+        return None if silent is None else brokers.fence_broker(self._controller, *silent, in_steps=True).records
+
+    def _balanced(self, now_ms: int) -> Sequence[MetadataMessage] | None:
+        settings = self._controller.settings
+        if not self._to_balance and now_ms >= self._balance_ms and settings.auto_leader_rebalance_enable:
+            self._balance_ms = now_ms + settings.leader_imbalance_check_interval_seconds * SECOND_MS
+            self._to_balance = list(self._controller.indexes.imbalanced)
+        return self._stepped(self._to_balance, leadership.balance)
+
+    def _uncleanly_led(self, now_ms: int) -> Sequence[MetadataMessage] | None:
+        if not self._leaderless and now_ms >= self._unclean_ms:
+            self._unclean_ms = now_ms + self._controller.settings.unclean_leader_election_interval_ms
+            self._leaderless = list(self._controller.indexes.leaderless)
+        return self._stepped(self._leaderless, leadership.elect_unclean)
+
+    def _stepped(
+        self, keys: list[int], decide: Callable[[Controller, Sequence[int]], Result[None]]
+    ) -> Sequence[MetadataMessage] | None:
+        """The decision upon the next keys, which are taken from the list."""
+        if not keys:
+            return None
+        step = keys[-LEADERSHIP_CHANGES_PER_STEP:]
+        del keys[-LEADERSHIP_CHANGES_PER_STEP:]
+        return decide(self._controller, step).records or None

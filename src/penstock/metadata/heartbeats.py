@@ -1,0 +1,235 @@
+"""Heartbeats: what the active controller alone knows of brokers, and what it decides upon each.
+
+None of this is in the log: which broker was heard of when, how far it has replayed the log, when its controlled
+shutdown began. A controller that becomes active begins anew (`Heartbeats.of`), with a whole session for each broker.
+
+A session lasts `broker.session.timeout.ms` after the last contact. When a broker's connection is lost, its session is
+cut to a grace (`connection_lost`), which any later heartbeat takes back: a process that died is fenced early, a live
+one that merely reconnects is not.
+
+A broker goes through fenced -> unfenced -> controlled shutdown -> gone. It is unfenced when it has replayed its own
+registration. It may stop when it leads nothing and every active broker has replayed the records that took its
+leaderships away, so that nobody follows it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.config.limits import LOST_CONNECTION_GRACE_MS
+from penstock.errors import ErrorCode, RequestError
+from penstock.metadata import brokers
+from penstock.metadata.directories import report_directories
+from penstock.metadata.result import MetadataMessage, Result
+
+if TYPE_CHECKING:
+    from penstock.metadata.controller import Controller
+
+NEVER = -1
+
+
+class BrokerState(Enum):
+    """Where a broker is in its life."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a broker tells. `metadata_offset` is the offset of the last metadata record that it has replayed and
+    published; `cordoned_log_dirs` is None when it does not tell."""
+
+    broker_id: int
+    broker_epoch: int
+    metadata_offset: int
+    want_fence: bool = False
+    want_shut_down: bool = False
+    offline_log_dirs: Sequence[UUID] = ()
+    cordoned_log_dirs: Sequence[UUID] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatReply:
+    """What a broker is told. `in_controlled_shutdown`: the caller tells `Heartbeats.leaving_since` the offset of the
+    last record that it appends for this heartbeat."""
+
+    caught_up: bool
+    fenced: bool
+    in_controlled_shutdown: bool
+    should_shut_down: bool
+
+
+@dataclass(slots=True)
+class _Broker:
+    epoch: int
+    fenced: bool
+    expires_ms: int
+    metadata_offset: int = NEVER
+    heard: bool = False
+    claimed_ms: int = 0
+    leaving_since: int = NEVER
+
+
+class Heartbeats:
+    """The brokers that are registered, and what is known of them. Follows the controller's state by `follow`."""
+
+    def __init__(self, session_timeout_ms: int) -> None:
+        self._session_timeout_ms = session_timeout_ms
+        self._brokers: dict[int, _Broker] = {}
+
+    @staticmethod
+    def of(controller: Controller, now_ms: int) -> Heartbeats:
+        """Of a controller that has just become active: every registered broker has been heard of now."""
+        heartbeats = Heartbeats(controller.settings.broker_session_timeout_ms)
+        heartbeats.follow(controller, now_ms)
+        return heartbeats
+
+    def follow(self, controller: Controller, now_ms: int) -> None:
+        """Takes over registrations, fencings and departures from the state. Cheap; call it after every append that
+        may have changed a broker, and after a revert."""
+        registered = controller.image.brokers
+        for broker_id in [each for each in self._brokers if each not in registered]:
+            del self._brokers[broker_id]
+        for broker in registered.values():
+            known = self._brokers.get(broker.id)
+            if known is None or known.epoch != broker.epoch:
+                expires_ms = now_ms + self._session_timeout_ms
+                self._brokers[broker.id] = _Broker(broker.epoch, broker.fenced, expires_ms, claimed_ms=now_ms)
+                if broker.in_controlled_shutdown and not broker.fenced:
+                    self._brokers[broker.id].leaving_since = controller.last_offset
+            else:
+                known.fenced = broker.fenced
+                if broker.fenced:
+                    known.leaving_since = NEVER
+
+    def has_session(self, broker_id: int, broker_epoch: int, now_ms: int) -> bool:
+        """Whether a broker has been heard of within its session.
+
+        A controller that is new has heard of nobody; who lives, turns to it at once.
+        """
+        known = self._brokers.get(broker_id)
+        if known is None or known.epoch != broker_epoch:
+            return False
+        return now_ms <= (known.expires_ms if known.heard else known.claimed_ms + LOST_CONNECTION_GRACE_MS)
+
+    def check_registration(self, controller: Controller, broker_id: int, incarnation_id: UUID, now_ms: int) -> None:
+        """Raises RequestError DUPLICATE_BROKER_REGISTRATION when another process with this id is alive."""
+        existing = controller.image.brokers.get(broker_id)
+        if existing is None or existing.incarnation_id == incarnation_id:
+            return
+        if self.has_session(broker_id, existing.epoch, now_ms):
+            raise RequestError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                "Another broker is registered with that broker id. If the broker was recently restarted this should "
+                "self-resolve once the heartbeat manager expires the broker's session.",
+            )
+
+    def contact(self, heartbeat: Heartbeat, now_ms: int) -> None:
+        """A heartbeat has arrived; also one that is not acted upon, since the controller has too much to do."""
+        known = self._brokers.get(heartbeat.broker_id)
+        if known is not None and known.epoch == heartbeat.broker_epoch:
+            known.expires_ms = now_ms + self._session_timeout_ms
+            known.heard = True
+            known.metadata_offset = heartbeat.metadata_offset
+
+    def connection_lost(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """The connection over which a broker sent its heartbeats is gone: it has a short grace to come back."""
+        known = self._brokers.get(broker_id)
+        if known is not None and known.epoch == broker_epoch:
+            known.expires_ms = min(known.expires_ms, now_ms + LOST_CONNECTION_GRACE_MS)
+
+    def leaving_since(self, broker_id: int, offset: int) -> None:
+        """The records of the broker's controlled shutdown end at `offset`. The first call counts."""
+        known = self._brokers.get(broker_id)
+        if known is not None and not known.fenced and known.leaving_since == NEVER:
+            known.leaving_since = offset
+
+    def expired(self, now_ms: int) -> tuple[int, int] | None:
+        """The broker (id and epoch) that is to be fenced next, since its session is over; None while there is none.
+
+        One at a time, so that the effect of each is seen before the next: fence it, `follow`, ask again.
+        """
+        longest: tuple[int, int, int] | None = None
+        for broker_id, known in self._brokers.items():
+            if not known.fenced and now_ms > known.expires_ms:
+                candidate = (known.expires_ms, broker_id, known.epoch)
+                longest = candidate if longest is None else min(longest, candidate)
+        return None if longest is None else longest[1:]
+
+    def next_deadline_ms(self) -> int | None:
+        """When `expired` is to be asked next."""
+        deadlines = [known.expires_ms + 1 for known in self._brokers.values() if not known.fenced]
+        return min(deadlines, default=None)
+
+    def state_of(self, broker_id: int) -> BrokerState:
+        """Where a broker is now."""
+        known = self._brokers[broker_id]
+        if known.leaving_since != NEVER:
+            return BrokerState.CONTROLLED_SHUTDOWN
+        return BrokerState.FENCED if known.fenced else BrokerState.UNFENCED
+
+    def next_state(self, controller: Controller, heartbeat: Heartbeat) -> BrokerState:
+        """What the broker becomes by this heartbeat."""
+        broker_id = heartbeat.broker_id
+        state = self.state_of(broker_id)
+        leads = len(controller.indexes.led_by(broker_id)) > 0
+        if state is BrokerState.FENCED:
+            if heartbeat.want_shut_down:
+                return BrokerState.SHUTDOWN_NOW
+            ready = not heartbeat.want_fence and caught_up(controller, heartbeat)
+            return BrokerState.UNFENCED if ready else BrokerState.FENCED
+        if state is BrokerState.UNFENCED:
+            if heartbeat.want_fence:
+                return BrokerState.SHUTDOWN_NOW if heartbeat.want_shut_down else BrokerState.FENCED
+            if heartbeat.want_shut_down:
+                return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
+            return BrokerState.UNFENCED
+        if leads or self._brokers[broker_id].leaving_since > self._lowest_active_offset():
+            return BrokerState.CONTROLLED_SHUTDOWN
+        return BrokerState.SHUTDOWN_NOW
+
+    def _lowest_active_offset(self) -> float:
+        """How far the slowest active broker has replayed the log."""
+        active = (known for known in self._brokers.values() if not known.fenced and known.leaving_since == NEVER)
+        return min((known.metadata_offset for known in active), default=float("inf"))
+
+
+def caught_up(controller: Controller, heartbeat: Heartbeat) -> bool:
+    """Whether a broker has replayed its own registration."""
+    offset = controller.registration_offsets.get(heartbeat.broker_id)
+    return offset is not None and heartbeat.metadata_offset >= offset
+
+
+def process_heartbeat(
+    controller: Controller, heartbeats: Heartbeats, heartbeat: Heartbeat, now_ms: int
+) -> Result[HeartbeatReply]:
+    """Decides upon a heartbeat, and counts it as a contact. `follow` when the records are appended.
+
+    Raises RequestError STALE_BROKER_EPOCH.
+    """
+    broker = brokers.checked(controller, heartbeat.broker_id, heartbeat.broker_epoch)
+    heartbeats.contact(heartbeat, now_ms)
+    current = heartbeats.state_of(broker.id)
+    following = heartbeats.next_state(controller, heartbeat)
+    records: list[MetadataMessage] = []
+    if following is BrokerState.UNFENCED and current is BrokerState.FENCED:
+        records += brokers.unfence_broker(controller, broker.id, broker.epoch).records
+    elif following is BrokerState.CONTROLLED_SHUTDOWN and current is BrokerState.UNFENCED:
+        records += brokers.begin_controlled_shutdown(controller, broker.id, broker.epoch, in_steps=True).records
+    elif following in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW):
+        records += brokers.fence_broker(controller, broker.id, broker.epoch, in_steps=True).records
+    records += report_directories(controller, broker, heartbeat.offline_log_dirs, heartbeat.cordoned_log_dirs)
+    reply = HeartbeatReply(
+        caught_up=caught_up(controller, heartbeat),
+        fenced=following in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        in_controlled_shutdown=following is BrokerState.CONTROLLED_SHUTDOWN,
+        should_shut_down=following is BrokerState.SHUTDOWN_NOW,
+    )
+    return Result(reply, records, atomic=False)

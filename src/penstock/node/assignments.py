@@ -1,0 +1,127 @@
+"""Tells the controller in which log directory each replica of this broker lies (AssignReplicasToDirs, KIP-858).
+
+The controller chooses a directory when it places a replica only if the broker has just one; and what it believes is
+past when the directory was replaced. It lets no replica lead that lies, as far as it knows, in a directory which is not
+online: so whatever differs from the metadata is told. One request at a time, of at most
+DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX replicas; without an answer, or refused as a whole, it is made anew after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.config.limits import (
+    DIRECTORY_ASSIGNMENT_RETRY_MAX_MS,
+    DIRECTORY_ASSIGNMENT_RETRY_MS,
+    DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX,
+    DIRECTORY_ASSIGNMENTS_PER_STEP,
+)
+from penstock.protocol.message import Message
+from penstock.protocol.messages.assign_replicas_to_dirs_request import (
+    AssignReplicasToDirsRequest,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+from penstock.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+
+if TYPE_CHECKING:
+    from penstock.metadata.image import PartitionRegistration
+    from penstock.node.broker import Broker
+
+Replica = tuple[UUID, int]
+"""Topic id and partition index."""
+
+
+class Assignments:
+    """What is still to be told. See the module's head."""
+
+    def __init__(self, node: Broker) -> None:
+        self._node = node
+        self._wanted: dict[Replica, UUID] = {}
+        self._waiting = False
+        self._failures = 0
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def look_at_all(self) -> Iterator[None]:
+        """Compares all replicas with the metadata, as long work: when this broker has made them."""
+        node, image = self._node, self._node.image
+        looked_at = 0
+        for topic in image.topics_by_name.values():
+            for index, registration in enumerate(topic.partitions):
+                if image is node.image:
+                    self.look(topic.name, topic.id, index, registration)
+                else:  # there is a newer image: what it changes has been looked at
+                    found = node.image.topics_by_id.get(topic.id)
+                    if found is not None:
+                        self.look(found.name, found.id, index, found.partitions[index])
+                looked_at += 1
+                if not looked_at % DIRECTORY_ASSIGNMENTS_PER_STEP:
+                    yield
+
+    def look(self, topic: str, topic_id: UUID, index: int, registration: PartitionRegistration) -> None:
+        """Compares one replica with the metadata."""
+        node = self._node
+        replica = (topic_id, index)
+        directory = None
+        if node.node_id in registration.replicas and node.logs.exists(topic, index):
+            found = node.logs.directory_of(topic, index)
+            directory = found.id if found.error is None else None
+        if directory is None or registration.directory(node.node_id) == directory:
+            self._wanted.pop(replica, None)
+        else:
+            self._wanted[replica] = directory
+            self._send_after(0)
+
+    def _send_after(self, delay_ms: int) -> None:
+        """Sends at the next tick at the earliest, so that what is found in one turn goes together."""
+        if not self._waiting:
+            self._waiting = True
+            self._node.timers.at(self._node.now_ms + delay_ms, self._send)
+
+    def _send(self, now_ms: int) -> None:
+        node = self._node
+        if not self._wanted or node.lifecycle.stopping:
+            self._waiting = False
+            return
+        sent = dict(islice(self._wanted.items(), DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX))
+
+        def request() -> AssignReplicasToDirsRequest:
+            return request_of(node.node_id, node.lifecycle.broker_epoch, sent)
+
+        node.channel.to_controller(request, lambda answer, at_ms: self._answered(sent, answer), now_ms)
+
+    def _answered(self, sent: dict[Replica, UUID], answer: Message | None) -> None:
+        """A replica that is refused by itself is one of a past image: the next image says what it is now."""
+        self._waiting = False
+        delay_ms = 0
+        if isinstance(answer, AssignReplicasToDirsResponse) and not answer.error_code:
+            self._failures = 0
+            for replica, directory in sent.items():
+                if self._wanted.get(replica) == directory:
+                    del self._wanted[replica]
+        else:
+            delay_ms = min(DIRECTORY_ASSIGNMENT_RETRY_MAX_MS, DIRECTORY_ASSIGNMENT_RETRY_MS << min(self._failures, 20))
+            self._failures += 1
+        if self._wanted:
+            self._send_after(delay_ms)
+
+
+def request_of(broker_id: int, broker_epoch: int, assignments: dict[Replica, UUID]) -> AssignReplicasToDirsRequest:
+    """The request that tells these: by directory, topic and partition."""
+    topics: dict[tuple[UUID, UUID], TopicData] = {}
+    directories: dict[UUID, DirectoryData] = {}
+    for (topic_id, index), directory in assignments.items():
+        topic = topics.get((directory, topic_id))
+        if topic is None:
+            topic = topics[directory, topic_id] = TopicData(topic_id=topic_id)
+            directories.setdefault(directory, DirectoryData(id=directory)).topics.append(topic)
+        topic.partitions.append(PartitionData(partition_index=index))
+    return AssignReplicasToDirsRequest(
+        broker_id=broker_id, broker_epoch=broker_epoch, directories=list(directories.values())
+    )

@@ -1,0 +1,247 @@
+"""The way to the active controller, from whichever node this is: calls with retries, and requests of clients.
+
+    node.channel.to_controller(BrokerHeartbeatRequest(...), answered, now_ms)
+
+    def answered(answer, now_ms):        # a response, or None when there was none in time
+
+A call waits while the quorum has no leader, goes to the leader when there is one, and goes again, to whoever leads by
+then, when the connection breaks or the answer is NOT_CONTROLLER. So a request may be executed twice, as with Kafka:
+what is sent here must bear that. When the leader changes, calls to the old one are not waited for.
+
+A client's request that only the controller can answer is wrapped into an Envelope (KIP-590), with the client's
+principal as Kafka's DefaultKafkaPrincipalBuilder writes it, and the client's address. On the active controller itself
+it never comes here: its handler answers.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.config.limits import CONTROLLER_CALLS_MAX
+from penstock.errors import ErrorCode, ProtocolError
+from penstock.node.outgoing import Call, Peer
+from penstock.protocol import codec, frames
+from penstock.protocol.message import Message
+from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
+from penstock.protocol.messages.envelope_request import EnvelopeRequest
+from penstock.protocol.messages.envelope_response import EnvelopeResponse
+from penstock.security.authorizer import Principal
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+    from penstock.node.request import Request
+    from penstock.node.timers import Timer
+
+RETRY_BACKOFF_MS = 50
+"""Between two tries of one call."""
+TRY_TIMEOUT_MS = 30_000
+"""How long one try may take; a controller that is gone is noticed by its connection or by the quorum long before."""
+PRINCIPAL_VERSION = 0
+ENVELOPES_BELOW = -(1 << 40)
+
+Answered = Callable[[Message | None, int], None]
+
+
+class ControllerCall:
+    """One call and how far it is."""
+
+    __slots__ = ("answered", "deadline", "make", "number", "timer", "under_way")
+
+    def __init__(self, number: int, make: Callable[[], Message], answered: Answered) -> None:
+        self.number = number
+        self.make = make
+        self.answered = answered
+        self.under_way: Call | None = None
+        self.timer: Timer | None = None
+        self.deadline: Timer | None = None
+
+
+class Channel:
+    """Calls to the active controller. See the module's head."""
+
+    NAME = "controller"
+
+    def __init__(self, node: Broker) -> None:
+        self._node = node
+        self._calls: dict[int, ControllerCall] = {}
+        self._sequence = 0
+        self._envelopes = 0
+        self._peer: Peer | None = None
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def controller(self) -> Peer | None:
+        """The active controller as far as this node knows; itself only once it is active."""
+        return self._peer
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether there is an active controller that is not this node."""
+        return self._peer is not None and self._peer.node_id != self._node.node_id
+
+    def controller_changed(self, peer: Peer | None, now_ms: int) -> None:
+        """The quorum has another leader, or none (None). Who waits for an answer of the old one asks the new one."""
+        old, self._peer = self._peer, peer
+        if old == peer:
+            return
+        for call in list(self._calls.values()):
+            if call.under_way is not None:
+                self._node.outgoing.cancel(call.under_way)
+                call.under_way = None
+        if old is not None:
+            self._node.outgoing.hang_up(old, self.NAME, "it is not the controller any more", now_ms)
+        if peer is not None:
+            for call in list(self._calls.values()):
+                self._try(call, now_ms)
+
+    def to_controller(
+        self,
+        message: Message | Callable[[], Message],
+        answered: Answered,
+        now_ms: int,
+        *,
+        timeout_ms: int | None = None,
+    ) -> ControllerCall:
+        """Calls the active controller; `answered` is called once, never before this returns.
+
+        Args:
+            message: the request, or what makes it anew for each try.
+            timeout_ms: for all tries together; None is as long as a client would wait (request.timeout.ms).
+        """
+        self._sequence += 1
+        make = message if callable(message) else lambda: message
+        call = ControllerCall(self._sequence, make, answered)
+        timers = self._node.timers
+        if len(self._calls) >= CONTROLLER_CALLS_MAX:
+            call.deadline = timers.at(now_ms, lambda at_ms: answered(None, at_ms))
+            return call
+        self._calls[call.number] = call
+        wait_ms = self._node.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        call.deadline = timers.at(now_ms + wait_ms, lambda at_ms: self._end(call, None, at_ms))
+        self._try(call, now_ms)
+        return call
+
+    def cancel(self, call: ControllerCall) -> None:
+        """Nobody waits for the answer any more: `answered` is not called."""
+        if call.under_way is not None:
+            self._node.outgoing.cancel(call.under_way)
+        self._forget(call)
+
+    def _try(self, call: ControllerCall, now_ms: int) -> None:
+        if self._peer is None or call.under_way is not None or call.timer is not None:
+            return
+
+        def done(answer: Message | None, reason: str | None, at_ms: int) -> None:
+            call.under_way = None
+            if answer is None or getattr(answer, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
+                self._again(call, at_ms)
+            else:
+                self._end(call, answer, at_ms)
+
+        call.under_way = self._node.outgoing.call(
+            self._peer, call.make(), timeout_ms=TRY_TIMEOUT_MS, done=done, now_ms=now_ms, channel=self.NAME
+        )
+
+    def _again(self, call: ControllerCall, now_ms: int) -> None:
+        if call.number not in self._calls:
+            return
+
+        def retry(at_ms: int) -> None:
+            call.timer = None
+            self._try(call, at_ms)
+
+        call.timer = self._node.timers.at(now_ms + RETRY_BACKOFF_MS, retry)
+
+    def _end(self, call: ControllerCall, answer: Message | None, now_ms: int) -> None:
+        if call.number in self._calls:
+            self.cancel(call)
+            call.answered(answer, now_ms)
+
+    def _forget(self, call: ControllerCall) -> None:
+        self._calls.pop(call.number, None)
+        for timer in (call.timer, call.deadline):
+            if timer is not None:
+                self._node.timers.cancel(timer)
+        call.timer = call.deadline = None
+
+    # Requests of clients
+
+    def number_envelope(self) -> int:
+        """A number for what stands for the client's connection here while its request in an Envelope is executed.
+
+        Never used again; clients have numbers above 0, this node's calls to itself small ones below.
+        """
+        self._envelopes += 1
+        return ENVELOPES_BELOW - self._envelopes
+
+    def forward(self, request: Request[Any], now_ms: int) -> None:
+        """Has the active controller answer a client's request; until the request's own deadline.
+
+        The request keeps its body: a refusal names everything that was asked for.
+        """
+        envelope = enveloped(request)
+
+        def answered(answer: Message | None, at_ms: int) -> None:
+            request.abandoned = None
+            assert answer is None or isinstance(answer, EnvelopeResponse)
+            self._node.answer(request, answer_of(request, answer), at_ms)
+
+        timeout_ms = request.arrived_ms + self._node.settings.request_timeout_ms - now_ms
+        call = self.to_controller(envelope, answered, now_ms, timeout_ms=max(0, timeout_ms))
+        request.abandoned = lambda: self.cancel(call)
+
+
+def enveloped(request: Request[Any]) -> Callable[[], EnvelopeRequest]:
+    """What makes the Envelope with a request: whole, with its header, as the client could have sent it to us."""
+    chunks = frames.encode_request(
+        request.api, request.version, request.correlation_id, request.client_id, request.body
+    )
+    frame = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes | bytearray | memoryview))[4:]
+    principal = serialized(request.principal)
+    address = address_bytes(request.connection.peer)
+    return lambda: EnvelopeRequest(request_data=frame, request_principal=principal, client_host_address=address)
+
+
+def answer_of(request: Request[Any], answer: EnvelopeResponse | None) -> Any:
+    """The controller's answer to the request in the Envelope, or an error response when there is none."""
+    if answer is None:
+        return request.handler.refuse(request, ErrorCode.REQUEST_TIMED_OUT, "")
+    if answer.error_code or answer.response_data is None:
+        return request.handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    try:
+        correlation_id, message = frames.decode_response(
+            request.api, request.version, memoryview(bytearray(answer.response_data))
+        )
+    except ProtocolError:
+        return request.handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    if correlation_id != request.correlation_id:
+        return request.handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    return message
+
+
+def serialized(principal: Principal) -> bytes:
+    """A principal as Kafka's DefaultKafkaPrincipalBuilder serialises it: a 16-bit version, and the message."""
+    data = DefaultPrincipalData(type=principal.type, name=principal.name)
+    return PRINCIPAL_VERSION.to_bytes(2, "big") + codec.encode_bytes(data, PRINCIPAL_VERSION)
+
+
+def deserialized(data: bytes | memoryview) -> Principal:
+    """The principal of such bytes. Raises ProtocolError for anything else."""
+    version = int.from_bytes(data[:2], "big")
+    if len(data) < 2 or version != PRINCIPAL_VERSION:
+        raise ProtocolError(f"a principal of version {version} is not known")
+    found, _ = codec.decode(DefaultPrincipalData, version, memoryview(bytearray(data)), 2)
+    return Principal(found.type, found.name)
+
+
+def address_bytes(peer: str) -> bytes:
+    """The 4 or 16 bytes of a connection's `host:port`; none of a name that is no address."""
+    host = peer.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        return b""

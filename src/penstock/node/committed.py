@@ -1,0 +1,221 @@
+"""The committed part of the metadata log as this node follows it: replayed into images, published, checkpointed.
+
+`commit` says how far the log is committed. While this node leads, the controller (`Leadership`) has replayed every
+record when it appended it; then the images to publish come from there and the log is not read. Otherwise batches are
+read from the log, RECORDS_PER_STEP at a time, so that a node which joins late serves others meanwhile. When the
+leadership is lost, replaying goes on from the log where the last published image ends.
+
+Each node writes its own checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.config.limits import METADATA_RECORDS_PER_STEP
+from penstock.metadata.delta import MetadataDelta
+from penstock.metadata.difference import difference
+from penstock.metadata.features import METADATA_VERSIONS
+from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
+from penstock.metadata.loader import MetadataLoader, Publication
+from penstock.metadata.records import decode_records, encode_records, image_records
+from penstock.raft.checkpoint import Checkpoint, CheckpointId, LogBatch, checkpoint_batches
+from penstock.raft.operations import NAME
+
+if TYPE_CHECKING:
+    from penstock.config.server import Settings
+    from penstock.raft.history import QuorumHistory
+    from penstock.raft.storage import Storage
+
+
+class ImageObserver(Protocol):
+    """Who follows the images."""
+
+    def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
+        """Committed metadata has moved on from `old` to `new`."""
+
+
+class Leadership(Protocol):
+    """The controller, which acts while this node leads the quorum."""
+
+    def claim(self, loader: MetadataLoader, now_ms: int) -> None:
+        """This node leads, and `loader` has loaded and published all that is committed. It is the controller's now."""
+
+    def advance(self, last_offset: int, epoch: int, now_ms: int) -> None:
+        """A control batch was appended, which holds no metadata."""
+
+    def committed(self, high_watermark: int) -> list[Publication]:
+        """Everything below the offset is committed; the images to publish, oldest first."""
+
+    def published(self, high_watermark: int, now_ms: int) -> None:
+        """The observer has had those images: answers may leave."""
+
+    def renounce(self, now_ms: int) -> None:
+        """This node leads no more: what is not committed is undone."""
+
+
+class CommittedMetadata:
+    """See the module's head.
+
+    Attributes:
+        image: as published last.
+        leadership: the controller; set before anything is committed.
+        leads: the controller acts: this node leads, and what was in the log is committed, loaded and published.
+        high_watermark: how far the log is committed, as far as this node knows.
+    """
+
+    def __init__(self, settings: Settings, observer: ImageObserver) -> None:
+        self.settings = settings
+        self.image = EMPTY_IMAGE
+        self.leadership: Leadership
+        self.leads = False
+        self.high_watermark = 0
+        self._observer = observer
+        self._loader = MetadataLoader()
+        self._claiming = False
+        self._bytes_since_checkpoint = 0
+        self._checkpoint_due_ms: int | None = None
+        self._checkpoint_running = False
+        self._storage: Storage
+        self._history: QuorumHistory
+
+    def open(self, storage: Storage, history: QuorumHistory) -> None:
+        """What the log is read from, and who votes by it."""
+        self._storage = storage
+        self._history = history
+
+    # Loading
+
+    def load_checkpoint(self, checkpoint_id: CheckpointId, checkpoint: Checkpoint) -> None:
+        """At start: a checkpoint is committed."""
+        records = decode_records(checkpoint.values, checkpoint_id.file)
+        last_offset = checkpoint_id.end_offset - 1
+        self._loader.load(records, last_offset, checkpoint_id.epoch, checkpoint.last_contained_timestamp_ms)
+
+    def replace(self, snapshot: CheckpointId, now_ms: int) -> None:
+        """A snapshot that was fetched takes the place of everything before its end."""
+        found = self._storage.newest_checkpoint()
+        assert found is not None, "the snapshot was just installed"
+        assert found[0] == snapshot, "it is the newest"
+        old, self._loader = self.image, MetadataLoader()
+        self.load_checkpoint(*found)
+        self._loader.publish()
+        self.high_watermark = max(self.high_watermark, snapshot.end_offset)
+        self._publish([(old, self._loader.image, difference(old, self._loader.image))], now_ms)
+
+    def load(self, batch: LogBatch) -> int:
+        """Replays a batch that is committed; gives the number of its records.
+
+        Records that the image has already are passed over: a metadata transaction may begin within a batch.
+        """
+        header = batch.header
+        records = decode_records(batch.values, NAME)
+        known = self._loader.last_offset + 1 - header.base_offset
+        self._loader.load(
+            records[known:] if known > 0 else records, header.last_offset, header.leader_epoch, header.max_timestamp_ms
+        )
+        self._bytes_since_checkpoint += header.size_bytes
+        return len(records)
+
+    @property
+    def behind(self) -> bool:
+        """Whether committed batches are still to be loaded: `step` goes on."""
+        return not self.leads and self._loader.last_offset + 1 < self.high_watermark
+
+    def commit(self, high_watermark: int, now_ms: int, *, claim: bool) -> None:
+        """Everything below the offset is committed. `claim`: this node leads, and the controller is to act."""
+        assert high_watermark >= self.high_watermark, "the high watermark never goes back"
+        self.high_watermark = high_watermark
+        self._claiming = self._claiming or claim
+        if self.leads:
+            self._publish(self.leadership.committed(high_watermark), now_ms)
+            self.leadership.published(high_watermark, now_ms)
+            self.consider_checkpoint(now_ms)
+        else:
+            self.step(now_ms)
+
+    def step(self, now_ms: int) -> None:
+        """Loads and publishes what is committed, as much as one step may."""
+        loaded = 0
+        for batch in self._committed_batches():
+            loaded += self.load(batch)
+            if loaded >= METADATA_RECORDS_PER_STEP:
+                break
+        self._publish(self._loader.publish(), now_ms)
+        if self._claiming and not self.behind:
+            self._claiming = False
+            self.leads = True
+            self.leadership.claim(self._loader, now_ms)
+        self.consider_checkpoint(now_ms)
+
+    def _committed_batches(self) -> Iterator[LogBatch]:
+        if self.behind:
+            for batch in self._storage.batches(self._loader.last_offset + 1):
+                if batch.header.last_offset >= self.high_watermark:
+                    return
+                yield batch
+
+    def _publish(self, publications: list[Publication], now_ms: int) -> None:
+        for old, new, delta in publications:
+            self.image = new
+            self._observer.image_published(old, new, delta, now_ms)
+
+    def appended(self, size_bytes: int) -> None:
+        """The controller has appended and replayed a batch."""
+        self._bytes_since_checkpoint += size_bytes
+
+    def renounce(self, now_ms: int) -> None:
+        """This node leads no more. What was replayed beyond the published image is read from the log once committed."""
+        self._claiming = False
+        if self.leads:
+            self.leads = False
+            self._loader = MetadataLoader(self.image)
+            self.leadership.renounce(now_ms)
+
+    # Checkpoints
+
+    def consider_checkpoint(self, now_ms: int) -> None:
+        """Writes a checkpoint when enough has been committed since the last, or long enough ago."""
+        if self._checkpoint_running or self._loader.transaction_start_offset >= 0 or self.behind:
+            return
+        interval_ms = self.settings.metadata_log_max_snapshot_interval_ms
+        if self._checkpoint_due_ms is None and interval_ms > 0 and self._bytes_since_checkpoint:
+            self._checkpoint_due_ms = now_ms + interval_ms
+        full = self._bytes_since_checkpoint >= self.settings.metadata_log_max_record_bytes_between_snapshots
+        due = self._checkpoint_due_ms is not None and now_ms >= self._checkpoint_due_ms
+        if (full or due) and self.image.offset >= 0 and self.image.metadata_version:
+            self._write_checkpoint(now_ms)
+
+    def _write_checkpoint(self, now_ms: int) -> None:
+        image, history = self.image, self._history
+        checkpoint = CheckpointId(image.offset + 1, image.epoch)
+        self._checkpoint_running = True
+        self._checkpoint_due_ms = None
+        self._bytes_since_checkpoint = 0
+        version = METADATA_VERSIONS[image.metadata_version]
+        kraft_version = history.kraft_version_at(checkpoint.end_offset)
+        voters = history.voters_at(checkpoint.end_offset)
+        self._storage.write_checkpoint(
+            checkpoint,
+            lambda: checkpoint_batches(
+                encode_records(image_records(image), version),
+                epoch=checkpoint.epoch,
+                last_contained_timestamp_ms=image.timestamp_ms,
+                now_ms=now_ms,
+                kraft_version=kraft_version,
+                voters=voters,
+            ),
+        )
+
+    def checkpoint_written(self, now_ms: int) -> None:
+        """The checkpoint is durable: what it makes superfluous may go."""
+        self._checkpoint_running = False
+        self._storage.retire(self.high_watermark, now_ms)
+        self._history.forget_before(self._storage.log.log_start_offset)
+
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When `step` or `consider_checkpoint` is wanted."""
+        if self.behind:
+            return now_ms
+        return None if self._checkpoint_running else self._checkpoint_due_ms

@@ -1,0 +1,275 @@
+"""Has this node's followers fetch: one fetcher a leader and number, each with its own connection, one fetch at a time.
+
+The next fetch of a fetcher leaves at the end of the turn in which the last was answered and its records are written;
+writes that take longer than FOLLOWER_WRITE_WAIT_MS are not waited for, their partitions are left out of one fetch. So
+one slow log directory does not hold up the partitions of another.
+
+After an error a partition pauses alone; when the whole fetch fails, the fetcher does. Pauses begin at FETCH_RETRY_MS
+and double up to replica.fetch.backoff.ms: a leader that has not heard of its leadership yet is asked again soon.
+
+Followers know nothing until `begin`: their logs must not be touched before this broker has made its replicas.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.config.limits import FETCH_RETRY_MS, FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_STEP
+from penstock.errors import ErrorCode, StorageError
+from penstock.log.manager import NotOpen
+from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
+from penstock.metadata.image import NO_LEADER
+from penstock.node.handlers.delete_records import low_watermark_of
+from penstock.node.leader_offsets import LeaderOffsets
+from penstock.node.outgoing import Peer
+from penstock.protocol.message import Message
+from penstock.protocol.messages.fetch_response import FetchResponse
+from penstock.replication.fetcher import BEGIN_ANEW, Fetcher, FetchLimits
+from penstock.replication.follower import Follower, State
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+    from penstock.replication.replicas import Replicas
+
+logger = logging.getLogger(__name__)
+
+
+class Followers:
+    """The `FollowerDriver` of a node. See the module's head.
+
+    Attributes:
+        bytes_in: what followers have fetched and appended.
+        due: the fetchers (leader, number) that `send_due` has to look at; while it is empty there is nothing to do.
+    """
+
+    def __init__(self, node: Broker, replicas: Replicas) -> None:
+        self._node = node
+        self._replicas = replicas
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._fetcher_of: dict[tuple[UUID, int], Fetcher] = {}
+        self.due: dict[tuple[int, int], None] = {}
+        self._held_until_ms: dict[tuple[int, int], int] = {}
+        self._to_open: dict[tuple[UUID, int], Follower] = {}
+        self._opening_in_steps = False
+        self._begun = False
+        self._offsets = LeaderOffsets(node, self.peer)
+        replicas.on_low_watermark = lambda partition, now_ms: node.purgatory.fire(low_watermark_of(partition), now_ms)
+        self.bytes_in = 0
+
+    def begin(self, now_ms: int) -> None:
+        """The replicas of this broker are made and it is registered: followers may open their logs and fetch."""
+        if self._begun:
+            return
+        self._begun = True
+        for follower in self._replicas.following():
+            if follower.leader_id != NO_LEADER:
+                self._to_open[follower.key] = follower
+        self._open_some(now_ms)
+
+    def stop(self, now_ms: int) -> None:
+        """This node is stopping: nothing is fetched any more."""
+        self._begun = False
+        self._to_open.clear()
+        self.due.clear()
+        for fetcher in list(self._fetchers.values()):
+            self._end(fetcher, now_ms)
+        self._fetcher_of.clear()
+
+    # FollowerDriver
+
+    def follow(self, follower: Follower, now_ms: int) -> None:
+        key = follower.key
+        if follower.state is State.OPENING:
+            self._want_open(follower, now_ms)
+        number = (key[0].int + key[1]) % self._node.settings.num_replica_fetchers
+        place = (follower.leader_id, number)
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = self._fetchers[place] = Fetcher(*place)
+        old = self._fetcher_of.get(key)
+        if old is not None and old is not fetcher:
+            self._leave(old, follower, now_ms)
+        self._fetcher_of[key] = fetcher
+        fetcher.add(follower)
+        self._wake(fetcher)
+        if follower.state is State.ASKING:
+            self._want_offsets(follower)
+
+    def unfollow(self, follower: Follower, now_ms: int) -> None:
+        self._to_open.pop(follower.key, None)
+        fetcher = self._fetcher_of.pop(follower.key, None)
+        if fetcher is not None:
+            self._leave(fetcher, follower, now_ms)
+
+    def follower_moved(self, follower: Follower, now_ms: int) -> None:
+        fetcher = self._fetcher_of.get(follower.key)
+        if fetcher is None:
+            return
+        fetcher.moved(follower)
+        if follower.state is State.OPENING:
+            self._want_open(follower, now_ms)
+        elif follower.state is State.ASKING:
+            self._want_offsets(follower)
+        self._wake(fetcher)
+
+    def follower_retries(self, follower: Follower, delay_ms: int, now_ms: int) -> None:
+        delay_ms = min(delay_ms, self._node.settings.replica_fetch_backoff_ms)
+        self._node.timers.at(now_ms + delay_ms, follower.retry)
+
+    def follower_wrote(self, follower: Follower, size_bytes: int) -> None:
+        self.bytes_in += size_bytes
+
+    def high_watermark_moved(self, follower: Follower) -> None:
+        self._replicas.high_watermark_moved(follower)
+
+    def follower_failed(self, follower: Follower, error: Exception) -> None:
+        if follower.failures == 0:
+            logger.warning("%s-%d from broker %d: %s", follower.topic, follower.index, follower.leader_id, error)
+
+    # Logs
+
+    def _want_open(self, follower: Follower, now_ms: int) -> None:
+        if self._begun:
+            self._to_open[follower.key] = follower
+            if len(self._to_open) == 1:
+                self._node.timers.at(now_ms, self._open_some)
+
+    def _open_some(self, now_ms: int) -> None:
+        """Opens the logs of a few followers; of many, in steps of long work."""
+        if not self._opening_in_steps and self._step(now_ms):
+            self._opening_in_steps = True
+            self._node.do(self._open_in_steps())
+
+    def _open_in_steps(self) -> Iterator[None]:
+        while self._step(self._node.now_ms):
+            yield
+        self._opening_in_steps = False
+
+    def _step(self, now_ms: int) -> bool:
+        """Opens as many as one step may. Gives whether more are left."""
+        for key in list(islice(self._to_open, FOLLOWERS_OPENED_PER_STEP)):
+            self._open(self._to_open.pop(key), now_ms)
+        return bool(self._to_open)
+
+    def _open(self, follower: Follower, now_ms: int) -> None:
+        if self._replicas.follower(follower.topic, follower.index) is not follower or not self._begun:
+            return
+        try:
+            self._replicas.follower_log(follower, now_ms)
+        except NotOpen as not_open:
+            not_open.opening.when_done.append(lambda at_ms: self._open(follower, at_ms))
+        except StorageError:
+            follower.broken(now_ms)
+
+    # Fetches
+
+    def _leave(self, fetcher: Fetcher, follower: Follower, now_ms: int) -> None:
+        fetcher.remove(follower)
+        if not fetcher.followers and not fetcher.in_flight:
+            self._end(fetcher, now_ms)
+        else:
+            self._wake(fetcher)
+
+    def _end(self, fetcher: Fetcher, now_ms: int) -> None:
+        """Nothing is followed over this connection any more: the leader forgets the session when it closes."""
+        place = (fetcher.leader_id, fetcher.number)
+        if self._fetchers.get(place) is fetcher:
+            del self._fetchers[place]
+            self.due.pop(place, None)
+            self._held_until_ms.pop(place, None)
+
+    def _want_offsets(self, follower: Follower) -> None:
+        self._offsets.want(follower)
+        self.due[(follower.leader_id, 0)] = None
+
+    def _wake(self, fetcher: Fetcher) -> None:
+        if not fetcher.in_flight:
+            self.due[(fetcher.leader_id, fetcher.number)] = None
+
+    def send_due(self, now_ms: int) -> None:
+        """Sends the fetches that can leave now: at the end of each turn."""
+        due, self.due = self.due, {}
+        for place in due:
+            fetcher = self._fetchers.get(place)
+            if fetcher is None or fetcher.in_flight or not self._begun:
+                continue
+            held_until_ms = self._held_until_ms.get(place, 0)
+            if now_ms >= held_until_ms or (not fetcher.writing and not fetcher.failures):
+                self._send(fetcher, now_ms)
+        self._offsets.send_due(now_ms)
+
+    def _send(self, fetcher: Fetcher, now_ms: int) -> None:
+        node = self._node
+        peer = self.peer(fetcher.leader_id)
+        if peer is None:
+            fetcher.failures += 1
+            self._pause(fetcher, now_ms)
+            return
+        settings = node.settings
+        limits = FetchLimits(
+            settings.replica_fetch_wait_max_ms,
+            settings.replica_fetch_min_bytes,
+            settings.replica_fetch_response_max_bytes,
+            settings.replica_fetch_max_bytes,
+        )
+        request = fetcher.build(node.node_id, self._replicas.broker_epoch, limits)
+        if request is None:
+            if not fetcher.followers:
+                self._end(fetcher, now_ms)
+            return
+        node.outgoing.call(
+            peer,
+            request,
+            timeout_ms=settings.replica_socket_timeout_ms,
+            done=lambda answer, reason, at_ms: self._answered(fetcher, answer, at_ms),
+            now_ms=now_ms,
+            version=self.version.fetch_request,
+            channel=f"replication {fetcher.number}",
+        )
+
+    def _answered(self, fetcher: Fetcher, answer: Message | None, now_ms: int) -> None:
+        place = (fetcher.leader_id, fetcher.number)
+        if self._fetchers.get(place) is not fetcher:
+            return
+        if answer is None:
+            fetcher.failed()
+            self._pause(fetcher, now_ms)
+            return
+        assert isinstance(answer, FetchResponse)
+        code = fetcher.received(answer, now_ms)
+        if code is not ErrorCode.NONE and not (code in BEGIN_ANEW and fetcher.failures == 1):
+            self._pause(fetcher, now_ms)
+            return
+        fetcher.failures = 0
+        self._hold(place, now_ms + FOLLOWER_WRITE_WAIT_MS if fetcher.writing else 0)
+        self._wake(fetcher)
+
+    def _pause(self, fetcher: Fetcher, now_ms: int) -> None:
+        """The fetch failed as a whole: the next one leaves after a while."""
+        backoff_ms = self._node.settings.replica_fetch_backoff_ms
+        delay_ms = min(backoff_ms, FETCH_RETRY_MS << min(fetcher.failures - 1, 20))
+        self._hold((fetcher.leader_id, fetcher.number), now_ms + delay_ms)
+
+    def _hold(self, place: tuple[int, int], until_ms: int) -> None:
+        """No fetch before that time, or for writes before they are done."""
+        self._held_until_ms[place] = until_ms
+        if until_ms:
+            self._node.timers.at(until_ms, lambda at_ms: self.due.update({place: None}))
+
+    # The leaders
+
+    @property
+    def version(self) -> MetadataVersion:
+        """The row of the finalized metadata.version, by which versions of requests between brokers are chosen."""
+        return METADATA_VERSIONS[self._node.image.metadata_version or max(METADATA_VERSIONS)]
+
+    def peer(self, broker_id: int) -> Peer | None:
+        """A broker as others reach it; None while it is not registered or has no such listener."""
+        listener = self._node.settings.inter_broker_listener
+        broker = self._node.image.brokers.get(broker_id)
+        endpoint = broker.endpoint(listener) if broker is not None and listener is not None else None
+        return None if endpoint is None else Peer(broker_id, endpoint.host, endpoint.port, endpoint.name)

@@ -1,0 +1,38 @@
+"""The metadata quorum's own APIs, on controller listeners: Vote (key 52), BeginQuorumEpoch (53), EndQuorumEpoch (54),
+FetchSnapshot (59).
+
+Vote 0-2 (pre-vote from 2, KIP-996), BeginQuorumEpoch and EndQuorumEpoch 0-1, FetchSnapshot 0-1, all but the first
+version with directory ids (KIP-853). The replica of raft answers, now or when its own disk or another node has; so does
+Fetch of the metadata log (`fetch`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ErrorCode
+from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.protocol.api import ApiKey
+from penstock.security.authorizer import Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+
+
+def handle(node: Broker, request: Request[Any], now_ms: int) -> Outcome:
+    node.quorum.handle(request, now_ms)
+    return LATER
+
+
+def refuse(request: Request[Any], code: ErrorCode, message: str) -> Message:
+    response = request.api.response_class()
+    response.error_code = code  # type: ignore[attr-defined]
+    return response
+
+
+HANDLERS = tuple(
+    Handler(key, handle, AUTHORIZE, refuse)
+    for key in (ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.FETCH_SNAPSHOT)
+)

@@ -1,0 +1,35 @@
+"""Changes of the voters of a dynamic quorum (KIP-853): AddRaftVoter (key 80), RemoveRaftVoter (81), on controller
+listeners and forwarded by brokers, and UpdateRaftVoter (82), by which a voter tells where it is now, on controller
+listeners only.
+
+AddRaftVoter 0-1 (answered before the commit on request, from 1), the others 0. The leader's replica of raft decides; it
+answers when the change is committed. With kraft.version 0 the voters stand in the settings: UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.node.request import FORWARD, LATER, Handler, Outcome, Request
+from penstock.protocol.api import ApiKey
+from penstock.security.authorizer import Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = Authorize(Operation.ALTER, ResourceType.CLUSTER)
+AUTHORIZE_UPDATE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+
+
+def handle(node: Broker, request: Request[Any], now_ms: int) -> Outcome:
+    if request.listener not in node.settings.controller_listener_names and not node.controller.active:
+        return FORWARD
+    node.quorum.handle(request, now_ms)
+    return LATER
+
+
+HANDLERS = (
+    Handler(ApiKey.ADD_RAFT_VOTER, handle, AUTHORIZE),
+    Handler(ApiKey.REMOVE_RAFT_VOTER, handle, AUTHORIZE),
+    Handler(ApiKey.UPDATE_RAFT_VOTER, handle, AUTHORIZE_UPDATE),
+)

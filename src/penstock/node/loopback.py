@@ -1,0 +1,119 @@
+"""Calls of a node to itself: the same frames through the same handlers as another node's, without a socket.
+
+`Outgoing` gives the effects of a connection to this node to `carry_out` instead of the shell. A link becomes a
+connection of the node like a client's, with the node as its principal; its requests are executed, and its answers
+delivered, by `proceed` at the end of the turn. So a controller that is also a broker heartbeats to itself as to
+others, and nothing of a request is shared with its answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.config.limits import PEER_IN_FLIGHT_MAX
+from penstock.node.connection import Connection
+from penstock.node.effects import Chunk, Dial, Effect, HangUp, Send, SendTo
+from penstock.security.authorizer import Principal
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+    from penstock.node.request import Request
+
+NODE_PRINCIPAL_TYPE = "Node"
+"""Type of the principal of a node's calls to itself, which no client can have. Its name is the node id."""
+LENGTH_BYTES = 4
+
+
+class OwnConnection(Connection):
+    """The serving end of a link to ourselves. Its number is the link's, negated: clients have numbers above 0."""
+
+    __slots__ = ("loopback",)
+
+    def __init__(self, loopback: Loopback, dial: Dial) -> None:
+        node = loopback.node
+        super().__init__(
+            -dial.link,
+            dial.listener,
+            f"node {node.node_id}",
+            node.dispatcher.handlers_of(dial.listener),
+            max_in_flight=PEER_IN_FLIGHT_MAX,
+            max_in_flight_bytes=node.settings.penstock_connection_max_in_flight_bytes,
+        )
+        self.principal = Principal(NODE_PRINCIPAL_TYPE, str(node.node_id))
+        self.loopback = loopback
+
+    def answered(self, request: Request[Any], chunks: Sequence[Chunk], effects: list[Effect]) -> None:
+        """The answers whose turn has come go to the link."""
+        sent: list[Effect] = []
+        super().answered(request, chunks, sent)
+        for effect in sent:
+            assert isinstance(effect, Send)
+            self.loopback.answer(-self.id, effect.chunks)
+
+    def close(self, reason: str, effects: list[Effect]) -> None:
+        """The node has closed the connection: the link is lost."""
+        self.loopback.lose(-self.id, reason)
+
+    def pause_if_full(self, effects: list[Effect]) -> None:
+        """Never: the calling end has the same bound."""
+
+
+class Loopback:
+    """All links of a node to itself. Part of the broker."""
+
+    def __init__(self, node: Broker) -> None:
+        self.node = node
+        self._events: deque[Callable[[int], None]] = deque()
+
+    @property
+    def pending(self) -> bool:
+        """Whether `proceed` has something to do."""
+        return bool(self._events)
+
+    def proceed(self, now_ms: int) -> None:
+        """Delivers what has been sent so far, requests and answers."""
+        for _ in range(len(self._events)):
+            self._events.popleft()(now_ms)
+
+    def carry_out(self, effect: Effect) -> None:
+        """Does what the shell does for links to other nodes."""
+        node = self.node
+        if isinstance(effect, Dial):
+            connection = OwnConnection(self, effect)
+            node.connections[connection.id] = connection
+            link = effect.link
+            self._events.append(lambda now_ms: node.outgoing.link_up(link, now_ms))
+        elif isinstance(effect, SendTo):
+            number = -effect.link
+            for frame in frames_of(effect.chunks):
+                self._events.append(lambda now_ms, request=frame: node.received(number, request, now_ms))  # type: ignore[misc]
+        else:
+            assert isinstance(effect, HangUp)
+            node.disconnected(-effect.link, node.now_ms)
+
+    def answer(self, link: int, chunks: Sequence[Chunk]) -> None:
+        """Answers of our own handlers, on their way to the link."""
+        outgoing = self.node.outgoing
+        for frame in frames_of(chunks):
+            self._events.append(lambda now_ms, answer=frame: outgoing.link_received(link, answer, now_ms))  # type: ignore[misc]
+
+    def lose(self, link: int, reason: str) -> None:
+        """The node has closed its end."""
+        self._events.append(lambda now_ms: self.node.outgoing.link_lost(link, reason, now_ms))
+
+
+def frames_of(chunks: Sequence[Chunk]) -> list[memoryview]:
+    """The frames in what is sent at once, each in writable memory and without its length."""
+    data = bytearray()
+    for chunk in chunks:
+        assert isinstance(chunk, bytes | bytearray | memoryview), "a node does not ask itself for ranges of files"
+        data += chunk
+    found, position = [], 0
+    while position < len(data):
+        end = position + LENGTH_BYTES + int.from_bytes(data[position : position + LENGTH_BYTES], "big")
+        assert end <= len(data), "only whole frames are sent"
+        found.append(memoryview(data)[position + LENGTH_BYTES : end])
+        position = end
+    return found

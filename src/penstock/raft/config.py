@@ -1,0 +1,47 @@
+"""The times and sizes of the quorum, by the names of their settings: `controller.quorum.*`, with Kafka's defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RaftConfig:
+    """Settings of one replica.
+
+    Attributes:
+        election_timeout_ms: how long a voter waits for votes, or without a leader, before it stands (again).
+        fetch_timeout_ms: how long a follower waits for an answer to its fetches before it stands; a leader that
+            a majority has not fetched from for one and a half times as long resigns.
+        election_backoff_max_ms: longest pause after an election that was lost.
+        request_timeout_ms: how long an answer to a request is awaited.
+        retry_backoff_ms: pause before a node is asked again after a request failed.
+        fetch_wait_max_ms: how long the leader may keep a fetch that has nothing to get.
+        fetch_max_bytes: most bytes of records in one answer to a fetch, beyond the first batch.
+        fetch_snapshot_max_bytes: most bytes of a snapshot in one answer.
+        leader_grace_ms: how long a leader whose connection broke has for an answer on another one before a voter
+            stands; half as long again by chance, so that not all stand at once.
+        start_election_ms: how long a voter that has just started waits before it asks for pre-votes; as long again by
+            chance. They disturb nobody, and a quorum that starts as a whole need not wait for an election timeout.
+    """
+
+    election_timeout_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    election_backoff_max_ms: int = 1000
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    fetch_wait_max_ms: int = 500
+    fetch_max_bytes: int = 1024 * 1024
+    fetch_snapshot_max_bytes: int = 1024 * 1024
+    leader_grace_ms: int = 300
+    start_election_ms: int = 100
+
+    @property
+    def check_quorum_timeout_ms(self) -> int:
+        """A leader that hears so long from no majority resigns; 1.5 fetch timeouts leave time for the network."""
+        return self.fetch_timeout_ms + self.fetch_timeout_ms // 2
+
+    @property
+    def begin_epoch_interval_ms(self) -> int:
+        """How often a leader tells the voters that do not fetch that it leads."""
+        return max(1, self.fetch_timeout_ms // 2)

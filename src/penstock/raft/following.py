@@ -1,0 +1,269 @@
+"""The follower and the observer: fetch, append, cut, and take over a snapshot (KIP-595 "Fetch", KIP-630).
+
+One fetch at a time, and none beyond what is on this replica's disk: the leader takes a fetch for the word that all
+before it is durable. What a leader sends is checked before it is appended: checksums, that it goes on where the log
+ends, and that epochs rise. Nothing below the high watermark is ever cut; a leader that wants that is not obeyed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import CorruptRecordError, ErrorCode, InvalidRecordError, ProtocolError
+from penstock.protocol.message import Buffer, Message
+from penstock.raft import messages
+from penstock.raft.checkpoint import CheckpointId
+from penstock.raft.core import Core
+from penstock.raft.effects import AppendFetched, Committed, InstallSnapshot, LoadSnapshot, Truncate, WriteSnapshot
+from penstock.raft.states import Download, Follower
+from penstock.raft.voters import Voter, VoterSet
+from penstock.records.batch import check_crc, headers
+from penstock.records.control import control_records
+
+
+class Following:
+    """What a replica does while it follows."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    # Time
+
+    def poll(self, role: Follower, now_ms: int) -> int | None:
+        """Fetches, or stands when the leader has not answered for too long. When to be called again."""
+        core = self._core
+        if now_ms >= role.fetch_deadline_ms and not core.cutting:
+            if core.may_stand and not core.stopping:
+                core.become_prospective(now_ms)
+                return now_ms
+            if not core.may_stand:
+                core.become_unattached(role.epoch, now_ms)
+                return now_ms
+        busy = core.cutting or core.flushed_offset < max(core.log.end_offset, core.appending_to)
+        busy = busy or (role.download is not None and role.download.writing)
+        wait_ms = core.channels.wait_ms(role.target.node_id, now_ms)
+        if now_ms >= role.update_voter_due_ms:
+            role.update_voter_due_ms = now_ms + core.config.fetch_timeout_ms
+            if wait_ms == 0 and self._has_moved():
+                core.call(role.target, messages.update_voter(core.identity.cluster_id, core.epoch, self._own_voter()))
+                wait_ms = None
+        deadlines = [] if core.cutting or (core.stopping and core.may_stand) else [role.fetch_deadline_ms]
+        if wait_ms is not None and not busy:
+            if wait_ms == 0:
+                core.call(role.target, self._next_request(role))
+            else:
+                deadlines.append(now_ms + wait_ms)
+        return min(deadlines, default=None)
+
+    def _own_voter(self) -> Voter:
+        return Voter(self._core.local, self._core.identity.endpoints)
+
+    def _has_moved(self) -> bool:
+        """Whether this voter's entry in the log says anything of it that is not so any more (KIP-853)."""
+        core = self._core
+        return (
+            core.is_voter
+            and core.history.kraft_version > 0
+            and bool(core.identity.endpoints)
+            and core.voters.voters[core.local.id] != self._own_voter()
+        )
+
+    def _next_request(self, role: Follower) -> Message:
+        core = self._core
+        if role.download is None:
+            return core.fetch_request(0 if role.suspected else core.config.fetch_wait_max_ms)
+        return messages.fetch_snapshot(
+            core.identity.cluster_id,
+            core.local,
+            core.epoch,
+            role.download.snapshot,
+            position=role.download.position,
+            max_bytes=core.config.fetch_snapshot_max_bytes,
+        )
+
+    def suspect(self, now_ms: int) -> None:
+        """The leader may be gone: it is asked for a sign of life, and has a short grace for it.
+
+        A voter stands then; whoever has heard of the leader meanwhile keeps it from disturbing anybody (KIP-996).
+        """
+        core = self._core
+        role = core.role
+        if isinstance(role, Follower) and core.is_voter and not role.suspected:
+            role.suspected = True
+            grace_ms = core.config.leader_grace_ms + core.random.randrange(core.config.leader_grace_ms // 2 + 1)
+            role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + grace_ms)
+
+    # Fetch
+
+    def fetch_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
+        """The leader, or whoever was asked for it, has answered."""
+        core = self._core
+        partition = messages.partition_of(response) if response.error_code == ErrorCode.NONE else None
+        if partition is None:
+            core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
+            return
+        news = messages.news_of(response, partition, core.identity.listener)
+        if core.hear_news(news, now_ms):
+            core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
+            if current and news.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                self.suspect(now_ms)  # it has resigned, or has started anew
+            return
+        role = core.role
+        if not current or not isinstance(role, Follower) or node_id != role.target.node_id:
+            return
+        if news.error != ErrorCode.NONE or not self._take(role, partition):
+            core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
+            return
+        role.has_fetched = True
+        role.suspected = False
+        role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
+
+    def _take(self, role: Follower, partition: Any) -> bool:
+        """Does what the leader's answer says. False if it makes no sense."""
+        diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
+        if diverging.epoch >= 0:
+            return self._truncate(diverging.epoch, diverging.end_offset)
+        if snapshot.epoch >= 0 or snapshot.end_offset >= 0:
+            return self._begin_download(role, CheckpointId(snapshot.end_offset, snapshot.epoch))
+        records = partition.records
+        if records is not None and len(records) and not self._append(role, records):
+            return False
+        role.leader_high_watermark = max(role.leader_high_watermark, partition.high_watermark)
+        self.advance(role)
+        return True
+
+    def _append(self, role: Follower, records: Buffer) -> bool:
+        """Checks batches and has them appended. False if they do not belong here."""
+        core = self._core
+        view = memoryview(records)
+        next_offset, last_epoch, end = core.log.end_offset, core.log.last_epoch, 0
+        notes: list[tuple[int, Message]] = []
+        try:
+            for position, header in headers(view):
+                check_crc(view, position, header)
+                rises = last_epoch <= header.leader_epoch <= core.epoch
+                if header.base_offset != next_offset or header.last_offset_delta < 0 or not rises:
+                    return False
+                if header.is_control:
+                    for record in control_records(view, header, position):
+                        if isinstance(record.message, Message):
+                            notes.append((record.offset, record.message))
+                next_offset, last_epoch = header.next_offset, header.leader_epoch
+                end = position + header.size_bytes
+        except (CorruptRecordError, InvalidRecordError, ProtocolError):
+            return False
+        if not end:
+            return False
+        for offset, message in notes:
+            core.history.note(offset, message)
+        core.appending_to = next_offset
+        core.effects.append(AppendFetched(view[:end], next_offset))
+        return True
+
+    def advance(self, role: Follower) -> None:
+        """Takes the leader's high watermark over, as far as this replica's disk has the log."""
+        core = self._core
+        reached = min(role.leader_high_watermark, core.flushed_offset)
+        if reached > (core.high_watermark or 0):
+            core.high_watermark = reached
+            core.effects.append(Committed(reached, first=False))
+
+    # Divergence
+
+    def _truncate(self, epoch: int, end_offset: int) -> bool:
+        """The logs part: cuts this one to where they agree at the most (KIP-595, as KIP-101 and KIP-279)."""
+        core = self._core
+        own = core.log.end_of_epoch(epoch)
+        offset = -1
+        if own is not None:
+            offset = min(own.end_offset, end_offset) if own.epoch == epoch else own.end_offset
+        if offset < (core.high_watermark or 0) or offset < core.log.start_offset:
+            core.fail(
+                f"the leader of epoch {core.epoch} wants the log cut to offset {offset}, "
+                f"and everything below {core.high_watermark or core.log.start_offset} is committed"
+            )
+            return False
+        if offset >= core.log.end_offset:
+            return False
+        core.cutting = True
+        core.appending_to = 0
+        core.history.truncate(offset)
+        core.effects.append(Truncate(offset))
+        return True
+
+    def truncated(self, log_end_offset: int) -> None:
+        """The log has been cut."""
+        core = self._core
+        core.cutting = False
+        core.history.truncate(log_end_offset)
+        core.flushed_offset = min(core.flushed_offset, log_end_offset)
+
+    # Snapshots
+
+    def _begin_download(self, role: Follower, snapshot: CheckpointId) -> bool:
+        core = self._core
+        if snapshot.epoch < 0 or snapshot.end_offset <= (core.high_watermark or 0):
+            return False
+        role.download = Download(snapshot)
+        return True
+
+    def snapshot_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
+        """A piece of the snapshot has come, or the leader has it no more: then the next fetch names another."""
+        core = self._core
+        partition = messages.partition_of(response) if response.error_code == ErrorCode.NONE else None
+        if partition is None:
+            core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
+            return
+        news = messages.news_of(response, partition, core.identity.listener)
+        if core.hear_news(news, now_ms):
+            core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
+            return
+        role = core.role
+        if not current or not isinstance(role, Follower):
+            return
+        download = role.download
+        assert download is not None, "a snapshot is asked for while one is fetched"
+        data = partition.unaligned_records
+        fits = partition.position == download.position and 0 < len(data) <= partition.size - partition.position
+        same = (partition.snapshot_id.end_offset, partition.snapshot_id.epoch) == (
+            download.snapshot.end_offset,
+            download.snapshot.epoch,
+        )
+        if news.error != ErrorCode.NONE or not same or not fits:
+            role.download = None
+            core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
+        else:
+            download.writing, download.size_bytes = True, partition.size
+            core.effects.append(WriteSnapshot(download.snapshot, download.position, data))
+        role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
+
+    def snapshot_written(self, snapshot: CheckpointId, size_bytes: int) -> None:
+        """So much of the snapshot is in its partial file."""
+        core, role = self._core, self._core.role
+        if not isinstance(role, Follower) or role.download is None or role.download.snapshot != snapshot:
+            return
+        role.download.position, role.download.writing = size_bytes, False
+        if size_bytes == role.download.size_bytes:
+            core.cutting = True
+            core.appending_to = 0
+            core.effects.append(InstallSnapshot(snapshot))
+
+    def snapshot_installed(self, snapshot: CheckpointId, voters: VoterSet | None, kraft_version: int) -> None:
+        """The snapshot is in its place, and the log begins, empty, at its end."""
+        core = self._core
+        core.cutting = False
+        core.history.start_at(snapshot.end_offset, voters, kraft_version)
+        core.flushed_offset = snapshot.end_offset
+        if isinstance(core.role, Follower):
+            core.role.download = None
+        core.high_watermark = max(core.high_watermark or 0, snapshot.end_offset)
+        core.effects.append(LoadSnapshot(snapshot))
+        core.effects.append(Committed(core.high_watermark, first=False))
+
+    def snapshot_refused(self, now_ms: int) -> None:
+        """What was fetched is damaged, or is no snapshot: it is fetched anew."""
+        core = self._core
+        core.cutting = False
+        if isinstance(core.role, Follower):
+            core.role.download = None
+            core.back_off(core.role.target.node_id, now_ms, core.config.retry_backoff_ms)

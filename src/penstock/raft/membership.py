@@ -1,0 +1,250 @@
+"""Changes of who votes, one voter at a time (KIP-853): AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
+
+A change is a KRaftVoters record, which counts from the moment it is in the log. So that any two majorities meet, there
+is one change at a time, and the first of an epoch waits until a record of that epoch is committed. A voter that is
+added must have caught up first, and support the quorum's kraft.version. A leader that removes itself goes on until
+that is committed, without counting itself, and then resigns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.config.limits import RAFT_VOTERS_MAX
+from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.message import ZERO_UUID, Message
+from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
+from penstock.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+from penstock.protocol.messages.kraft_version_record import KRaftVersionRecord
+from penstock.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from penstock.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
+from penstock.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
+from penstock.protocol.messages.update_raft_voter_response import CurrentLeader, UpdateRaftVoterResponse
+from penstock.raft.core import Core
+from penstock.raft.effects import Target
+from penstock.raft.leading import Leading
+from penstock.raft.states import Leader
+from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+
+FEATURE = "kraft.version"
+CAUGHT_UP_WITHIN_MS = 3_600_000
+"""A replica that was last caught up longer ago is lagging, as in Kafka."""
+
+
+@dataclass(slots=True)
+class Change:
+    """A change under way. `last_offset` is that of its record, None until that is appended; `answered` early."""
+
+    token: object
+    response: type[AddRaftVoterResponse] | type[RemoveRaftVoterResponse]
+    deadline_ms: int
+    voter: Voter | None = None
+    answer_when_committed: bool = True
+    last_offset: int | None = None
+
+
+class Membership:
+    """The leader's changes of the voters."""
+
+    def __init__(self, core: Core, leading: Leading) -> None:
+        self._core = core
+        self._leading = leading
+        self._change: Change | None = None
+
+    # Adding
+
+    def on_add(self, request: AddRaftVoterRequest, now_ms: int, token: object) -> None:
+        """AddRaftVoter, versions 0-1."""
+        core = self._core
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
+        endpoints = tuple(VoterEndpoint(each.name, each.host, each.port) for each in request.listeners)
+        voter = Voter(key, endpoints)
+        error, text = self._refusal(request.cluster_id, now_ms)
+        endpoint = voter.endpoint(core.identity.listener)
+        if error == ErrorCode.NONE and (key.id < 0 or key.directory_id == ZERO_UUID):
+            error, text = ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
+        if error == ErrorCode.NONE and endpoint is None:
+            error = ErrorCode.INVALID_REQUEST
+            text = f"Add voter request didn't include the endpoint for the default listener {core.identity.listener}"
+        if error == ErrorCode.NONE and key.id in core.voters.voters:
+            error = ErrorCode.DUPLICATE_VOTER
+            text = f"The voter id for {key.id} is already part of the set of voters {core.voters}."
+        if error == ErrorCode.NONE and len(core.voters.voters) >= RAFT_VOTERS_MAX:
+            error, text = ErrorCode.INVALID_REQUEST, f"A quorum has at most {RAFT_VOTERS_MAX} voters."
+        if error == ErrorCode.NONE and core.channels.wait_ms(key.id, now_ms) != 0:
+            error, text = ErrorCode.REQUEST_TIMED_OUT, f"New voter {key.id} is not ready to receive requests"
+        if error != ErrorCode.NONE or endpoint is None:
+            core.answer(token, AddRaftVoterResponse(error_code=error, error_message=text))
+            return
+        deadline_ms = now_ms + core.config.request_timeout_ms
+        self._change = Change(token, AddRaftVoterResponse, deadline_ms, voter, request.ack_when_committed)
+        target = Target(key.id, endpoint.host, endpoint.port, endpoint.name)
+        core.call(target, ApiVersionsRequest(client_software_name="penstock", client_software_version="1"))
+
+    def versions_answered(self, response: Any, *, current: bool, now_ms: int) -> None:
+        """The new voter has said what it supports, or nothing (None)."""
+        change = self._change
+        if not current or change is None or change.voter is None or change.last_offset is not None:
+            return
+        voter = change.voter
+        if response is None or response.error_code != ErrorCode.NONE:
+            reason = "no answer" if response is None else f"error {response.error_code}"
+            self._end(ErrorCode.REQUEST_TIMED_OUT, f"Aborted add voter operation since API_VERSIONS returned {reason}")
+            return
+        ranges = {each.name: (each.min_version, each.max_version) for each in response.supported_features}
+        lowest, highest = ranges.get(FEATURE, (0, 0))
+        finalized = self._core.history.kraft_version
+        if not lowest <= finalized <= highest:
+            self._end(
+                ErrorCode.INVALID_REQUEST,
+                f"Aborted add voter operation for {voter.key.id} since the {FEATURE} range (min: {lowest}, "
+                f"max: {highest}) doesn't support the finalized version {finalized}",
+            )
+        elif not self._is_caught_up(voter.key, now_ms):
+            self._end(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"Aborted add voter operation for {voter.key.id} since it is lagging behind",
+            )
+        else:
+            added = Voter(voter.key, voter.endpoints, (lowest, highest))
+            self._append(change, self._core.voters.with_voter(added))
+
+    def _is_caught_up(self, key: ReplicaKey, now_ms: int) -> bool:
+        leader = self._core.role
+        assert isinstance(leader, Leader), "changes end with the leadership"
+        progress = leader.observers.get(key)
+        return progress is not None and progress.last_caught_up_ms > now_ms - CAUGHT_UP_WITHIN_MS
+
+    # Removing
+
+    def on_remove(self, request: RemoveRaftVoterRequest, now_ms: int, token: object) -> None:
+        """RemoveRaftVoter, version 0."""
+        core = self._core
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
+        error, text = self._refusal(request.cluster_id, now_ms)
+        if error == ErrorCode.NONE and (key.id < 0 or key.directory_id == ZERO_UUID):
+            error, text = ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter"
+        elif error == ErrorCode.NONE and (key not in core.voters or len(core.voters.voters) == 1):
+            error = ErrorCode.VOTER_NOT_FOUND
+            text = f"Cannot remove voter {key.id} from the set of voters {core.voters}"
+        if error != ErrorCode.NONE:
+            core.answer(token, RemoveRaftVoterResponse(error_code=error, error_message=text))
+            return
+        change = Change(token, RemoveRaftVoterResponse, now_ms + core.config.request_timeout_ms)
+        self._change = change
+        self._append(change, core.voters.without(key.id))
+
+    # Updating
+
+    def on_update(self, request: UpdateRaftVoterRequest, now_ms: int, token: object) -> None:
+        """UpdateRaftVoter, version 0: a voter says where it is reached now, and what it supports."""
+        core = self._core
+        key = ReplicaKey(request.voter_id, request.voter_directory_id)
+        endpoints = tuple(VoterEndpoint(each.name, each.host, each.port) for each in request.listeners)
+        feature = request.kraft_version_feature
+        versions = (feature.min_supported_version, feature.max_supported_version)
+        error = self._leading.leader_error(request.current_leader_epoch)
+        if error == ErrorCode.NONE:
+            error, _ = self._refusal(request.cluster_id, now_ms)
+        voter = Voter(key, endpoints, versions)
+        valid = key.id >= 0 and voter.endpoint(core.identity.listener) is not None and 0 <= versions[0] <= versions[1]
+        if error == ErrorCode.NONE and not valid:
+            error = ErrorCode.INVALID_REQUEST
+        elif error == ErrorCode.NONE and key not in core.voters:
+            error = ErrorCode.VOTER_NOT_FOUND
+        elif error == ErrorCode.NONE and not versions[0] <= core.history.kraft_version <= versions[1]:
+            error = ErrorCode.INVALID_REQUEST
+        if error == ErrorCode.NONE and core.voters.voters[key.id] != voter:
+            self._leading.append_control([core.voters.with_voter(voter).to_record()])
+        view = core.leader_view()
+        leader = CurrentLeader(leader_id=view.leader_id, leader_epoch=view.epoch)
+        if view.target is not None:
+            leader.host, leader.port = view.target.host, view.target.port
+        core.answer(token, UpdateRaftVoterResponse(error_code=error, current_leader=leader))
+
+    # Upgrading
+
+    def upgrade(self) -> int:
+        """As the leader, finalizes kraft.version 1: the version and the voters go into the log. Their last offset.
+
+        The voters' directories are known from their fetches. Raises RequestError INVALID_UPDATE_VERSION, which names
+        them, when some have not fetched yet.
+        """
+        core, leader = self._core, self._core.role
+        assert isinstance(leader, Leader), "only the leader finalizes a version"
+        assert core.history.kraft_version == 0, "it is not finalized yet"
+        keys = {voter_id: progress.key for voter_id, progress in leader.voters.items()}
+        keys[core.local.id] = core.local
+        unknown = [voter_id for voter_id, key in keys.items() if key.directory_id == ZERO_UUID]
+        if unknown:
+            raise RequestError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"{FEATURE} cannot be 1 yet: the directory ids of voters {unknown} are not known.",
+            )
+        voters = VoterSet(replace(voter, key=keys[voter.key.id]) for voter in core.voters.voters.values())
+        return self._leading.append_control([KRaftVersionRecord(kraft_version=1), voters.to_record()])
+
+    # All changes
+
+    def _refusal(self, cluster_id: str | None, now_ms: int) -> tuple[ErrorCode, str]:
+        """Why no voter can be changed now; NONE if one can."""
+        core = self._core
+        leader = core.role
+        if cluster_id is not None and core.identity.cluster_id not in (None, cluster_id):
+            text = f'The given id "{cluster_id}" doesn\'t match the cluster id "{core.identity.cluster_id}"'
+            return ErrorCode.INCONSISTENT_CLUSTER_ID, text
+        if not isinstance(leader, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, "This replica does not lead the metadata quorum."
+        waiting = "Request timed out waiting for "
+        if self._change is not None:
+            return ErrorCode.REQUEST_TIMED_OUT, waiting + "leader to handle previous voter change request"
+        if leader.high_watermark is None:
+            return ErrorCode.REQUEST_TIMED_OUT, waiting + "leader to establish HWM and fence previous voter changes"
+        if core.history.kraft_version == 0:
+            return ErrorCode.UNSUPPORTED_VERSION, f"Cluster doesn't support changing voters because {FEATURE} is 0"
+        offset = core.history.voters_offset
+        if offset is None or offset >= leader.high_watermark:
+            return ErrorCode.REQUEST_TIMED_OUT, waiting + f"voters to commit the latest voter change at {offset}"
+        return ErrorCode.NONE, ""
+
+    def _append(self, change: Change, voters: VoterSet) -> None:
+        change.last_offset = self._leading.append_control([voters.to_record()])
+        if not change.answer_when_committed:
+            self._core.answer(change.token, self._response(change, ErrorCode.NONE, None))
+
+    @staticmethod
+    def _response(change: Change, error: ErrorCode, text: str | None) -> Message:
+        return change.response(error_code=error, error_message=text)
+
+    def _end(self, error: ErrorCode, text: str | None) -> None:
+        change, self._change = self._change, None
+        assert change is not None, "only a change ends"
+        if change.answer_when_committed or change.last_offset is None:
+            self._core.answer(change.token, self._response(change, error, text))
+
+    def committed(self, now_ms: int) -> None:
+        """The leader's high watermark has moved: its change may be committed, also its own removal."""
+        core = self._core
+        leader = core.role
+        assert isinstance(leader, Leader), "only a leader commits"
+        assert leader.high_watermark is not None
+        change = self._change
+        if change is not None and change.last_offset is not None and leader.high_watermark > change.last_offset:
+            self._end(ErrorCode.NONE, None)
+        offset = core.history.voters_offset
+        if core.local not in core.voters and offset is not None and leader.high_watermark > offset:
+            core.become_resigned(now_ms)
+
+    def poll(self, now_ms: int) -> int | None:
+        """Ends a change that takes too long, or whose leader leads no more. When to be called again."""
+        if self._change is None:
+            return None
+        if not isinstance(self._core.role, Leader):
+            self._end(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The leader of the metadata quorum has changed.")
+        elif now_ms >= self._change.deadline_ms:
+            self._end(ErrorCode.REQUEST_TIMED_OUT, None)
+        else:
+            return self._change.deadline_ms
+        return None

@@ -1,0 +1,297 @@
+"""The requests and responses of the quorum: how they are made, and what is read of them.
+
+All of them are about one partition, 0 of the metadata topic. What a response says about the leader is `News`, whatever
+API it comes from. Fields that an older version lacks are left out by the version that the peer asked in.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from penstock.errors import ErrorCode
+from penstock.protocol.message import ZERO_UUID, Message
+from penstock.protocol.messages import (
+    begin_quorum_epoch_request,
+    begin_quorum_epoch_response,
+    end_quorum_epoch_request,
+    end_quorum_epoch_response,
+    fetch_request,
+    fetch_response,
+    fetch_snapshot_request,
+    fetch_snapshot_response,
+    update_raft_voter_request,
+    vote_request,
+    vote_response,
+)
+from penstock.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from penstock.protocol.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
+from penstock.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
+from penstock.protocol.messages.end_quorum_epoch_response import EndQuorumEpochResponse
+from penstock.protocol.messages.fetch_request import FetchRequest
+from penstock.protocol.messages.fetch_response import FetchResponse
+from penstock.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
+from penstock.protocol.messages.fetch_snapshot_response import FetchSnapshotResponse
+from penstock.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
+from penstock.protocol.messages.vote_request import VoteRequest
+from penstock.protocol.messages.vote_response import VoteResponse
+from penstock.raft.checkpoint import CheckpointId
+from penstock.raft.effects import Target
+from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint
+
+TOPIC = "__cluster_metadata"
+TOPIC_ID = UUID(int=1)
+"""The id of the metadata topic, the same in every cluster."""
+PARTITION = 0
+UNKNOWN = -1
+
+ENDPOINTS_FROM = {VoteRequest: 1, BeginQuorumEpochRequest: 1, EndQuorumEpochRequest: 1, FetchRequest: 16,
+                  FetchSnapshotRequest: 1}  # fmt: skip
+"""The version from which a response says where the leader is."""
+
+
+class News(NamedTuple):
+    """What a response says of the leader: -1 for none. `target` is where it says that the leader is."""
+
+    error: int
+    leader_id: int
+    epoch: int
+    target: Target | None
+
+
+class LeaderView(NamedTuple):
+    """What a response shall say of the leader."""
+
+    leader_id: int
+    epoch: int
+    target: Target | None
+
+
+# Requests
+
+
+def vote(
+    cluster_id: str | None,
+    local: ReplicaKey,
+    voter: ReplicaKey,
+    epoch: int,
+    *,
+    last_epoch: int,
+    end_offset: int,
+    pre_vote: bool,
+) -> VoteRequest:
+    partition = vote_request.PartitionData(
+        partition_index=PARTITION,
+        replica_epoch=epoch,
+        replica_id=local.id,
+        replica_directory_id=local.directory_id,
+        voter_directory_id=voter.directory_id,
+        last_offset_epoch=last_epoch,
+        last_offset=end_offset,
+        pre_vote=pre_vote,
+    )
+    topics = [vote_request.TopicData(topic_name=TOPIC, partitions=[partition])]
+    return VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=topics)
+
+
+def begin_quorum_epoch(
+    cluster_id: str | None, leader_id: int, epoch: int, voter: ReplicaKey, endpoints: tuple[VoterEndpoint, ...]
+) -> BeginQuorumEpochRequest:
+    partition = begin_quorum_epoch_request.PartitionData(
+        partition_index=PARTITION, voter_directory_id=voter.directory_id, leader_id=leader_id, leader_epoch=epoch
+    )
+    return BeginQuorumEpochRequest(
+        cluster_id=cluster_id,
+        voter_id=voter.id,
+        topics=[begin_quorum_epoch_request.TopicData(topic_name=TOPIC, partitions=[partition])],
+        leader_endpoints=[
+            begin_quorum_epoch_request.LeaderEndpoint(name=each.name, host=each.host, port=each.port)
+            for each in endpoints
+        ],
+    )
+
+
+def end_quorum_epoch(
+    cluster_id: str | None,
+    leader_id: int,
+    epoch: int,
+    successors: tuple[ReplicaKey, ...],
+    endpoints: tuple[VoterEndpoint, ...],
+) -> EndQuorumEpochRequest:
+    partition = end_quorum_epoch_request.PartitionData(
+        partition_index=PARTITION,
+        leader_id=leader_id,
+        leader_epoch=epoch,
+        preferred_successors=[each.id for each in successors],
+        preferred_candidates=[
+            end_quorum_epoch_request.ReplicaInfo(candidate_id=each.id, candidate_directory_id=each.directory_id)
+            for each in successors
+        ],
+    )
+    return EndQuorumEpochRequest(
+        cluster_id=cluster_id,
+        topics=[end_quorum_epoch_request.TopicData(topic_name=TOPIC, partitions=[partition])],
+        leader_endpoints=[
+            end_quorum_epoch_request.LeaderEndpoint(name=each.name, host=each.host, port=each.port)
+            for each in endpoints
+        ],
+    )
+
+
+def fetch(
+    cluster_id: str | None,
+    local: ReplicaKey,
+    epoch: int,
+    *,
+    offset: int,
+    last_epoch: int,
+    high_watermark: int | None,
+    max_wait_ms: int,
+    max_bytes: int,
+) -> FetchRequest:
+    partition = fetch_request.FetchPartition(
+        partition=PARTITION,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=last_epoch,
+        partition_max_bytes=max_bytes,
+        replica_directory_id=local.directory_id,
+        high_watermark=UNKNOWN if high_watermark is None else high_watermark,
+    )
+    return FetchRequest(
+        cluster_id=cluster_id,
+        replica_state=fetch_request.ReplicaState(replica_id=local.id),
+        max_wait_ms=max_wait_ms,
+        max_bytes=max_bytes,
+        topics=[fetch_request.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
+    )
+
+
+def fetch_snapshot(
+    cluster_id: str | None, local: ReplicaKey, epoch: int, snapshot: CheckpointId, *, position: int, max_bytes: int
+) -> FetchSnapshotRequest:
+    partition = fetch_snapshot_request.PartitionSnapshot(
+        partition=PARTITION,
+        current_leader_epoch=epoch,
+        snapshot_id=fetch_snapshot_request.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        position=position,
+        replica_directory_id=local.directory_id,
+    )
+    return FetchSnapshotRequest(
+        cluster_id=cluster_id,
+        replica_id=local.id,
+        max_bytes=max_bytes,
+        topics=[fetch_snapshot_request.TopicSnapshot(name=TOPIC, partitions=[partition])],
+    )
+
+
+def update_voter(cluster_id: str | None, epoch: int, voter: Voter) -> UpdateRaftVoterRequest:
+    lowest, highest = voter.kraft_versions
+    return UpdateRaftVoterRequest(
+        cluster_id=cluster_id,
+        current_leader_epoch=epoch,
+        voter_id=voter.key.id,
+        voter_directory_id=voter.key.directory_id,
+        listeners=[
+            update_raft_voter_request.Listener(name=each.name, host=each.host, port=each.port)
+            for each in voter.endpoints
+        ],
+        kraft_version_feature=update_raft_voter_request.KRaftVersionFeature(
+            min_supported_version=lowest, max_supported_version=highest
+        ),
+    )
+
+
+# Responses
+
+
+def refusal(request: Message, error: ErrorCode) -> Message:
+    """The response with an error for the whole request."""
+    kinds: dict[type[Message], type[Any]] = {
+        VoteRequest: VoteResponse,
+        BeginQuorumEpochRequest: BeginQuorumEpochResponse,
+        EndQuorumEpochRequest: EndQuorumEpochResponse,
+        FetchRequest: FetchResponse,
+        FetchSnapshotRequest: FetchSnapshotResponse,
+    }
+    response: Message = kinds[type(request)](error_code=error)
+    return response
+
+
+def endpoints_of(module: Any, leader: LeaderView) -> list[Any]:
+    """The addresses that a response names: the leader's, where the request's version has room for them."""
+    if leader.target is None or leader.leader_id < 0:
+        return []
+    return [module.NodeEndpoint(node_id=leader.leader_id, host=leader.target.host, port=leader.target.port)]
+
+
+def vote_answer(error: ErrorCode, leader: LeaderView, *, granted: bool) -> VoteResponse:
+    partition = vote_response.PartitionData(
+        partition_index=PARTITION,
+        error_code=error,
+        leader_id=leader.leader_id,
+        leader_epoch=leader.epoch,
+        vote_granted=granted,
+    )
+    topics = [vote_response.TopicData(topic_name=TOPIC, partitions=[partition])]
+    return VoteResponse(topics=topics, node_endpoints=endpoints_of(vote_response, leader))
+
+
+def begin_answer(error: ErrorCode, leader: LeaderView) -> BeginQuorumEpochResponse:
+    module = begin_quorum_epoch_response
+    partition = module.PartitionData(
+        partition_index=PARTITION, error_code=error, leader_id=leader.leader_id, leader_epoch=leader.epoch
+    )
+    topics = [module.TopicData(topic_name=TOPIC, partitions=[partition])]
+    return BeginQuorumEpochResponse(topics=topics, node_endpoints=endpoints_of(module, leader))
+
+
+def end_answer(error: ErrorCode, leader: LeaderView) -> EndQuorumEpochResponse:
+    module = end_quorum_epoch_response
+    partition = module.PartitionData(
+        partition_index=PARTITION, error_code=error, leader_id=leader.leader_id, leader_epoch=leader.epoch
+    )
+    topics = [module.TopicData(topic_name=TOPIC, partitions=[partition])]
+    return EndQuorumEpochResponse(topics=topics, node_endpoints=endpoints_of(module, leader))
+
+
+def fetch_answer(leader: LeaderView, partition: fetch_response.PartitionData) -> FetchResponse:
+    partition.current_leader = fetch_response.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
+    topic = fetch_response.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
+    return FetchResponse(responses=[topic], node_endpoints=endpoints_of(fetch_response, leader))
+
+
+def fetch_snapshot_answer(
+    leader: LeaderView, partition: fetch_snapshot_response.PartitionSnapshot
+) -> FetchSnapshotResponse:
+    module = fetch_snapshot_response
+    partition.current_leader = module.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
+    topics = [module.TopicSnapshot(name=TOPIC, partitions=[partition])]
+    return FetchSnapshotResponse(topics=topics, node_endpoints=endpoints_of(module, leader))
+
+
+# Reading
+
+
+def partition_of(message: Any) -> Any | None:
+    """The one partition of a request or response; None if it is about anything else."""
+    topics = message.responses if isinstance(message, FetchResponse) else message.topics
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        return None
+    topic, partition = topics[0], topics[0].partitions[0]
+    name = next((getattr(topic, field) for field in ("topic_name", "name", "topic") if hasattr(topic, field)), "")
+    topic_id = getattr(topic, "topic_id", ZERO_UUID)
+    index = next(
+        getattr(partition, each) for each in ("partition_index", "partition", "index") if hasattr(partition, each)
+    )
+    named = name == TOPIC or (not name and topic_id == TOPIC_ID)
+    return partition if named and index == PARTITION else None
+
+
+def news_of(response: Any, partition: Any, listener: str) -> News:
+    """What a response says of the leader."""
+    holder = getattr(partition, "current_leader", partition)
+    leader_id = holder.leader_id
+    found = next((each for each in response.node_endpoints if each.node_id == leader_id), None)
+    target = None if found is None or leader_id < 0 else Target(leader_id, found.host, found.port, listener)
+    return News(partition.error_code, leader_id, holder.leader_epoch, target)

@@ -1,0 +1,229 @@
+"""The roles of a replica, a class each, with the state that goes with it; `raft.core` moves between them.
+
+```
+Unattached --timeout--> Prospective --majority--> Candidate --majority--> Leader --resigns--> Resigned
+     ^  a leader is heard of: Follower   (of any role, at the same or a later epoch)
+     |  a later epoch without a leader: Unattached
+```
+
+A Prospective asks whether it would be elected before it disturbs anybody with a new epoch (KIP-996). A Resigned
+replica led and stopped; it hands its epoch over and stands again after a while, unless it stops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.raft.checkpoint import CheckpointId
+from penstock.raft.effects import Target
+from penstock.raft.election import ElectionState
+from penstock.raft.voters import ReplicaKey, VoterSet
+
+
+@dataclass(slots=True)
+class Unattached:
+    """Knows of no leader to follow in `epoch`; `leader_id` is one that is known and cannot be followed."""
+
+    epoch: int
+    deadline_ms: int
+    voted: ReplicaKey | None = None
+    leader_id: int | None = None
+
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, self.leader_id, None if self.leader_id is not None else self.voted)
+
+
+@dataclass(slots=True)
+class Ballot:
+    """The votes for a replica in one election."""
+
+    granted: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+    def unrecorded(self, voters: VoterSet) -> list[int]:
+        """The voters that have not answered, in order."""
+        return [voter for voter in voters.voters if voter not in self.granted and voter not in self.rejected]
+
+    def lost(self, voters: VoterSet) -> bool:
+        """Whether those that are left are too few."""
+        return not voters.is_majority([voter for voter in voters.voters if voter not in self.rejected])
+
+
+@dataclass(slots=True)
+class Prospective:
+    """Asks whether a majority would elect it; knows and keeps what it knew of `epoch`."""
+
+    epoch: int
+    deadline_ms: int
+    voted: ReplicaKey | None
+    leader_id: int | None
+    target: Target | None
+    ballot: Ballot
+
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, self.leader_id, None if self.leader_id is not None else self.voted)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Asks to lead `epoch`. It has voted for itself, which counts once that is on disk.
+
+    `backing_off`: the election is lost or took too long; at the deadline it begins anew.
+    """
+
+    epoch: int
+    local: ReplicaKey
+    deadline_ms: int
+    ballot: Ballot = field(default_factory=Ballot)
+    backing_off: bool = False
+
+    @property
+    def leader_id(self) -> int | None:
+        return None
+
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, voted=self.local)
+
+
+@dataclass(slots=True)
+class Download:
+    """A snapshot on its way from the leader: `position` bytes of it are written, or being written if `writing`."""
+
+    snapshot: CheckpointId
+    position: int = 0
+    writing: bool = False
+    size_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class Follower:
+    """Fetches from the leader of `epoch`.
+
+    `leader_high_watermark` is the highest that the leader has told. `has_fetched`: the leader has answered a fetch.
+    """
+
+    epoch: int
+    leader_id: int
+    target: Target
+    fetch_deadline_ms: int
+    leader_high_watermark: int = -1
+    has_fetched: bool = False
+    download: Download | None = None
+    update_voter_due_ms: int = 0
+    suspected: bool = False
+
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, leader_id=self.leader_id)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far one replica is, as its fetches tell. Offset -1 and time -1: not known."""
+
+    key: ReplicaKey
+    end_offset: int = -1
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
+    fetched_leader_end: int = -1
+
+    def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
+        """It asks for `offset`, so it has everything before on disk.
+
+        It was caught up at its last fetch if it now has all that the leader had then (as Kafka counts it).
+        """
+        if offset >= leader_end_offset:
+            self.last_caught_up_ms = now_ms
+        elif self.fetched_leader_end >= 0 and offset >= self.fetched_leader_end:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.end_offset = max(self.end_offset, offset)
+        self.last_fetch_ms = now_ms
+        self.fetched_leader_end = leader_end_offset
+
+
+@dataclass(slots=True)
+class Parked:
+    """A fetch that has nothing to get yet. `high_watermark` is what its replica knows of it."""
+
+    token: object
+    version: int
+    offset: int
+    last_epoch: int
+    key: ReplicaKey
+    high_watermark: int
+    deadline_ms: int
+
+
+@dataclass(slots=True)
+class Leader:
+    """Leads `epoch`.
+
+    `epoch_start_offset` is the offset of its LeaderChange record. `high_watermark` is None until a record of this
+    epoch is committed: a leader commits no older one by itself (section 5.4.2 of the Raft paper).
+    `voters` and `observers`: how far they are. `heard`: the voters that fetched since `quorum_deadline_ms` was set.
+    """
+
+    epoch: int
+    local: ReplicaKey
+    granted: tuple[int, ...]
+    epoch_start_offset: int
+    quorum_deadline_ms: int
+    begin_due_ms: int
+    voters: dict[int, Progress] = field(default_factory=dict)
+    observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    heard: set[int] = field(default_factory=set)
+    parked: list[Parked] = field(default_factory=list)
+    high_watermark: int | None = None
+
+    @property
+    def leader_id(self) -> int | None:
+        return self.local.id
+
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, leader_id=self.local.id)
+
+    def set_voters(self, voters: VoterSet) -> None:
+        """Follows a change of the voters; who was an observer keeps its progress, and the other way round."""
+        known = {**self.observers, **{each.key: each for each in self.voters.values()}}
+        before, self.voters = self.voters, {}
+        for voter in voters.voters.values():
+            same = before.get(voter.key.id)
+            matching = same is not None and VoterSet([voter]).__contains__(same.key)
+            progress = same if matching else known.get(voter.key)
+            self.voters[voter.key.id] = progress or Progress(voter.key)
+            self.observers.pop(voter.key, None)
+        for progress in before.values():
+            if progress.key not in voters and progress.key != self.local and progress.last_fetch_ms >= 0:
+                self.observers[progress.key] = progress
+        self.heard.intersection_update(self.voters)
+
+    def advance(self, voters: VoterSet) -> bool:
+        """Moves the high watermark to what a majority has on disk; whether it moved."""
+        known = {voter_id: each.end_offset for voter_id, each in self.voters.items() if each.end_offset >= 0}
+        committed = voters.committed(known)
+        if committed is None or committed <= self.epoch_start_offset:
+            return False
+        if self.high_watermark is not None and committed <= self.high_watermark:
+            return False
+        self.high_watermark = committed
+        return True
+
+
+@dataclass(slots=True)
+class Resigned:
+    """Led `epoch` and stopped: it appends nothing any more, and tells the voters so until they have heard."""
+
+    epoch: int
+    local: ReplicaKey
+    deadline_ms: int
+    successors: tuple[ReplicaKey, ...] = ()
+    unacknowledged: set[int] = field(default_factory=set)
+
+    @property
+    def leader_id(self) -> int | None:
+        return None
+
+    def election(self) -> ElectionState:
+        return ElectionState(self.epoch, leader_id=self.local.id)
+
+
+Role = Unattached | Prospective | Candidate | Follower | Leader | Resigned

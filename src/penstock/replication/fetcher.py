@@ -1,0 +1,193 @@
+"""What one connection fetches from one leader: an incremental session (KIP-227) from the follower's side.
+
+The first fetch names every partition that is ready. From then on a fetch names the *dirty* ones: whose position has
+changed, which have become ready (they join), or which are not ready any more (they are forgotten, since the leader
+would send them again what they asked for last). So a fetch costs what has changed, not how many partitions there are.
+
+One fetch is under way at a time. `build` makes the next, `received` or `failed` ends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from penstock.errors import ErrorCode
+from penstock.protocol.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from penstock.protocol.messages.fetch_response import FetchResponse
+from penstock.replication.fetch_session import INITIAL_EPOCH, INVALID_SESSION_ID, next_epoch
+from penstock.replication.follower import Follower, Position, State
+
+Key = tuple[UUID, int]
+
+BEGIN_ANEW = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+"""The leader has forgotten the session: the next fetch names everything, at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes and .max.bytes (of one partition)."""
+
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 10 * 1024 * 1024
+    partition_max_bytes: int = 1024 * 1024
+
+
+class Fetcher:
+    """The followers of one leader that share a connection.
+
+    Attributes:
+        leader_id, number: which connection; a leader may have several fetchers.
+        followers: by (topic id, index).
+        in_flight: a fetch is under way.
+        writing: followers whose writes the next fetch waits for, as long as that is short.
+        failures: fetches in a row without a usable answer.
+    """
+
+    def __init__(self, leader_id: int, number: int) -> None:
+        self.leader_id = leader_id
+        self.number = number
+        self.followers: dict[Key, Follower] = {}
+        self.in_flight = False
+        self.writing: dict[Key, None] = {}
+        self.failures = 0
+        self._session_id = INVALID_SESSION_ID
+        self._session_epoch = INITIAL_EPOCH
+        self._session: dict[Key, Position] = {}
+        self._dirty: dict[Key, None] = {}
+
+    def __repr__(self) -> str:
+        return f"Fetcher({self.leader_id}, {self.number}, {len(self.followers)} partitions)"
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the next fetch would say anything that the last did not."""
+        return bool(self._dirty)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to fetch, and nothing that the leader has to be told."""
+        return not self.followers and not self._session and not self._dirty
+
+    def add(self, follower: Follower) -> None:
+        """A partition that is fetched from now on, whenever it is ready."""
+        self.followers[follower.key] = follower
+        self.moved(follower)
+
+    def remove(self, follower: Follower) -> None:
+        """A partition that is followed no more."""
+        if self.followers.get(follower.key) is follower:
+            del self.followers[follower.key]
+            self.writing.pop(follower.key, None)
+            self._dirty[follower.key] = None
+
+    def moved(self, follower: Follower) -> None:
+        """The follower's position or state is another."""
+        key = follower.key
+        self._dirty[key] = None
+        if follower.state is State.WRITING:
+            self.writing[key] = None
+        else:
+            self.writing.pop(key, None)
+
+    # One fetch
+
+    def build(self, replica_id: int, replica_epoch: int, limits: FetchLimits) -> FetchRequest | None:
+        """The next fetch, or None when there is nothing to ask for. It is under way from now on."""
+        assert not self.in_flight, f"{self} has a fetch under way"
+        if self._session_epoch == INITIAL_EPOCH:
+            self._session.clear()
+            self._dirty = dict.fromkeys(self.followers)
+        topics: dict[UUID, FetchTopic] = {}
+        forgotten: dict[UUID, ForgottenTopic] = {}
+        for key in self._dirty:
+            follower = self.followers.get(key)
+            if follower is not None and follower.ready:
+                self._mention(topics, follower, limits)
+            elif self._session.pop(key, None) is not None:
+                found = forgotten.get(key[0])
+                if found is None:
+                    found = forgotten[key[0]] = ForgottenTopic(topic_id=key[0])
+                found.partitions.append(key[1])
+        self._dirty.clear()
+        if not self._session and not forgotten:
+            return None
+        self.in_flight = True
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch),
+            max_wait_ms=limits.max_wait_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+        )
+
+    def _mention(self, topics: dict[UUID, FetchTopic], follower: Follower, limits: FetchLimits) -> None:
+        """Puts a partition into the request, unless the session has it at this position."""
+        key, position = follower.key, follower.position
+        if self._session.get(key) == position:
+            return
+        self._session[key] = position
+        topic = topics.get(key[0])
+        if topic is None:
+            topic = topics[key[0]] = FetchTopic(topic_id=key[0])
+        topic.partitions.append(
+            FetchPartition(
+                partition=key[1],
+                current_leader_epoch=position.leader_epoch,
+                fetch_offset=position.fetch_offset,
+                last_fetched_epoch=position.last_fetched_epoch,
+                log_start_offset=position.log_start_offset,
+                partition_max_bytes=limits.partition_max_bytes,
+            )
+        )
+
+    def received(self, response: FetchResponse, now_ms: int) -> ErrorCode:
+        """The answer: gives it to the followers. An error is one of the whole fetch: pause, unless in BEGIN_ANEW."""
+        self.in_flight = False
+        code = ErrorCode(response.error_code)
+        if code is not ErrorCode.NONE:
+            self._begin_anew(keep=code not in BEGIN_ANEW)
+            self.failures += 1
+            return code
+        self.failures = 0
+        if response.session_id == INVALID_SESSION_ID:
+            self._begin_anew(keep=False)
+        else:
+            self._session_id = response.session_id
+            self._session_epoch = next_epoch(self._session_epoch)
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                follower, asked = self.followers.get(key), self._session.get(key)
+                if follower is not None and asked is not None:
+                    follower.fetched(asked, data, now_ms)
+        return code
+
+    def failed(self) -> None:
+        """No answer came: nobody knows what became of the session. The next fetch closes it and begins another."""
+        self.in_flight = False
+        self.failures += 1
+        self._begin_anew(keep=True)
+
+    def _begin_anew(self, *, keep: bool) -> None:
+        """The next fetch names everything; `keep` the session's id for it, so that the leader closes that session."""
+        if not keep:
+            self._session_id = INVALID_SESSION_ID
+        self._session_epoch = INITIAL_EPOCH
+        self._dirty.update(dict.fromkeys(self.followers))

@@ -1,0 +1,54 @@
+"""Leaders and followers under random schedules: late and lost messages, crashes, clean elections, lost power."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from support.replication_mutations import MUTATIONS
+from support.replication_world import World
+
+STEPS = 1500
+CAUGHT_BY = {
+    "acknowledged_before_the_isr": 0,
+    "the_committed_isr": 1,
+    "dropped_before_confirmed": 0,
+    "skipped_truncation": 0,
+    "truncation_to_the_high_watermark": 13,
+    "joined_below_the_epoch": 0,
+    "claimed_before_written": 1,
+    "stale_leader_epoch": 0,
+}
+"""A seed that catches each planted fault."""
+SEARCHED_SEEDS = 200
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_a_high_watermark_has_shown_stays(seed: int) -> None:
+    World(Random(seed)).run(STEPS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60, 660))
+def test_what_a_high_watermark_has_shown_stays_at_length(seed: int) -> None:
+    World(Random(seed)).run(4000)
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_fault_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTATIONS[name](monkeypatch)
+    with pytest.raises(AssertionError):
+        World(Random(CAUGHT_BY[name])).run(STEPS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTATIONS[name](monkeypatch)
+    with pytest.raises(AssertionError):
+        run_all(SEARCHED_SEEDS)
+
+
+def run_all(seeds: int) -> None:
+    for seed in range(seeds):
+        World(Random(seed)).run(STEPS)

@@ -1,0 +1,67 @@
+"""Clusters of three to five nodes, seed by seed, under every kind of fault."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from penstock.testing.simulator.cluster.scenarios import SCENARIOS
+from penstock.testing.simulator.cluster_world import ClusterWorld
+
+CLUSTERS = [name for name in SCENARIOS if name != "single"]
+SEEDS = range(1, 7)
+MORE_SEEDS = range(1_000, 1_040)
+REGRESSIONS = {
+    "a broker that was fenced rejoins the ISRs of idle partitions": ("crashes", 2),
+    "an answer whose file was cut meanwhile": ("network", 101),
+    "a leader that was cut off refuses a sequence": ("storm", 38),
+    "a forwarded request that times out names its topics": ("storm", 22),
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_cluster_keeps_every_rule(name: str, seed: int) -> None:
+    ClusterWorld(seed, SCENARIOS[name]).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", MORE_SEEDS)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_a_cluster_keeps_every_rule_for_long(name: str, seed: int) -> None:
+    ClusterWorld(seed, SCENARIOS[name]).run()
+
+
+@pytest.mark.parametrize("found", REGRESSIONS)
+def test_a_seed_that_once_failed(found: str) -> None:
+    name, seed = REGRESSIONS[found]
+    ClusterWorld(seed, SCENARIOS[name]).run()
+
+
+def test_a_storm_reaches_what_it_is_to_test() -> None:
+    storm = SCENARIOS["storm"]
+    happened: set[str] = set()
+    acknowledged = elections = incarnations = 0
+    for seed in range(1, 7):
+        world = ClusterWorld(seed, storm)
+        world.run()
+        happened |= set(world.faults.happened)
+        acknowledged += sum(producer.acknowledged for producer in world.producers)
+        elections += world.checker.elections
+        incarnations += sum(machine.incarnation for machine in world.machines)
+    assert happened >= {kind.__name__ for kind in storm.kinds}
+    assert acknowledged > 1_000
+    assert elections > 100
+    assert incarnations > 30
+
+
+def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
+    printed = set()
+    for hash_seed in ("0", "4711"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-m", "penstock.testing.simulator.run", "--scenario", "storm", "--seeds", "1..2"]
+        printed.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(printed) == 1, printed

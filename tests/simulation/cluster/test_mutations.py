@@ -1,0 +1,38 @@
+"""Every planted fault is found: in CI by the seed that found it, in `make test-all` by searching."""
+
+from __future__ import annotations
+
+import pytest
+from support.cluster_mutations import MUTATIONS, Mutation
+
+from penstock.testing.simulator.cluster.scenarios import SCENARIOS
+from penstock.testing.simulator.cluster_world import ClusterWorld
+from penstock.testing.simulator.timeline import Violation
+
+TRIED_SEEDS = 12
+SEARCHED_SEEDS = 200
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_fault_is_found_where_it_was_found_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation = MUTATIONS[name]
+    mutation.plant(monkeypatch)
+    assert found(mutation, range(mutation.found_by, mutation.found_by + TRIED_SEEDS)) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_fault_is_found_within_two_hundred_seeds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation = MUTATIONS[name]
+    mutation.plant(monkeypatch)
+    assert found(mutation, range(10_000, 10_000 + SEARCHED_SEEDS)) is not None
+
+
+def found(mutation: Mutation, seeds: range) -> int | None:
+    """The first seed that finds a fault."""
+    for seed in seeds:
+        try:
+            ClusterWorld(seed, SCENARIOS[mutation.scenario]).run()
+        except Violation:
+            return seed
+    return None

@@ -1,0 +1,128 @@
+"""Faults to plant into a cluster, one for each promise, with the scenario that is to find them.
+
+`found_by` is a seed that did. Any change of the code may make another run of a seed, so a few of those after it are
+tried too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from penstock.errors import ErrorCode
+from penstock.log.operations import Write
+from penstock.metadata import heartbeats, isr
+from penstock.metadata.partition_change import _Change
+from penstock.node.committed import CommittedMetadata
+from penstock.replication.partition import Partition, Prepared
+from penstock.testing.simulator.disk import SimulatedDisk
+from support import replication_mutations as replication
+
+METADATA_LOG = "__cluster_metadata-0"
+
+
+def committed_isr_alone(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark waits for the ISR that is committed, and for nobody who is about to join."""
+
+    def replicated_offset(partition: Partition, now_ms: int) -> int:
+        if len(partition.in_sync_replicas) < partition.min_in_sync_replicas:
+            return partition.high_watermark
+        ends = [each.log_end_offset for key, each in partition.followers.items() if key in partition.in_sync_replicas]
+        return min([partition.log.log_end_offset, *ends])
+
+    patch.setattr(Partition, "_replicated_offset", replicated_offset)
+
+
+def records_are_not_fsynced(patch: pytest.MonkeyPatch) -> None:
+    """What `flush.messages` asks to be on disk before it counts is not."""
+    real = Write.work
+
+    def unsynced(write: Write, disk: SimulatedDisk) -> object:
+        write.sync_paths = []
+        return real(write, disk)
+
+    patch.setattr(Write, "work", unsynced)
+
+
+def metadata_is_not_fsynced(words: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """Files of the metadata log whose path has these words are never fsynced."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        real = SimulatedDisk.fsync
+
+        def forgetful(disk: SimulatedDisk, path: str) -> None:
+            if not (path.startswith(METADATA_LOG) and words in path):
+                real(disk, path)
+
+        patch.setattr(SimulatedDisk, "fsync", forgetful)
+
+    return plant
+
+
+def stale_proposal_accepted(patch: pytest.MonkeyPatch) -> None:
+    """The controller changes the ISR for a leader that knows an earlier state of the partition, or leads no more."""
+    patch.setattr(isr, "problem_of", lambda *_: ErrorCode.NONE)
+
+
+def anybody_is_elected(patch: pytest.MonkeyPatch) -> None:
+    """Any replica that lives may lead, in sync or not."""
+    patch.setattr(_Change, "_may_lead", lambda change, broker_id: change._acceptable(broker_id))
+
+
+def duplicate_before_its_original(patch: pytest.MonkeyPatch) -> None:
+    """A repeated batch is acknowledged at once, though its original may not be replicated."""
+    real: Any = Partition._append
+
+    def append(partition: Partition, records: Any, header: Any, now_ms: int) -> Prepared:
+        before = partition.log.reserved_end_offset
+        prepared: Prepared = real(partition, records, header, now_ms)
+        if partition.log.reserved_end_offset == before:
+            prepared.next_offset = 0
+        return prepared
+
+    patch.setattr(Partition, "_append", append)
+
+
+def uncommitted_metadata_kept(patch: pytest.MonkeyPatch) -> None:
+    """A controller that is deposed keeps what it had decided and the quorum never committed."""
+    real = CommittedMetadata.renounce
+
+    def renounce(committed: CommittedMetadata, now_ms: int) -> None:
+        loader = committed._loader
+        real(committed, now_ms)
+        committed._loader = loader
+
+    patch.setattr(CommittedMetadata, "renounce", renounce)
+
+
+def lost_connection_is_death(patch: pytest.MonkeyPatch) -> None:
+    """The controller fences a broker as soon as the connection of its heartbeats breaks."""
+    patch.setattr(heartbeats, "LOST_CONNECTION_GRACE_MS", -1)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A fault to plant, the scenario that finds it, and a seed of that which does."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    scenario: str
+    found_by: int
+
+
+MUTATIONS = {
+    "acknowledged before the ISR": Mutation(replication.acknowledged_before_the_isr, "network", 1),
+    "high watermark over the committed ISR": Mutation(committed_isr_alone, "laggards", 7),
+    "truncation skipped": Mutation(replication.skipped_truncation, "network", 1),
+    "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 1),
+    "records not fsynced": Mutation(records_are_not_fsynced, "power", 3),
+    "metadata not fsynced": Mutation(metadata_is_not_fsynced(".log"), "power", 1),
+    "vote not durable": Mutation(metadata_is_not_fsynced("quorum-state"), "power", 1),
+    "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 1),
+    "unclean election": Mutation(anybody_is_elected, "crashes", 2),
+    "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 2),
+    "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 1),
+    "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1),
+}

@@ -1,0 +1,208 @@
+"""What `penstock cluster` understands, concludes and prints, without a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import io
+
+import pytest
+
+from penstock.cli.cluster.describe import described, print_problems, print_summary
+from penstock.cli.cluster.elect import confirm, parse_partition, select
+from penstock.cli.cluster.moves import Progress
+from penstock.cli.cluster.quorum import quorum_json
+from penstock.cli.cluster.rolling_restart import command_for, objections_to, ordered, what_lacks
+from penstock.cli.cluster.view import PartitionView, View, parse_ids
+from penstock.cli.common import UsageError
+from penstock.cli.main import main
+from penstock.client.cluster import BrokerState, ClusterState, Ongoing, QuorumState, Replica
+
+
+def partition(
+    index: int = 0,
+    in_sync: tuple[int, ...] = (1, 2, 3),
+    *,
+    topic: str = "t",
+    leader: int = 1,
+    replicas: tuple[int, ...] = (1, 2, 3),
+    adding: tuple[int, ...] = (),
+    minimum: int = 2,
+) -> PartitionView:
+    return PartitionView(topic, index, leader, replicas, in_sync, adding, minimum)
+
+
+def view(
+    *partitions: PartitionView, fenced: tuple[int, ...] = (), moving: dict[tuple[str, int], Ongoing] | None = None
+) -> View:
+    brokers = tuple(BrokerState(id_, f"host{id_}", 9092, f"rack{id_}", id_ in fenced) for id_ in (1, 2, 3))
+    return View(ClusterState("the-id", brokers), partitions, len({each.topic for each in partitions}), moving or {})
+
+
+def quorum(*voters: Replica, leader: int = 2) -> QuorumState:
+    found = voters or tuple(Replica(id_, 100, 5000, 5000) for id_ in (1, 2, 3))
+    return QuorumState(leader, 7, 100, found, (), {voter.id: f"host{voter.id}:9093" for voter in found})
+
+
+def test_a_partition_is_judged_as_kafkas_tools_do() -> None:
+    whole, lagging = partition(), partition(1, (1, 2))
+    stuck, dead = partition(2, (1,)), partition(3, (1,), leader=-1)
+    growing = partition(4, (1, 2), replicas=(1, 2, 3), adding=(3,))
+    seen = view(whole, lagging, stuck, dead, growing)
+    found = {name: [each.index for each in seen.with_problem(name)] for name in ("under_replicated", "at_min_isr")}
+    assert found == {"under_replicated": [1, 2, 3], "at_min_isr": [1, 4]}
+    assert [each.index for each in seen.with_problem("under_min_isr")] == [2, 3]
+    assert [each.index for each in seen.with_problem("offline")] == [3]
+
+
+def test_the_summary_counts_and_lists_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = view(partition(), partition(1, (1,)), partition(2, (3,), leader=-1), fenced=(3,))
+    print_summary(seen, quorum())
+    print_problems(seen)
+    out = capsys.readouterr().out
+    assert "controller  2, epoch 7, voters 1,2,3\n" in out
+    assert "brokers 3 (1 fenced), topics 1, partitions 3, replicas 9\n" in out
+    assert "under-replicated 2, at min ISR 0, under min ISR 2, offline 1, being moved 0\n" in out
+    assert out.splitlines()[-2:] == [
+        "t-2        offline          none  1,2,3     3",
+        "t-1        under min ISR       1  1,2,3     1",
+    ]
+
+
+def test_a_quorum_without_a_leader_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(view(), None)
+    assert "none: the quorum has no leader" in capsys.readouterr().out
+    assert described(view(), None)["controller"] is None
+
+
+def test_a_brokers_share_counts_what_it_leads_and_where_it_lags() -> None:
+    shares = view(partition(), partition(1, (2,), leader=2), partition(2, (7,), leader=7, replicas=(7,))).shares()
+    first, second, gone = shares[1], shares[2], shares[7]
+    assert (first.leaders, first.preferred, first.replicas, first.out_of_sync) == (1, 2, 2, 1)
+    assert (second.leaders, second.preferred, second.replicas, second.out_of_sync) == (1, 0, 2, 0)
+    assert (gone.leaders, gone.replicas) == (1, 1)
+
+
+def test_replicas_of_what_moves_are_those_that_it_will_have() -> None:
+    moving = {("t", 0): Ongoing((3, 1, 2), (3,), (1,))}
+    assert view(partition(replicas=(3, 1, 2)), moving=moving).replicas == {("t", 0): (3, 2)}
+
+
+def test_the_lag_of_a_voter_is_measured_against_the_leader() -> None:
+    described = quorum_json(quorum(Replica(1, 90, 4000, 3500), Replica(2, 100, -1, 5000), Replica(3, 0, -1, -1)))
+    lags = {voter["id"]: (voter["lag"], voter["lag_ms"]) for voter in described["voters"]}
+    assert lags == {1: (10, 1500), 2: (0, 0), 3: (100, None)}
+
+
+@pytest.mark.parametrize("text", ["", "1,", "one", "1;2", "-1"])
+def test_ids_that_are_none_say_what_would_be(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--to .*: it must be ids such as 1,2,3"):
+        parse_ids(text, "--to")
+
+
+def test_an_id_is_given_once() -> None:
+    assert parse_ids("3, 1,2", "--to") == (3, 1, 2)
+    with pytest.raises(UsageError, match="an id is there twice"):
+        parse_ids("1,2,1", "--to")
+
+
+def test_partitions_are_named_by_topic_or_one_by_one() -> None:
+    seen = view(partition(), partition(1), partition(0, topic="u"))
+    assert [each.key for each in select(seen, [parse_partition("t:1"), parse_partition("u")])] == [("t", 1), ("u", 0)]
+    assert len(select(seen, [])) == 3
+    with pytest.raises(UsageError, match="t:7: the topic has partitions 0 to 1"):
+        select(seen, [parse_partition("t:7")])
+    with pytest.raises(UsageError, match="t:x: it must be TOPIC or TOPIC:PARTITION"):
+        parse_partition("t:x")
+
+
+def test_an_unclean_election_is_not_done_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    with pytest.raises(UsageError, match=r"--yes says that this is meant \(t-0\)"):
+        confirm([partition()])
+
+
+@pytest.mark.parametrize(
+    ("answer", "meant"), [("y\n", True), ("YES\n", True), ("\n", False), ("n\n", False), ("", False)]
+)
+def test_an_unclean_election_asks_a_person(answer: str, meant: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Person(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Person(answer))
+    if meant:
+        confirm([partition()])
+    else:
+        with pytest.raises(UsageError, match="nothing was changed"):
+            confirm([partition()])
+
+
+def test_the_bar_is_full_when_nothing_is_left() -> None:
+    progress = Progress(4)
+    assert progress.line(4, 0, 0) == f"[{'.' * 30}] 0 of 4 partitions"
+    assert progress.line(2, 512, 1024) == f"[{'#' * 22}{'.' * 8}] 2 of 4 partitions, 512 B of 1.0 KiB of the others"
+    assert progress.line(0, 0, 0) == f"[{'#' * 30}] 4 of 4 partitions"
+
+
+def test_the_active_controller_is_restarted_last_and_controllers_too() -> None:
+    voters = tuple(Replica(id_, 100, 5000, 5000) for id_ in (2, 9))
+    nodes = ordered(view(), quorum(*voters), None)
+    assert [(node.id, node.is_broker, node.address) for node in nodes] == [
+        (1, True, "host1:9092"),
+        (3, True, "host3:9092"),
+        (9, False, "host9:9093"),
+        (2, True, "host2:9092"),
+    ]
+    assert [node.id for node in ordered(view(), quorum(), "3,2")] == [3, 2]
+    with pytest.raises(UsageError, match="there is no node 8, the cluster has 1,2,3"):
+        ordered(view(), quorum(), "8")
+
+
+def test_what_a_restart_would_make_unavailable_is_said_before() -> None:
+    seen = view(
+        partition(topic="safe"),
+        partition(topic="single", replicas=(2,), in_sync=(2,), minimum=1),
+        partition(topic="strict", minimum=3),
+        partition(topic="elsewhere", replicas=(1,), in_sync=(1,), minimum=1),
+    )
+    nodes = ordered(seen, quorum(), "2,3")
+    assert objections_to(seen, quorum(), nodes) == [
+        "topics with a single replica are away with its node: single",
+        "topics whose min.insync.replicas is all replicas take no acks=all meanwhile: strict",
+    ]
+    alone = quorum(Replica(2, 100, -1, 5000))
+    assert "the quorum has 1 voters: there is no controller while one is away" in objections_to(seen, alone, nodes)
+
+
+def test_a_restart_waits_for_brokers_partitions_and_voters() -> None:
+    assert what_lacks(view(partition()), quorum(), None) is None
+    assert what_lacks(view(fenced=(2, 3)), quorum(), None) == "brokers are fenced: 2,3"
+    assert what_lacks(view(partition(4, (1, 2))), quorum(), None) == "1 partitions are not in sync, t-4 for one"
+    late = quorum(Replica(1, 100, 5000, 1000), Replica(2, 100, -1, 5000))
+    assert what_lacks(view(), late, None) == "voter 1 has not caught up"
+
+
+def test_a_command_names_its_node_and_keeps_the_shells_braces() -> None:
+    node = ordered(view(), quorum(), "3")[0]
+    arguments = argparse.Namespace(shell_command="ssh {host} 'restart ${x} penstock@{id}' {port}")
+    assert command_for(arguments, node) == "ssh host3 'restart ${x} penstock@3' 9092"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("reassign",), "say where to: --to 1,2,3 or --plan FILE or --replication-factor N"),
+        (("reassign", "--replication-factor", "0"), "--replication-factor 0: it must be at least 1"),
+        (("reassign", "--cancel", "--replication-factor", "2"), "--replication-factor goes with --to or alone"),
+        (("reassign", "--plan", "x", "--topic", "t"), "--topic does not go with --plan"),
+        (("reassign", "--watch", "--save", "x"), "--save goes with a plan only"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else None,
+)
+def test_what_does_not_go_together_is_said(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cluster", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {said}")
+    assert error.count("\n") == 1

@@ -1,0 +1,334 @@
+"""Changes of the voters (KIP-853, kraft.version 1), one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from unit.raft.replica_harness import CLUSTER, LISTENER, One, Quorum, key_of, voter_of
+
+from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.message import ZERO_UUID
+from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+from penstock.protocol.messages.api_versions_response import ApiVersionsResponse, SupportedFeatureKey
+from penstock.protocol.messages.kraft_version_record import KRaftVersionRecord
+from penstock.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from penstock.protocol.messages.vote_request import VoteRequest
+from penstock.protocol.messages.voters_record import VotersRecord
+from penstock.raft import messages
+from penstock.raft.effects import Answer, AppendControl, Call
+from penstock.raft.history import BOOTSTRAP_OFFSET, QuorumHistory
+from penstock.raft.states import Candidate, Prospective, Resigned
+from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+
+
+def add(node_id: int, **changes: Any) -> AddRaftVoterRequest:
+    request = AddRaftVoterRequest(
+        cluster_id=CLUSTER,
+        timeout_ms=1000,
+        voter_id=node_id,
+        voter_directory_id=key_of(node_id).directory_id,
+        listeners=[Listener(name=LISTENER, host=f"host-{node_id}", port=9093)],
+    )
+    for name, value in changes.items():
+        setattr(request, name, value)
+    return request
+
+
+def remove(node_id: int) -> RemoveRaftVoterRequest:
+    return RemoveRaftVoterRequest(cluster_id=CLUSTER, voter_id=node_id, voter_directory_id=key_of(node_id).directory_id)
+
+
+def supports(lowest: int = 0, highest: int = 1) -> ApiVersionsResponse:
+    feature = SupportedFeatureKey(name="kraft.version", min_version=lowest, max_version=highest)
+    return ApiVersionsResponse(supported_features=[feature])
+
+
+def fetch(one: One, node_id: int) -> None:
+    """A replica shows that it has all of the leader's log."""
+    request = messages.fetch(
+        CLUSTER, key_of(node_id), one.replica.epoch, offset=one.log.end_offset, last_epoch=one.log.last_epoch,
+        high_watermark=None, max_wait_ms=0, max_bytes=1,
+    )  # fmt: skip
+    one.ask(request, token=f"fetch {node_id}")
+
+
+def leader(**named: Any) -> One:
+    """Leads voters 1, 2, 3, and has committed its LeaderChange."""
+    one = One(**named)
+    one.elect()
+    fetch(one, 2)
+    assert one.replica.high_watermark == one.log.end_offset
+    return one
+
+
+def ids(one: One) -> list[int]:
+    return list(one.replica.voters.voters)
+
+
+def answers(effects: list[Any], token: object = "token") -> list[Any]:
+    return [each.response for each in effects if isinstance(each, Answer) and each.token == token]
+
+
+# The voters in the log
+
+
+def test_the_first_leader_of_a_formatted_quorum_puts_the_voters_into_the_log() -> None:
+    one = One()
+    assert one.history.voters_offset == BOOTSTRAP_OFFSET
+    one.start()
+    one.elect()
+    assert one.history.voters_offset == 2
+    record = QuorumHistory()
+    record.note(2, one.replica.voters.to_record())
+    assert record.voters == one.replica.voters
+
+
+def test_a_later_leader_does_not_repeat_them() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.pass_ms(5_000)
+    first = quorum.leader
+    quorum.cut.add(first.key.id)
+    quorum.pass_ms(10_000)
+    appended = [each for each in quorum.leader.effects if isinstance(each, AppendControl)]
+    assert [record.NAME for record in appended[-1].records] == ["LeaderChangeMessage"]
+    assert quorum.leader.history.voters_offset == first.history.voters_offset
+
+
+def test_the_newest_record_counts_until_it_is_cut_off() -> None:
+    history = QuorumHistory(VoterSet([voter_of(9)]))
+    history.note_voters(5, VoterSet([voter_of(1), voter_of(2)]))
+    history.note_kraft_version(5, 1)
+    history.note_voters(8, VoterSet([voter_of(1)]))
+    assert list(history.voters.voters) == [1]
+    assert list(history.voters_at(8).voters) == [1, 2]
+    history.truncate(8)
+    assert (list(history.voters.voters), history.voters_offset, history.kraft_version) == ([1, 2], 5, 1)
+    history.truncate(5)
+    assert (list(history.voters.voters), history.voters_offset, history.kraft_version) == ([9], None, 0)
+
+
+# AddRaftVoter
+
+
+def test_a_voter_is_added_when_it_is_asked_caught_up_and_committed() -> None:
+    one = leader()
+    fetch(one, 4)
+    assert one.ask(add(4)) is None
+    (call,) = one.calls(ApiVersionsRequest)
+    assert call.target.node_id == 4
+    assert ids(one) == [1, 2, 3]
+    effects = one.reply(call, supports())
+    assert ids(one) == [1, 2, 3, 4]
+    assert answers(effects) == []
+    fetch(one, 2)
+    assert answers(one.effects) == []  # two of four are too few
+    fetch(one, 4)
+    assert [each.error_code for each in answers(one.effects)] == [ErrorCode.NONE]
+
+
+def test_an_administrator_need_not_wait_for_the_commit() -> None:
+    one = leader()
+    fetch(one, 4)
+    assert one.ask(add(4, ack_when_committed=False)) is None
+    effects = one.reply(one.calls(ApiVersionsRequest)[0], supports())
+    assert [each.error_code for each in answers(effects)] == [ErrorCode.NONE]
+    fetch(one, 2)
+    fetch(one, 3)
+    assert len(answers(one.effects)) == 1
+
+
+@pytest.mark.parametrize(
+    ("versions", "caught_up", "error", "words"),
+    [
+        (supports(0, 0), True, ErrorCode.INVALID_REQUEST, "doesn't support the finalized version 1"),
+        (ApiVersionsResponse(), True, ErrorCode.INVALID_REQUEST, "doesn't support"),
+        (None, True, ErrorCode.REQUEST_TIMED_OUT, "no answer"),
+        (ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION), True, ErrorCode.REQUEST_TIMED_OUT, "error 35"),
+        (supports(), False, ErrorCode.REQUEST_TIMED_OUT, "lagging behind"),
+    ],
+)
+def test_a_voter_that_would_be_of_no_use_is_not_added(
+    versions: ApiVersionsResponse | None, caught_up: bool, error: ErrorCode, words: str
+) -> None:
+    one = leader()
+    if caught_up:
+        fetch(one, 4)
+    assert one.ask(add(4)) is None
+    (refused,) = answers(one.reply(one.calls(ApiVersionsRequest)[0], versions))
+    assert refused.error_code == error
+    assert words in refused.error_message
+    assert ids(one) == [1, 2, 3]
+
+
+def test_what_is_wrong_with_a_request_is_said() -> None:
+    one = leader()
+    assert one.ask(add(3)).error_code == ErrorCode.DUPLICATE_VOTER
+    assert one.ask(add(4, cluster_id="another")).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert one.ask(add(4, voter_directory_id=ZERO_UUID)).error_code == ErrorCode.INVALID_REQUEST
+    assert one.ask(add(4, listeners=[])).error_code == ErrorCode.INVALID_REQUEST
+    assert one.ask(remove(9)).error_code == ErrorCode.VOTER_NOT_FOUND
+
+
+def test_with_kraft_version_0_the_voters_stay() -> None:
+    one = One(kraft_version=0)
+    one.elect()
+    fetch(one, 2)
+    assert one.ask(add(4)).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert one.ask(remove(3)).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_who_does_not_lead_changes_nothing() -> None:
+    one = One()
+    one.start()
+    assert one.ask(add(4)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert one.ask(remove(2)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_new_leader_commits_in_its_epoch_before_it_changes_the_voters() -> None:
+    one = One()
+    one.elect()
+    refused = one.ask(remove(3))
+    assert refused.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert "establish HWM" in refused.error_message
+
+
+def test_there_is_one_change_at_a_time() -> None:
+    one = leader()
+    assert one.ask(remove(3), token="first") is None
+    refused = one.ask(remove(2))
+    assert refused.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert ids(one) == [1, 2]
+    one.pass_ms(2_000)  # nobody commits it: the administrator is told, and the record stays
+    assert [each.error_code for each in answers(one.effects, "first")] == [ErrorCode.REQUEST_TIMED_OUT]
+    assert one.ask(remove(2)).error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_change_ends_with_the_leadership() -> None:
+    one = leader()
+    assert one.ask(remove(3)) is None
+    (told,) = answers(one.do(one.replica.resign(one.now_ms)))
+    assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+# RemoveRaftVoter
+
+
+def test_a_voter_is_removed() -> None:
+    one = leader()
+    assert one.ask(remove(3)) is None
+    fetch(one, 2)
+    assert [each.error_code for each in answers(one.effects)] == [ErrorCode.NONE]
+    assert ids(one) == [1, 2]
+
+
+def test_the_last_voter_stays() -> None:
+    one = One(1, [1])
+    one.elect()
+    assert one.ask(remove(1)).error_code == ErrorCode.VOTER_NOT_FOUND
+
+
+def test_a_leader_that_removes_itself_does_not_count_itself_and_resigns_at_the_end() -> None:
+    one = leader()
+    assert one.ask(remove(1)) is None
+    assert one.replica.is_leader
+    fetch(one, 2)
+    assert answers(one.effects) == []  # of 2 and 3, both are needed
+    fetch(one, 3)
+    assert [each.error_code for each in answers(one.effects)] == [ErrorCode.NONE]
+    assert isinstance(one.replica.role, Resigned)
+
+
+def test_a_removed_leader_stands_again_until_its_removal_is_committed() -> None:
+    one = leader()
+    one.ask(remove(1))
+    one.do(one.replica.resign(one.now_ms))
+    assert not one.replica.is_voter
+    effects = one.pass_ms(6_000)
+    assert [each for each in effects if isinstance(each, Call) and isinstance(each.request, VoteRequest)]
+
+
+def test_a_removed_voter_hears_of_it_and_stands_no_more() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.pass_ms(5_000)
+    first = quorum.leader
+    gone = next(one for one in quorum.ones.values() if one is not first)
+    assert first.ask(remove(gone.key.id)) is None
+    quorum.append()
+    quorum.pass_ms(3_000)
+    assert not gone.replica.is_voter
+    quorum.cut.add(first.key.id)
+    quorum.pass_ms(20_000)
+    assert not isinstance(gone.replica.role, Prospective | Candidate)
+
+
+# UpdateRaftVoter
+
+
+def update(one: One, voter: Voter, epoch: int | None = None) -> Any:
+    request = messages.update_voter(CLUSTER, one.replica.epoch if epoch is None else epoch, voter)
+    return one.ask(request)
+
+
+def test_a_voter_that_moved_is_written_down_where_it_is() -> None:
+    one = leader()
+    moved = Voter(key_of(2), (VoterEndpoint(LISTENER, "elsewhere", 9094),))
+    response = update(one, moved)
+    assert response.error_code == ErrorCode.NONE
+    assert (response.current_leader.leader_id, response.current_leader.host) == (1, "host-1")
+    assert one.replica.voters.voters[2] == moved
+
+
+def test_an_update_that_changes_nothing_writes_nothing() -> None:
+    one = leader()
+    end_offset = one.log.end_offset
+    assert update(one, voter_of(2)).error_code == ErrorCode.NONE
+    assert one.log.end_offset == end_offset
+
+
+def test_an_update_that_makes_no_sense_is_refused() -> None:
+    one = leader()
+    assert update(one, voter_of(9)).error_code == ErrorCode.VOTER_NOT_FOUND
+    assert update(one, Voter(key_of(2))).error_code == ErrorCode.INVALID_REQUEST
+    assert update(one, Voter(key_of(2), voter_of(2).endpoints, (0, 0))).error_code == ErrorCode.INVALID_REQUEST
+    assert update(one, voter_of(2), epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert update(one, Voter(ReplicaKey(2, key_of(9).directory_id), voter_of(2).endpoints)).error_code == (
+        ErrorCode.VOTER_NOT_FOUND
+    )
+
+
+def test_a_voter_that_moved_says_so_by_itself() -> None:
+    quorum = Quorum()
+    moved = quorum.ones[3]
+    endpoints = (VoterEndpoint(LISTENER, "elsewhere", 9094),)
+    moved.replica._core.identity = replace(moved.replica._core.identity, endpoints=endpoints)
+    quorum.start()
+    quorum.pass_ms(10_000)
+    assert quorum.leader is not moved
+    for one in quorum.ones.values():
+        assert one.replica.voters.voters[3].endpoints == endpoints
+
+
+# kraft.version 0 to 1
+
+
+def test_the_upgrade_puts_version_and_voters_into_the_log() -> None:
+    one = One(kraft_version=0)
+    one.elect()
+    fetch(one, 2)
+    with pytest.raises(RequestError, match=r"the directory ids of voters \[3\] are not known"):
+        one.replica.upgrade_kraft_version(one.now_ms)
+    fetch(one, 3)
+    offset, effects = one.replica.upgrade_kraft_version(one.now_ms)
+    one.do(effects)
+    (appended,) = [each for each in effects if isinstance(each, AppendControl)]
+    assert [type(record) for record in appended.records] == [KRaftVersionRecord, VotersRecord]
+    assert (one.replica.kraft_version, one.log.end_offset) == (1, offset + 1)
+    assert [voter.key for voter in one.replica.voters.voters.values()] == [key_of(1), key_of(2), key_of(3)]
+    fetch(one, 2)
+    assert one.replica.high_watermark == offset + 1
+    assert one.ask(add(4, listeners=[])).error_code == ErrorCode.INVALID_REQUEST  # and no more UNSUPPORTED_VERSION
