@@ -174,7 +174,8 @@ class LogManager:
         """Makes the replicas that are missing: in the wished directory, else in the one with fewest, as Kafka.
 
         All of one call are one operation a directory. A replica that is there under another topic id is set aside
-        first. Those for which no directory is left (all offline or cordoned) are left out; `exists` tells.
+        first. Those for which no directory is left (all offline or cordoned) are left out; `exists` tells. So are those
+        that may lie in a directory which is offline: made anew elsewhere, an empty replica would pass for the full one.
         """
         created = []
         for request in requests:
@@ -184,7 +185,7 @@ class LogManager:
                     replica.topic_id = request.topic_id
                     continue
                 self._leave(replica, "stray", now_ms)
-            directory = self._choose(request.directory_id)
+            directory = self._choose(request)
             if directory is not None:
                 replica = Replica(request.topic, request.partition, request.topic_id, directory, State.CREATING)
                 replica.size_bytes = 0
@@ -192,12 +193,14 @@ class LogManager:
                 created.append(replica)
         self.lifecycle.create(created)
 
-    def _choose(self, wish: UUID | None) -> LogDirectory | None:
+    def _choose(self, request: ReplicaRequest) -> LogDirectory | None:
         cordoned = self.settings.cordoned_log_dirs
         candidates = [directory for directory in self.online if directory.path not in cordoned and "*" not in cordoned]
         for directory in candidates:
-            if wish is not None and directory.id == wish:
+            if directory.id is not None and directory.id == request.directory_id:
                 return directory
+        if not request.is_new and len(self.online) < len(self.directories):
+            return None
         return min(candidates, key=lambda directory: directory.replicas, default=None)
 
     def exists(self, topic: str, partition: int) -> bool:

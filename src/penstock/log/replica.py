@@ -65,12 +65,16 @@ class NotOpen(NotResident):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRequest:
-    """A replica that this node is to have. `directory_id` is the controller's wish; None lets the node choose."""
+    """A replica that this node is to have. `directory_id` is the controller's wish; None lets the node choose.
+
+    `is_new`: it has just been assigned to this node, so that it cannot lie in a directory which is offline.
+    """
 
     topic: str
     partition: int
     topic_id: UUID
     directory_id: UUID | None = None
+    is_new: bool = True
 
 
 class Replica:

@@ -186,7 +186,7 @@ class Lifecycle:
             for index, registration in enumerate(topic.partitions):
                 if node.node_id in registration.replicas and not node.logs.exists(topic.name, index):
                     wish = registration.directory(node.node_id)
-                    batch.append(ReplicaRequest(topic.name, index, topic.id, wish))
+                    batch.append(ReplicaRequest(topic.name, index, topic.id, wish, is_new=False))
             if len(batch) >= REPLICAS_PER_STEP:
                 node.logs.create(batch, now_ms)
                 batch = []

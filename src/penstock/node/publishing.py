@@ -51,7 +51,7 @@ class Publishing:
         for changed in delta.topics.values():
             if changed.created:
                 self._finish_deletion(changed.name)
-            self._topic_changed(changed, now_ms)
+            self._topic_changed(changed, old, now_ms)
         if any(changed.partitions for changed in delta.topics.values()):
             hurry_followers(node, now_ms)
         if delta.brokers:
@@ -81,9 +81,10 @@ class Publishing:
         for topic in list(self._deletions):
             self._finish_deletion(topic)
 
-    def _topic_changed(self, changed: TopicDelta, now_ms: int) -> None:
+    def _topic_changed(self, changed: TopicDelta, old: MetadataImage, now_ms: int) -> None:
         node = self._node
         requests = []
+        before = old.topics_by_id.get(changed.id)
         for index, registration in changed.partitions.items():
             node.replicas.partition_changed(changed.name, index, registration, now_ms)
             exists = node.logs.exists(changed.name, index)
@@ -91,7 +92,9 @@ class Publishing:
                 if exists and node.lifecycle.broker_epoch >= 0:
                     node.logs.delete(changed.name, index, now_ms)
             elif not exists:
-                requests.append(ReplicaRequest(changed.name, index, changed.id, registration.directory(node.node_id)))
+                had = before.partitions[index].replicas if before is not None and index < len(before.partitions) else ()
+                wish, is_new = registration.directory(node.node_id), node.node_id not in had
+                requests.append(ReplicaRequest(changed.name, index, changed.id, wish, is_new=is_new))
         if node.lifecycle.broker_epoch < 0:
             return
         if requests:

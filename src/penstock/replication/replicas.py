@@ -173,7 +173,7 @@ class Replicas:
         found = self.image.topics_by_name.get(topic)
         assert found is not None
         directory_id = found.partitions[index].directory(self.node_id)
-        self._logs().create([ReplicaRequest(topic, index, found.id, directory_id)], now_ms)
+        self._logs().create([ReplicaRequest(topic, index, found.id, directory_id, is_new=False)], now_ms)
 
     def leading(self) -> Iterable[Partition]:
         """The led partitions that something has used."""

@@ -329,6 +329,21 @@ def test_a_stop_waits_for_logs_that_are_being_opened() -> None:
     assert world.disks[0].exists(".kafka_cleanshutdown")
 
 
+def test_a_replica_that_may_lie_in_an_offline_directory_is_not_made_anew_elsewhere() -> None:
+    world = World(directories=2)
+    first, second = (directory.id for directory in world.node.manager.directories)
+    world.node.manager.fail_directory(0, OSError(5, "Input/output error"), world.simulation.now_ms)
+    manager = world.node.manager
+    requests = [
+        ReplicaRequest("there", 0, topic_id(1), first, is_new=False),
+        ReplicaRequest("never-told", 0, topic_id(2), None, is_new=False),
+        ReplicaRequest("here", 0, topic_id(3), second, is_new=False),
+        ReplicaRequest("new", 0, topic_id(4), None),
+    ]
+    manager.create(requests, world.simulation.now_ms)
+    assert [each.topic for each in requests if manager.exists(each.topic, 0)] == ["here", "new"]
+
+
 def test_a_directory_id_is_made_once_and_kept() -> None:
     world = World()
     first = world.node.manager.directories[0].id
