@@ -34,8 +34,15 @@ FEATURES = (
         "is raised",
         "yes",
     ),
-    ("KRaft with one controller, static or dynamic quorum", "yes"),
-    ("Several brokers and controllers, replication", "not yet"),
+    ("KRaft with any number of controllers, combined or separate, static or dynamic quorum", "yes"),
+    (
+        "Several brokers and controllers: replication, ISR, failover, fetching from the closest replica",
+        "yes; no throttles of replication and no moves between log directories yet",
+    ),
+    (
+        "Brokers in a cluster of Apache Kafka's controllers and brokers, replicating to each other",
+        "yes, with its internal topics kept on Kafka's brokers",
+    ),
     (
         "Consumer, share and streams groups; committed offsets",
         "not yet: consumers assign partitions themselves, with enable.auto.commit=false "
