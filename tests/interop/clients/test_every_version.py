@@ -53,7 +53,11 @@ def world(penstock_session: LocalBroker, wire: Wire) -> World:
 @pytest.mark.parametrize(("key", "version"), SERVED, ids=[f"{key.name}-{version}" for key, version in SERVED])
 def test_an_answer_decodes_and_has_no_errors(wire: Wire, world: World, key: ApiKey, version: int) -> None:
     answer = wire.ask(VALID[key](world, version), version)
-    expected = {ApiKey.UNREGISTER_BROKER: [ErrorCode.BROKER_ID_NOT_REGISTERED]}
+    expected = {
+        ApiKey.UNREGISTER_BROKER: [ErrorCode.BROKER_ID_NOT_REGISTERED],
+        ApiKey.ADD_RAFT_VOTER: [ErrorCode.DUPLICATE_VOTER],
+        ApiKey.REMOVE_RAFT_VOTER: [ErrorCode.VOTER_NOT_FOUND],
+    }
     assert [code for _, code in errors_in(answer) if code] == expected.get(key, [])
 
 

@@ -11,6 +11,8 @@ from uuid import UUID
 from penstock.metadata.features import LATEST_METADATA_VERSION
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import ZERO_UUID, Message
+from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
+from penstock.protocol.messages.add_raft_voter_request import Listener as AddedListener
 from penstock.protocol.messages.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from penstock.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -53,6 +55,7 @@ from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from penstock.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.records.builder import BatchBuilder
@@ -240,6 +243,16 @@ def update_features(world: World, version: int) -> Message:
     return UpdateFeaturesRequest(feature_updates=[key])
 
 
+def add_raft_voter(world: World, version: int) -> Message:
+    """Who votes already: there is nobody else here who could."""
+    listener = AddedListener(name="CONTROLLER", host="127.0.0.1", port=1)
+    return AddRaftVoterRequest(cluster_id=None, voter_id=1, voter_directory_id=UUID(int=1 << 100), listeners=[listener])
+
+
+def remove_raft_voter(world: World, version: int) -> Message:
+    return RemoveRaftVoterRequest(cluster_id=None, voter_id=77, voter_directory_id=UUID(int=1 << 100))
+
+
 VALID: Mapping[ApiKey, Callable[[World, int], Message]] = {
     ApiKey.PRODUCE: produce,
     ApiKey.FETCH: fetch,
@@ -265,5 +278,7 @@ VALID: Mapping[ApiKey, Callable[[World, int], Message]] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
     ApiKey.UNREGISTER_BROKER: unregister_broker,
     ApiKey.UPDATE_FEATURES: update_features,
+    ApiKey.ADD_RAFT_VOTER: add_raft_voter,
+    ApiKey.REMOVE_RAFT_VOTER: remove_raft_voter,
 }
 """A request that succeeds, by API; the version says which fields it may use."""

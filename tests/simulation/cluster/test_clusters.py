@@ -12,7 +12,7 @@ from penstock.testing.simulator.cluster.scenarios import SCENARIOS
 from penstock.testing.simulator.cluster_world import ClusterWorld
 
 CLUSTERS = [name for name in SCENARIOS if name != "single"]
-SEEDS = range(1, 7)
+SEEDS = range(1, 5)
 MORE_SEEDS = range(1_000, 1_040)
 REGRESSIONS = {
     "a broker that was fenced rejoins the ISRs of idle partitions": ("crashes", 2),

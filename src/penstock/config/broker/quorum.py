@@ -50,7 +50,6 @@ class QuorumSettings(Group):
         INT,
         default=MiB,
         at_least=1,
-        internal=True,
         doc="Most bytes of the metadata log in one answer, beyond the first batch.",
     )
     controller_quorum_fetch_snapshot_max_bytes = Setting(
@@ -58,7 +57,6 @@ class QuorumSettings(Group):
         INT,
         default=MiB,
         at_least=1,
-        internal=True,
         doc="Most bytes of a checkpoint of the metadata log in one answer.",
     )
     initial_broker_registration_timeout_ms = Setting(
