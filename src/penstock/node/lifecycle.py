@@ -147,6 +147,9 @@ class Lifecycle:
         """A new image: it may hold our registration, say that we are unfenced, or lack our controller."""
         node = self._node
         if self.stopping:
+            own = node.image.brokers.get(node.node_id)
+            if own is not None and own.fenced and own.epoch == self.broker_epoch:
+                self._left(now_ms)  # at once: a client that is told of a cluster without any broker may forget us
             return
         if self.controller_endpoints is not None:
             self._register_controller(now_ms)
