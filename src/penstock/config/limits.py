@@ -281,3 +281,13 @@ RAFT_OBSERVERS_MAX = 2000
 
 RAFT_VOTERS_MAX = 25
 """Voters of a metadata quorum: a set with more is refused."""
+
+# Coordinators
+COORDINATOR_RECORDS_PER_STEP = 500
+"""Records that a coordinator replays in one step while it loads a partition; about 3 ms."""
+COORDINATOR_LOAD_BYTES = 1 * MiB
+"""What it reads of the partition at a time."""
+COORDINATOR_TIMERS_PER_TURN = 500
+"""Timers of coordinators that end in one turn of the loop."""
+COORDINATOR_TIMER_RETRY_MS = 500
+"""After this long a timer whose records were refused is tried again."""

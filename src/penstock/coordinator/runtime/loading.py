@@ -1,0 +1,100 @@
+"""Reads the log of a shard and replays it, a bounded number of records a step, the event loop free between the steps.
+
+Reads go to the lane of the log's directory. Records above the high watermark are replayed too: they are this leader's,
+and commit or are lost with it. The timeline keeps a snapshot where the committed ones end.
+
+A key of a type that we do not know is passed over, as in Kafka: a newer release wrote it. A batch whose checksum or
+structure is wrong ends the loading: the shard has failed, and says NOT_COORDINATOR until it is led anew.
+Source: CoordinatorLoaderImpl of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.config.limits import COORDINATOR_RECORDS_PER_STEP
+from penstock.coordinator.runtime.result import CoordinatorRecord
+from penstock.coordinator.runtime.shard import NO_PRODUCER, Shard
+from penstock.errors import CorruptRecordError, UnsupportedVersionError
+from penstock.protocol.record_frames import decode_coordinator_key, decode_coordinator_value
+from penstock.records.batch import BatchHeader, check_crc, read_header
+from penstock.records.control import ControlType, control_type
+from penstock.records.reader import Record, records
+
+logger = logging.getLogger(__name__)
+
+
+class Loader:
+    """Loads one shard. `replay` is given what was read, and steps through it.
+
+    Attributes:
+        next_offset: from where to read next. loaded_records, loaded_bytes: what has been replayed so far.
+        committed_offset: where the committed state ends and a snapshot was taken; None while all is committed.
+    """
+
+    def __init__(self, shard: Shard[Any], package: str) -> None:
+        self.shard = shard
+        self.next_offset = shard.log.log_start_offset
+        self.committed_offset: int | None = None
+        self.loaded_records = 0
+        self.loaded_bytes = 0
+        self._package = package
+        self._unknown: dict[int, None] = {}
+
+    @property
+    def finished(self) -> bool:
+        """Everything in the log is replayed."""
+        return self.next_offset >= self.shard.log.end_offset
+
+    def replay(self, data: bytes) -> Iterator[None]:
+        """Replays whole batches, some records a step. Raises PenstockError when they are not to be trusted."""
+        position = 0
+        while position < len(data):
+            header = read_header(data, position)
+            check_crc(data, position, header)
+            if header.base_offset >= self.shard.log.high_watermark and self.committed_offset is None:
+                self.committed_offset = header.base_offset
+                self.shard.machine.timeline.snapshot(header.base_offset)
+            if header.next_offset > self.next_offset:
+                yield from self._replay_batch(data, position, header)
+                self.next_offset = header.next_offset
+            position += header.size_bytes
+        self.loaded_bytes += len(data)
+
+    def _replay_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
+        producer = (header.producer_id, header.producer_epoch) if header.is_transactional else NO_PRODUCER
+        for record in records(data, header, position):
+            if record.offset < self.next_offset:
+                continue
+            if header.is_control:
+                self._replay_marker(record, producer)
+            else:
+                self._replay_record(record, producer)
+            self.loaded_records += 1
+            if not self.loaded_records % COORDINATOR_RECORDS_PER_STEP:
+                yield
+
+    def _replay_marker(self, record: Record, producer: tuple[int, int]) -> None:
+        kind = control_type(record.key)
+        if kind in (ControlType.COMMIT, ControlType.ABORT):
+            self.shard.machine.replay_end_marker(producer, kind is ControlType.COMMIT, record.offset)
+
+    def _replay_record(self, record: Record, producer: tuple[int, int]) -> None:
+        if record.key is None:
+            raise CorruptRecordError(f"the record at offset {record.offset} has no key")
+        try:
+            key = decode_coordinator_key(self._package, record.key)
+        except UnsupportedVersionError as error:
+            kind = int.from_bytes(record.key[:2], "big")
+            if kind not in self._unknown:
+                self._unknown[kind] = None
+                logger.warning("%r passes over records that it does not know: %s", self.shard, error)
+            return
+        if record.value is None:
+            replayed = CoordinatorRecord(key)
+        else:
+            value, version = decode_coordinator_value(self._package, key.KEY, record.value)
+            replayed = CoordinatorRecord(key, value, version)
+        self.shard.machine.replay(replayed, record.offset, producer)

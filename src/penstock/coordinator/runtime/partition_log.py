@@ -1,0 +1,52 @@
+"""What a shard needs of the partition that it stands on. The node implements it over its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class PartitionLog(Protocol):
+    """A partition of the coordinator's topic, led by this node.
+
+    Attributes:
+        leader_epoch: of the leadership. max_batch_bytes: the topic's max.message.bytes.
+        log_start_offset, high_watermark: as of now.
+        end_offset: where the next batch will begin, writes under way included.
+    """
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def max_batch_bytes(self) -> int: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    def append(self, batch: bytearray, now_ms: int) -> int:
+        """Appends a batch as acks=all does and gives the offset after it. It is written later.
+
+        Raises RequestError when the batch is refused; then nothing was appended.
+        """
+        ...
+
+    def wait(self, offset: int, committed: Callable[[int], None], now_ms: int) -> None:
+        """Calls `committed(now_ms)` when the high watermark has come to `offset`; at once if it has.
+
+        Not at all when the leadership ends first: the runtime hears of that by `resigned`.
+        """
+        ...
+
+    def read(self, offset: int, done: Callable[[bytes | None, int], None], now_ms: int) -> None:
+        """Reads whole batches from the one that holds `offset`, at least one, and calls `done(data, now_ms)`, later.
+
+        Empty at the log's end; None when it cannot be read.
+        """
+        ...

@@ -1,0 +1,40 @@
+"""What an operation of a coordinator returns: records to append, and an answer that leaves when they are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from penstock.errors import ErrorCode
+from penstock.protocol.message import Message
+
+R = TypeVar("R")
+
+
+class CoordinatorRecord(NamedTuple):
+    """A record of a coordinator's topic. No value: a tombstone. `version` is that of the value."""
+
+    key: Message
+    value: Message | None = None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[R]):
+    """See the module's head.
+
+    Attributes:
+        response: the answer. None when the operation has arranged for one by itself.
+        records: appended in this order.
+        appended: called once with NONE when the records are committed, or with why they never will be as far as we
+            know (see `Shard.write` for the codes). For state that is not in the timeline and has to be put right then.
+        replay: whether the records are replayed now. False when the state that they tell of is there already.
+        atomic: whether the records must go into one batch.
+    """
+
+    response: R | None = None
+    records: Sequence[CoordinatorRecord] = ()
+    appended: Callable[[ErrorCode, int], None] | None = None
+    replay: bool = True
+    atomic: bool = True

@@ -1,0 +1,208 @@
+"""The shards of one kind of coordinator on this node. See the package's head."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Generic, TypeVar
+
+from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS, COORDINATOR_TIMERS_PER_TURN
+from penstock.coordinator.runtime.loading import Loader
+from penstock.coordinator.runtime.partition_log import PartitionLog
+from penstock.coordinator.runtime.result import Result
+from penstock.coordinator.runtime.shard import Done, Machine, Operation, Shard, ShardState
+from penstock.coordinator.runtime.timers import ShardTimers, Timers
+from penstock.errors import ErrorCode, PenstockError, RequestError
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Machine)
+R = TypeVar("R")
+
+
+class Runtime(Generic[M]):
+    """See the package's head.
+
+    Args:
+        topic: the coordinator's topic, for messages. package: that of its records in the schema (`group`, ...).
+        make_machine: makes the state machine of a partition, with its timers.
+        do: has the node step through long work. now: the time of the event that the node handles.
+        write_timeout_ms: after this long an operation is answered REQUEST_TIMED_OUT; its records stay.
+        linger_ms: how long a batch stays open; -1 and 0: to the end of the loop's turn.
+        bug: gets what should never happen.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        package: str,
+        make_machine: Callable[[int, ShardTimers], M],
+        *,
+        do: Callable[[Iterator[None]], None],
+        now: Callable[[], int],
+        write_timeout_ms: int,
+        linger_ms: int,
+        bug: Callable[[str, Exception], None],
+    ) -> None:
+        self.topic = topic
+        self.shards: dict[int, Shard[M]] = {}
+        self.timers = Timers()
+        self.linger_ms = linger_ms
+        self.write_timeout_ms = write_timeout_ms
+        self._package = package
+        self._make_machine = make_machine
+        self._do = do
+        self._now = now
+        self._bug = bug
+        self._open: dict[int, Shard[M]] = {}
+        self._timeouts: deque[tuple[int, Operation]] = deque()
+
+    # Leadership
+
+    def elected(self, index: int, log: PartitionLog, now_ms: int) -> None:
+        """This node leads the partition, in a new epoch: its state is loaded, whatever was known before."""
+        self.resigned(index, now_ms)
+        timers = self.timers.of(index)
+        shard = self.shards[index] = Shard(index, log, self._make_machine(index, timers), timers)
+        self._read(shard, Loader(shard, self._package), now_ms)
+
+    def resigned(self, index: int, now_ms: int) -> None:
+        """This node does not lead the partition any more, or its log is lost."""
+        shard = self.shards.pop(index, None)
+        if shard is not None:
+            self._open.pop(index, None)
+            shard.close(ShardState.CLOSED, ErrorCode.NOT_COORDINATOR, now_ms)
+
+    def _read(self, shard: Shard[M], loader: Loader, now_ms: int) -> None:
+        if loader.finished:
+            self._loaded(shard, loader, now_ms)
+            return
+
+        def done(data: bytes | None, at_ms: int) -> None:
+            if shard.state is not ShardState.LOADING:
+                return
+            if not data:
+                self._failed(shard, "its log cannot be read", at_ms)
+            else:
+                self._do(self._replay(shard, loader, data))
+
+        shard.log.read(loader.next_offset, done, now_ms)
+
+    def _replay(self, shard: Shard[M], loader: Loader, data: bytes) -> Iterator[None]:
+        try:
+            for _ in loader.replay(data):
+                yield
+                if shard.state is not ShardState.LOADING:
+                    return
+        except PenstockError as error:
+            self._failed(shard, str(error), self._now())
+            return
+        self._read(shard, loader, self._now())
+
+    def _loaded(self, shard: Shard[M], loader: Loader, now_ms: int) -> None:
+        shard.written_offset = shard.log.end_offset
+        committed = shard.written_offset if loader.committed_offset is None else loader.committed_offset
+        shard.activate(committed, now_ms)
+        logger.info(
+            "coordinator of %s-%d is loaded: %d records, %d bytes",
+            *(self.topic, shard.index, loader.loaded_records, loader.loaded_bytes),
+        )
+
+    def _failed(self, shard: Shard[M], why: str, now_ms: int) -> None:
+        logger.error("coordinator of %s-%d cannot be loaded: %s", self.topic, shard.index, why)
+        shard.close(ShardState.FAILED, ErrorCode.NOT_COORDINATOR, now_ms)
+
+    # Operations
+
+    def active(self, index: int) -> Shard[M]:
+        """The shard. Raises RequestError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        shard = self.shards.get(index)
+        if shard is None:
+            raise RequestError(ErrorCode.NOT_COORDINATOR, f"this broker does not lead {self.topic}-{index}")
+        shard.check()
+        return shard
+
+    def write(self, index: int, operation: Callable[[M], Result[Any]], done: Done | None, now_ms: int) -> None:
+        """Runs an operation and has its records appended. `done(response, code, message, now_ms)` follows, once.
+
+        What the operation raises, and what `active` does, is told by `done` at once.
+        """
+        try:
+            shard = self.active(index)
+            result = operation(shard.machine)
+        except PenstockError as error:
+            if done is not None:
+                done(None, error.code, str(error), now_ms)
+            return
+        self._write(shard, result, done, now_ms)
+
+    def _write(self, shard: Shard[M], result: Result[Any], done: Done | None, now_ms: int) -> None:
+        operation = shard.write(result, done, now_ms)
+        if shard.batch is not None:
+            self._open[shard.index] = shard
+        if operation.done is not None or operation.appended is not None:
+            self._timeouts.append((now_ms + self.write_timeout_ms, operation))
+
+    def read(self, index: int, operation: Callable[[M, int], R]) -> R:
+        """What an operation sees at the committed offset that it is given. Raises as `active` and the operation do."""
+        shard = self.active(index)
+        return operation(shard.machine, shard.committed_offset)
+
+    def each_active(self) -> Iterator[Shard[M]]:
+        """The shards that are loaded, by partition."""
+        for index in sorted(self.shards):
+            shard = self.shards[index]
+            if shard.state is ShardState.ACTIVE:
+                yield shard
+
+    # Time
+
+    def flush(self, now_ms: int) -> None:
+        """The end of a turn: appends the open batches whose linger is over."""
+        for index, shard in list(self._open.items()):
+            batch = shard.batch
+            if batch is not None and now_ms < batch.opened_ms + self.linger_ms:
+                continue
+            del self._open[index]
+            shard.flush(now_ms)
+            if shard.state is ShardState.FAILED:
+                self.elected(index, shard.log, now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Ends what is due."""
+        while self._timeouts and (self._timeouts[0][0] <= now_ms or self._timeouts[0][1].done is None):
+            self._timeouts.popleft()[1].time_out(now_ms)
+        for _ in range(COORDINATOR_TIMERS_PER_TURN):
+            due = self.timers.due(now_ms)
+            if due is None:
+                break
+            self._expire(*due, now_ms)
+
+    def _expire(self, index: int, key: Hashable, now_ms: int) -> None:
+        shard = self.shards[index]
+
+        def done(_: Any, code: ErrorCode, message: str, at_ms: int) -> None:
+            if code and shard.state is ShardState.ACTIVE and key not in shard.timers:
+                logger.info("the timer %s of %r will be tried again: %s", key, shard, message or code.name)
+                shard.timers.set(key, at_ms + COORDINATOR_TIMER_RETRY_MS)
+
+        try:
+            result = shard.machine.expired(key, now_ms)
+        except PenstockError as error:
+            done(None, error.code, str(error), now_ms)
+        except Exception as error:
+            self._bug(f"timer {key} of {shard!r}", error)
+        else:
+            self._write(shard, result, done, now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` or `flush` is wanted next."""
+        deadlines = [self.timers.next_deadline_ms()]
+        if self._timeouts:
+            deadlines.append(self._timeouts[0][0])
+        if self.linger_ms > 0:
+            deadlines.extend(
+                shard.batch.opened_ms + self.linger_ms for shard in self._open.values() if shard.batch is not None
+            )
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)

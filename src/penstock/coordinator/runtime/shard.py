@@ -1,0 +1,303 @@
+"""One partition of a coordinator's topic: the batch that is being made, what waits for commits, and going back.
+
+States: LOADING (the log is replayed), ACTIVE, FAILED (it could not be loaded, or it cannot be trusted), CLOSED.
+
+A batch is open from the first record to the `flush` at the end of the loop's turn, or when the linger is over, or when
+it is full. Its records are in the machine's state already. `written_offset` is where the state is: after all records,
+those of the open batch included; the timeline keeps a snapshot at the start of each batch that is not committed, so a
+batch that is refused reverts to its own start. `committed_offset` follows the batches that were committed.
+
+What returned no records waits for what is written before it, so nobody is told of a state that may be reverted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.coordinator.runtime.partition_log import PartitionLog
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.coordinator.runtime.timers import ShardTimers
+from penstock.errors import ErrorCode, RequestError
+from penstock.metadata.timeline import Timeline
+from penstock.protocol.record_frames import encode_coordinator_key, encode_coordinator_value
+from penstock.records.batch import HEADER_BYTES
+from penstock.records.builder import BatchBuilder
+
+RECORD_OVERHEAD_BYTES = 32
+"""More than what a record adds to its key and value."""
+NO_PRODUCER = (-1, -1)
+
+Done = Callable[[Any, ErrorCode, str, int], None]
+"""`done(response, code, message, now_ms)`, once: a response and NONE, or None and why not."""
+
+
+class ShardState(Enum):
+    """See the module's head."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class Machine(Protocol):
+    """A coordinator's state machine for one partition.
+
+    Its replicated state is in maps of `timeline` and changes in `replay` alone. Operations are functions of the machine
+    that change nothing replicated and return a Result.
+    """
+
+    timeline: Timeline
+
+    def replay(self, record: CoordinatorRecord, offset: int, producer: tuple[int, int]) -> None:
+        """Applies a record. `producer` is (id, epoch) of a transactional batch, else (-1, -1)."""
+        ...
+
+    def replay_end_marker(self, producer: tuple[int, int], committed: bool, offset: int) -> None:
+        """A transaction of the producer has ended in this partition."""
+        ...
+
+    def loaded(self, now_ms: int) -> None:
+        """The whole log is replayed: sets the timers that its state asks for."""
+        ...
+
+    def unloaded(self, now_ms: int) -> None:
+        """This node is not the coordinator any more: whoever waits is told NOT_COORDINATOR."""
+        ...
+
+    def expired(self, key: Hashable, now_ms: int) -> Result[Any]:
+        """A timer of the machine is due."""
+        ...
+
+
+M = TypeVar("M", bound=Machine)
+
+
+class Operation:
+    """What one operation waits for: the commit of its records."""
+
+    __slots__ = ("appended", "done", "response")
+
+    def __init__(self, response: Any, done: Done | None, appended: Callable[[ErrorCode, int], None] | None) -> None:
+        self.response = response
+        self.done = done
+        self.appended = appended
+
+    def complete(self, code: ErrorCode, message: str, now_ms: int) -> None:
+        """Ends it, once; a second call does nothing. Records that are late may still be committed."""
+        done, self.done = self.done, None
+        appended, self.appended = self.appended, None
+        if appended is not None:
+            appended(code, now_ms)
+        if done is not None and (code or self.response is not None):
+            done(None if code else self.response, code, message, now_ms)
+
+    def time_out(self, now_ms: int) -> None:
+        """It takes too long. The records stay; only the caller is told."""
+        self.complete(ErrorCode.REQUEST_TIMED_OUT, "the records are not replicated in time", now_ms)
+
+
+class Batch:
+    """The records that will be appended next, and who waits for them."""
+
+    __slots__ = ("base_offset", "builder", "max_bytes", "opened_ms", "operations")
+
+    def __init__(self, base_offset: int, builder: BatchBuilder, max_bytes: int, now_ms: int) -> None:
+        self.base_offset = base_offset
+        self.builder = builder
+        self.max_bytes = max_bytes
+        self.opened_ms = now_ms
+        self.operations: list[Operation] = []
+
+    def has_room(self, size_bytes: int) -> bool:
+        return self.builder.size_bytes + size_bytes <= self.max_bytes
+
+
+Encoded = tuple[bytes, bytes | None]
+
+
+class Shard(Generic[M]):
+    """See the module's head. The runtime owns it; `machine` and `timers` belong to the coordinator."""
+
+    def __init__(self, index: int, log: PartitionLog, machine: M, timers: ShardTimers) -> None:
+        self.index = index
+        self.log = log
+        self.leader_epoch = log.leader_epoch
+        self.machine = machine
+        self.timers = timers
+        self.state = ShardState.LOADING
+        self.written_offset = log.log_start_offset
+        self.committed_offset = log.log_start_offset
+        self.batch: Batch | None = None
+        self._waiting: deque[tuple[int, Operation]] = deque()
+
+    def __repr__(self) -> str:
+        return f"Shard({self.index}, epoch {self.leader_epoch}, {self.state.value}, {self.written_offset})"
+
+    # Loading
+
+    def activate(self, committed_offset: int, now_ms: int) -> None:
+        """The log is replayed up to `written_offset`; the timeline has a snapshot at `committed_offset` if it is less.
+
+        What is not committed yet will be, or is lost with this leadership.
+        """
+        self.state = ShardState.ACTIVE
+        self.committed_offset = committed_offset
+        self.machine.timeline.forget_before(committed_offset)
+        self.machine.timeline.snapshot(self.written_offset)
+        if committed_offset < self.written_offset:
+            self._commit_later(self.written_offset, now_ms)
+        self.machine.loaded(now_ms)
+
+    def close(self, state: ShardState, code: ErrorCode, now_ms: int) -> None:
+        """Ends the shard: whoever waits is told `code`; timers are forgotten, the machine is told."""
+        if self.state in (ShardState.FAILED, ShardState.CLOSED):
+            self.state = state
+            return
+        was, self.state = self.state, state
+        self.timers.cancel_all()
+        operations = [operation for _, operation in self._waiting]
+        self._waiting.clear()
+        if self.batch is not None:
+            operations += self.batch.operations
+            self.batch = None
+        for operation in operations:
+            operation.complete(code, "this broker is not the coordinator any more", now_ms)
+        if was is ShardState.ACTIVE:
+            self.machine.unloaded(now_ms)
+
+    # Operations
+
+    def check(self) -> None:
+        """Raises RequestError unless operations are served: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR."""
+        if self.state is ShardState.LOADING:
+            raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is reading its log")
+        if self.state is not ShardState.ACTIVE:
+            raise RequestError(ErrorCode.NOT_COORDINATOR, "this broker is not the coordinator")
+
+    def write(self, result: Result[Any], done: Done | None, now_ms: int) -> Operation:
+        """Takes what an operation returned. `done` is called when it is committed, with NONE, or with
+
+        - NOT_COORDINATOR: leadership was lost, nobody knows what became of the records;
+        - what the append was refused with: nothing of the records is in the state any more.
+        """
+        operation = Operation(result.response, done, result.appended)
+        if not result.records:
+            self._wait(operation, now_ms)
+            return operation
+        try:
+            self._append(result, operation, now_ms)
+        except RequestError as error:
+            operation.complete(error.code, error.message, now_ms)
+        return operation
+
+    def _wait(self, operation: Operation, now_ms: int) -> None:
+        if self.batch is not None:
+            self.batch.operations.append(operation)
+        elif self.committed_offset < self.written_offset:
+            self._waiting.append((self.written_offset, operation))
+        else:
+            operation.complete(ErrorCode.NONE, "", now_ms)
+
+    def _append(self, result: Result[Any], operation: Operation, now_ms: int) -> None:
+        encoded = [encode(record) for record in result.records]
+        if result.atomic:
+            self._make_room(sum(map(size_of, encoded)), now_ms)
+        for record, (key, value) in zip(result.records, encoded, strict=True):
+            batch = self._make_room(size_of((key, value)), now_ms)
+            if result.replay:
+                self._replay(record, now_ms)
+            batch.builder.append(now_ms, key, value)
+            self.written_offset += 1
+        assert self.batch is not None
+        self.batch.operations.append(operation)
+
+    def _replay(self, record: CoordinatorRecord, now_ms: int) -> None:
+        try:
+            self.machine.replay(record, self.written_offset, NO_PRODUCER)
+        except Exception:
+            # A bug. What it has left half done goes, and with it the whole batch.
+            batch, self.batch = self.batch, None
+            assert batch is not None
+            self._refused(batch, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, ""), now_ms)
+            raise
+
+    def _make_room(self, size_bytes: int, now_ms: int) -> Batch:
+        """The open batch if so much fits into it, else a new one. Raises RequestError when it fits into none."""
+        batch = self.batch
+        if batch is not None and batch.has_room(size_bytes):
+            return batch
+        max_bytes = self.log.max_batch_bytes
+        if size_bytes + HEADER_BYTES > max_bytes:
+            raise RequestError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{size_bytes} bytes of records do not fit into a batch of at most {max_bytes} (max.message.bytes)",
+            )
+        error = self.flush(now_ms)
+        if error is not None:
+            raise error  # the operation has looked at a state that is not any more
+        self.batch = Batch(self.written_offset, BatchBuilder(), max_bytes, now_ms)
+        return self.batch
+
+    # Appending and committing
+
+    def flush(self, now_ms: int) -> RequestError | None:
+        """Appends the open batch. One that is refused is reverted; its operations and the caller are told why."""
+        batch, self.batch = self.batch, None
+        if batch is None:
+            return None
+        assert self.state is ShardState.ACTIVE
+        if self.log.end_offset != batch.base_offset:
+            # Somebody else has written to the partition: what we believe is not what the log says.
+            self.batch = batch
+            self.close(ShardState.FAILED, ErrorCode.NOT_COORDINATOR, now_ms)
+            return RequestError(ErrorCode.NOT_COORDINATOR, "the partition was written to by another")
+        try:
+            end_offset = self.log.append(batch.builder.build(), now_ms)
+        except RequestError as error:
+            self._refused(batch, error, now_ms)
+            return error
+        assert end_offset == self.written_offset, f"{end_offset} after the batch, {self.written_offset} in the state"
+        self.machine.timeline.snapshot(end_offset)
+        self._waiting.extend((end_offset, operation) for operation in batch.operations)
+        self._commit_later(end_offset, now_ms)
+        return None
+
+    def _refused(self, batch: Batch, error: RequestError, now_ms: int) -> None:
+        self.machine.timeline.revert_to(batch.base_offset)
+        self.written_offset = batch.base_offset
+        for operation in batch.operations:
+            operation.complete(error.code, error.message, now_ms)
+
+    def _commit_later(self, offset: int, now_ms: int) -> None:
+        self.log.wait(offset, lambda at_ms: self.commit(offset, at_ms), now_ms)
+
+    def commit(self, offset: int, now_ms: int) -> None:
+        """The high watermark has come to `offset`: the operations before it are answered."""
+        if offset <= self.committed_offset or self.state is not ShardState.ACTIVE:
+            return
+        self.committed_offset = offset
+        self.machine.timeline.forget_before(offset)
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= offset:
+            waiting.popleft()[1].complete(ErrorCode.NONE, "", now_ms)
+
+
+def encode(record: CoordinatorRecord) -> Encoded:
+    """Key and value as they are stored."""
+    value = None if record.value is None else encode_coordinator_value(record.value, record.version)
+    return encode_coordinator_key(record.key), value
+
+
+def size_of(encoded: Encoded) -> int:
+    """An upper bound for what a record adds to a batch, in bytes."""
+    key, value = encoded
+    return len(key) + (0 if value is None else len(value)) + RECORD_OVERHEAD_BYTES
+
+
+def sizes(records: Sequence[CoordinatorRecord]) -> int:
+    """An upper bound for the size of a batch of these records."""
+    return HEADER_BYTES + sum(size_of(encode(record)) for record in records)

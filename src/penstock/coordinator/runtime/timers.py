@@ -1,0 +1,101 @@
+"""Timers of coordinators as data: a deadline for each key, in one heap for all shards.
+
+Most timers are put off long before they are due (a heartbeat puts off the session's end), so that costs one dictionary
+operation: the heap keeps the earlier entry, and when that comes up it is put back with the deadline that holds by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from heapq import heapify, heappop, heappush
+
+STALE_ENTRIES_MAX = 10_000
+"""Entries of the heap beyond twice the timers that there are; then those of cancelled timers are thrown out."""
+
+
+class Timers:
+    """The timers of one runtime. Shards have their own view, `of(shard)`."""
+
+    __slots__ = ("_deadlines", "_heap", "_sequence")
+
+    def __init__(self) -> None:
+        self._deadlines: dict[int, dict[Hashable, tuple[int, int]]] = {}
+        self._heap: list[tuple[int, int, int, Hashable]] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return sum(len(deadlines) for deadlines in self._deadlines.values())
+
+    def of(self, shard: int) -> ShardTimers:
+        """The timers of a shard."""
+        return ShardTimers(self, shard)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `due` may have something; None without timers. Never later than the first deadline."""
+        while self._heap:
+            deadline_ms, sequence, shard, key = self._heap[0]
+            held = self._deadlines.get(shard, {}).get(key)
+            if held is not None and held[1] == sequence:
+                if held[0] == deadline_ms:
+                    return deadline_ms
+                heappop(self._heap)
+                heappush(self._heap, (held[0], sequence, shard, key))
+            else:
+                heappop(self._heap)
+        return None
+
+    def due(self, now_ms: int) -> tuple[int, Hashable] | None:
+        """Takes out the first timer whose time has come: (shard, key)."""
+        deadline_ms = self.next_deadline_ms()
+        if deadline_ms is None or deadline_ms > now_ms:
+            return None
+        _, _, shard, key = heappop(self._heap)
+        del self._deadlines[shard][key]
+        return shard, key
+
+    def _set(self, shard: int, key: Hashable, deadline_ms: int) -> None:
+        deadlines = self._deadlines.setdefault(shard, {})
+        held = deadlines.get(key)
+        if held is not None and held[0] <= deadline_ms:
+            deadlines[key] = (deadline_ms, held[1])
+            return
+        self._sequence += 1
+        deadlines[key] = (deadline_ms, self._sequence)
+        heappush(self._heap, (deadline_ms, self._sequence, shard, key))
+        if len(self._heap) > STALE_ENTRIES_MAX and len(self._heap) > 2 * len(self) + STALE_ENTRIES_MAX:
+            self._heap = [
+                (held_ms, sequence, number, each)
+                for number, held_keys in self._deadlines.items()
+                for each, (held_ms, sequence) in held_keys.items()
+            ]
+            heapify(self._heap)
+
+
+class ShardTimers:
+    """The timers of one shard, which the machine sets and cancels."""
+
+    __slots__ = ("_shard", "_timers")
+
+    def __init__(self, timers: Timers, shard: int) -> None:
+        self._timers = timers
+        self._shard = shard
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._timers._deadlines.get(self._shard, ())
+
+    def set(self, key: Hashable, deadline_ms: int) -> None:
+        """The machine's `expired(key, now_ms)` is called at the deadline, unless it is set anew or cancelled before."""
+        self._timers._set(self._shard, key, deadline_ms)
+
+    def deadline_ms(self, key: Hashable) -> int | None:
+        """When it is due, or None."""
+        held = self._timers._deadlines.get(self._shard, {}).get(key)
+        return None if held is None else held[0]
+
+    def cancel(self, key: Hashable) -> None:
+        """Forgets a timer; one that is not set is no error."""
+        self._timers._deadlines.get(self._shard, {}).pop(key, None)
+
+    def cancel_all(self) -> None:
+        """Forgets every timer of the shard."""
+        self._timers._deadlines.pop(self._shard, None)
