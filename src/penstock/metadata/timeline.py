@@ -15,7 +15,7 @@ The idea is that of Kafka's `SnapshotRegistry` and `TimelineHashMap`; this is a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,22 +33,21 @@ Undo = dict[object, object]
 
 
 class _Snapshot:
-    """The state at an offset, as what must be put back to return to it: map number -> key -> earlier value."""
+    """The state at an offset, as what must be put back to return to it: map -> key -> earlier value."""
 
     __slots__ = ("offset", "undo")
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
-        self.undo: dict[int, Undo] = {}
+        self.undo: dict[TimelineMap[Any, Any], Undo] = {}
 
 
 class Timeline:
-    """The snapshots that a set of maps share."""
+    """The snapshots that a set of maps share. Maps come and go; one that nothing holds any more is simply gone."""
 
-    __slots__ = ("_maps", "_snapshots")
+    __slots__ = ("_snapshots",)
 
     def __init__(self) -> None:
-        self._maps: list[TimelineMap[object, object]] = []
         self._snapshots: list[_Snapshot] = []
 
     @property
@@ -69,8 +68,8 @@ class Timeline:
         """Undoes every change since `snapshot(offset)`. That snapshot stays; newer ones are gone."""
         position = self._position(offset)
         for snapshot in reversed(self._snapshots[position:]):
-            for number, undo in snapshot.undo.items():
-                self._maps[number]._restore(undo)
+            for changed, undo in snapshot.undo.items():
+                changed._restore(undo)
         del self._snapshots[position + 1 :]
         self._snapshots[position].undo.clear()
 
@@ -81,25 +80,21 @@ class Timeline:
             keep += 1
         del self._snapshots[:keep]
 
-    def _register(self, timeline_map: TimelineMap[object, object]) -> int:
-        self._maps.append(timeline_map)
-        return len(self._maps) - 1
-
     def _position(self, offset: int) -> int:
         for position, snapshot in enumerate(self._snapshots):
             if snapshot.offset == offset:
                 return position
         raise KeyError(f"offset {offset} was not kept; kept are {self.offsets}")
 
-    def _undo_of(self, number: int) -> Undo | None:
-        """Where the map of this number saves earlier values now; None when there is nothing to go back to."""
+    def _undo_of(self, changing: TimelineMap[Any, Any]) -> Undo | None:
+        """Where a map saves earlier values now; None when there is nothing to go back to."""
         if not self._snapshots:
             return None
-        return self._snapshots[-1].undo.setdefault(number, {})
+        return self._snapshots[-1].undo.setdefault(changing, {})
 
-    def _undos_since(self, number: int, offset: int) -> list[Undo]:
+    def _undos_since(self, changed: TimelineMap[Any, Any], offset: int) -> list[Undo]:
         return [
-            snapshot.undo[number] for snapshot in self._snapshots[self._position(offset) :] if number in snapshot.undo
+            snapshot.undo[changed] for snapshot in self._snapshots[self._position(offset) :] if changed in snapshot.undo
         ]
 
 
@@ -107,12 +102,11 @@ class TimelineMap(Generic[K, V]):
     """A dict whose earlier states can be read and returned to. Iterates in the order of insertion, as a dict does;
     a key that a revert brings back comes last."""
 
-    __slots__ = ("_current", "_number", "_timeline")
+    __slots__ = ("_current", "_timeline")
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._current: dict[K, V] = {}
-        self._number = timeline._register(cast("TimelineMap[object, object]", self))
 
     def __len__(self) -> int:
         return len(self._current)
@@ -133,7 +127,7 @@ class TimelineMap(Generic[K, V]):
     def get(self, key: K, *, at: int | None = None) -> V | None:
         """The value now, or as it was at the kept offset `at`; None if the key was not there."""
         if at is not None:
-            for undo in self._timeline._undos_since(self._number, at):
+            for undo in self._timeline._undos_since(self, at):
                 if key in undo:
                     earlier = undo[key]
                     return None if earlier is _ABSENT else cast(V, earlier)
@@ -152,7 +146,7 @@ class TimelineMap(Generic[K, V]):
             yield from self._current.items()
             return
         earlier: dict[K, object] = {}
-        for undo in reversed(self._timeline._undos_since(self._number, at)):
+        for undo in reversed(self._timeline._undos_since(self, at)):
             earlier.update(cast("dict[K, object]", undo))
         for key, value in self._current.items():
             was = earlier.pop(key, value)
@@ -163,7 +157,7 @@ class TimelineMap(Generic[K, V]):
                 yield key, cast(V, was)
 
     def _save(self, key: K) -> None:
-        undo = self._timeline._undo_of(self._number)
+        undo = self._timeline._undo_of(self)
         if undo is not None and key not in undo:
             undo[key] = self._current.get(key, _ABSENT)
 
