@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.config.broker.cluster import ClusterSettings
+from penstock.config.broker.groups import GroupSettings
 from penstock.config.broker.log import LogSettings
 from penstock.config.broker.network import NetworkSettings
 from penstock.config.broker.node import MetadataSettings, NodeSettings
@@ -45,6 +46,7 @@ class Settings(
     MetadataSettings,
     QuorumSettings,
     ClusterSettings,
+    GroupSettings,
     NetworkSettings,
     LogSettings,
     ReplicationSettings,
