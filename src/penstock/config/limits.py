@@ -291,3 +291,24 @@ COORDINATOR_TIMERS_PER_TURN = 500
 """Timers of coordinators that end in one turn of the loop."""
 COORDINATOR_TIMER_RETRY_MS = 500
 """After this long a timer whose records were refused is tried again."""
+PENDING_MEMBERS_MAX = 10_000
+"""Member ids of classic groups that one partition of the coordinator has given out and that have not joined yet; the
+first one is taken back when there are more, and its client asks for another."""
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long the first join of a member may wait before the member is dropped, as Kafka's: its client is gone."""
+
+# Consumer groups
+REGEX_PROGRAM_BYTES = 2 * MiB
+"""Memory of a regular expression that members subscribe to, compiled. A larger one is not valid."""
+REGEX_MATCHES_PER_STEP = 500
+"""Topic names that are matched with a regular expression in one step; about 2 ms."""
+REGEX_INSTRUCTIONS_PER_STEP = 100_000
+"""The same as a sum of the sizes of the expressions, for those that are large and slow."""
+REGEX_STEP_DELAY_MS = 1
+"""Between two steps other events have their turn."""
+REGEX_REFRESH_INTERVAL_MIN_MS = 10_000
+"""The regular expressions of a group are not evaluated more often, as in Kafka."""
+GROUP_SETTLING_MS = 15_000
+"""For so long after an assignment all members of a group send heartbeats at short intervals, if some are not done."""
+GROUP_SETTLING_HEARTBEATS_PER_SECOND = 500
+"""Heartbeats a second of a group that is changing its assignment; in a larger one the intervals are longer."""

@@ -1,0 +1,13 @@
+"""The group coordinator: groups of consumers, and the offsets that they commit. One machine a partition of its topic.
+
+- `machine.py` is the state machine of a partition: its timeline, groups, offsets and timers, and what changes them.
+- `groups.py` keeps the groups by id; `base.py` says what every kind of group can be asked.
+- `classic/`: groups whose members agree among themselves (JoinGroup, SyncGroup). Their members are soft state.
+- `consumer/`: groups that the coordinator assigns (KIP-848). All of it is replicated state.
+- `offsets/`: committed offsets of both kinds, and of consumers without a group.
+- `records.py`: the records that all this is made of.
+
+An operation is a function `(machine, ..., now_ms) -> Result`. It raises RequestError with Kafka's code, and then it has
+changed nothing. The callers have looked up topic ids and checked what a client may do.
+Source: group-coordinator of Apache Kafka 4.3.
+"""

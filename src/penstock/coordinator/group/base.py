@@ -1,0 +1,134 @@
+"""What every kind of group can be asked. Groups of other protocols than the classic one serve classic members, too."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID
+
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
+from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
+from penstock.protocol.messages.join_group_request import JoinGroupRequest
+from penstock.protocol.messages.join_group_response import JoinGroupResponse
+from penstock.protocol.messages.leave_group_request import LeaveGroupRequest
+from penstock.protocol.messages.leave_group_response import LeaveGroupResponse
+from penstock.protocol.messages.list_groups_response import ListedGroup
+from penstock.protocol.messages.sync_group_request import SyncGroupRequest
+from penstock.protocol.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.context import Context
+    from penstock.coordinator.group.machine import GroupMachine
+
+NO_MEMBER = ""
+"""The member id of who has none yet."""
+
+JoinReply = Callable[[JoinGroupResponse, int], None]
+"""`reply(response, now_ms)`. It may be called again when the answer has left already; that changes nothing then."""
+PartitionCheck = Callable[[str, UUID, int], None]
+"""`check(topic, topic_id, partition)` raises RequestError unless the member may commit an offset for the partition."""
+SyncReply = Callable[[SyncGroupResponse, int], None]
+"""The same for SyncGroup."""
+
+
+class GroupType(StrEnum):
+    """As ListGroups names them (KIP-848)."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class Group(ABC):
+    """A group of either protocol."""
+
+    __slots__ = ()
+
+    TYPE: ClassVar[GroupType]
+    group_id: str
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """It has no members."""
+
+    @abstractmethod
+    def state_name(self, committed_offset: int | None = None) -> str:
+        """The state as tools show it, `Stable`; as of a committed offset, or now."""
+
+    @abstractmethod
+    def listed(self, committed_offset: int) -> ListedGroup:
+        """What ListGroups says of it."""
+
+    @abstractmethod
+    def has_member(self, member_id: str) -> bool: ...
+
+    @abstractmethod
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether its offsets of a topic are in use: they neither expire nor are deleted."""
+
+    @abstractmethod
+    def check_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        api_version: int,
+        *,
+        transactional: bool,
+    ) -> PartitionCheck | None:
+        """Raises RequestError unless the member may commit offsets now. Returns what else to check, if anything."""
+
+    @abstractmethod
+    def check_fetch(self, member_id: str | None, member_epoch: int, committed_offset: int | None) -> None:
+        """Raises RequestError unless the member may fetch offsets: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH."""
+
+    @abstractmethod
+    def check_delete_offsets(self) -> None:
+        """Raises RequestError unless offsets may be deleted one by one."""
+
+    def check_delete(self) -> None:
+        """Raises RequestError NON_EMPTY_GROUP unless the group may be deleted."""
+        if not self.is_empty:
+            raise RequestError(ErrorCode.NON_EMPTY_GROUP, f"The group {self.group_id} is not empty.")
+
+    @abstractmethod
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The records that make the group vanish, its offsets apart."""
+
+    @abstractmethod
+    def expires_from(self, commit_timestamp_ms: int) -> int | None:
+        """From when the retention of an offset is counted that was committed then. None: now it does not expire."""
+
+
+class ServerSideGroup(Group):
+    """A group that the coordinator assigns. While it migrates, some of its members speak the classic protocol."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def join(
+        self, machine: GroupMachine, context: Context, request: JoinGroupRequest, reply: JoinReply, now_ms: int
+    ) -> Result[None]:
+        """JoinGroup of a classic member to this group, which is not empty."""
+
+    @abstractmethod
+    def sync(
+        self, machine: GroupMachine, context: Context, request: SyncGroupRequest, reply: SyncReply, now_ms: int
+    ) -> Result[None]:
+        """SyncGroup of a classic member."""
+
+    @abstractmethod
+    def heartbeat(
+        self, machine: GroupMachine, context: Context, request: HeartbeatRequest, now_ms: int
+    ) -> Result[HeartbeatResponse]:
+        """Heartbeat of a classic member."""
+
+    @abstractmethod
+    def leave(
+        self, machine: GroupMachine, context: Context, request: LeaveGroupRequest, now_ms: int
+    ) -> Result[LeaveGroupResponse]:
+        """LeaveGroup of classic members."""

@@ -1,0 +1,190 @@
+"""JoinGroup (key 11), versions 0-9: a member wants to be in the next generation, and waits until that is made.
+
+From version 4 a dynamic member without an id is told one, and has to come again with it (KIP-394). From version 5 an
+instance id makes a member static (KIP-345, see static.py). Before version 1 there is no rebalance timeout: it is the
+session timeout.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.config.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
+from penstock.coordinator.group import records
+from penstock.coordinator.group.base import NO_MEMBER, JoinReply, ServerSideGroup
+from penstock.coordinator.group.classic.group import ClassicGroup, State
+from penstock.coordinator.group.classic.member import ClassicMember, join_error, protocols_of
+from penstock.coordinator.group.classic.pending import SESSION
+from penstock.coordinator.group.classic.rebalance import (
+    NOTHING,
+    append_error,
+    complete_rebalance,
+    end_session,
+    rebalance_or_complete,
+    write,
+)
+from penstock.coordinator.group.classic.request import Join
+from penstock.coordinator.group.classic.static import replace_member
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.messages.join_group_request import JoinGroupRequest
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.context import Context
+    from penstock.coordinator.group.machine import GroupMachine
+
+MEMBER_ID_REQUIRED_FROM = 4
+
+
+def join_group(
+    machine: GroupMachine, context: Context, request: JoinGroupRequest, reply: JoinReply, now_ms: int
+) -> Result[None]:
+    """JoinGroup. The answer goes to `reply`, now or when the rebalance's first phase is over.
+
+    Raises RequestError when the request is not taken at all: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT. The caller
+    answers that, and what becomes of the Result's records when they are lost, if `reply` has not been called before.
+    """
+    check_request(machine, request)
+    join = Join.of(context, request, reply)
+    group = machine.groups.find(request.group_id)
+    if isinstance(group, ServerSideGroup):
+        if not group.is_empty:
+            return group.join(machine, context, request, join.reply, now_ms)
+        return join_new(machine, join, group.tombstones(), now_ms)
+    if group is None:
+        return join_new(machine, join, [], now_ms)
+    assert isinstance(group, ClassicGroup)
+    return join_classic(machine, group, join, now_ms)
+
+
+def check_request(machine: GroupMachine, request: JoinGroupRequest) -> None:
+    """Raises RequestError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT."""
+    if not request.group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID, "a group id is needed to join a group")
+    config = machine.config()
+    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+        raise RequestError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"a session timeout of {request.session_timeout_ms} ms is not within {config.min_session_timeout_ms} "
+            f"(group.min.session.timeout.ms) and {config.max_session_timeout_ms} (group.max.session.timeout.ms)",
+        )
+
+
+def join_new(machine: GroupMachine, join: Join, tombstones: list[CoordinatorRecord], now_ms: int) -> Result[None]:
+    """Joins a group that does not exist, or one of another kind that is empty: `tombstones` are its end.
+
+    The group is made with its first member. Its record, with nobody in it, keeps it in place should the broker fail.
+    """
+    request = join.request
+    group = machine.pending.forming(request.group_id)
+    if group is None:
+        if request.member_id != NO_MEMBER:
+            return join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, now_ms)
+        group = ClassicGroup(request.group_id, now_ms=now_ms)
+    result = join_classic(machine, group, join, now_ms)
+    assert not result.records, "a group that was not there has nothing to tell yet"
+    if not group.members:
+        return result
+    machine.pending.stored(group.group_id)
+    machine.groups.put(group)
+
+    def appended(code: ErrorCode, at_ms: int) -> None:
+        if code:
+            join.reply(join_error(append_error(code), NO_MEMBER), at_ms)
+
+    return write(*tombstones, records.new_group_metadata(group), appended=appended)
+
+
+def join_classic(machine: GroupMachine, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
+    """Joins a classic group."""
+    request = join.request
+    member_id = request.member_id
+    if not has_room(group, member_id, machine.config().max_size):
+        end_session(machine, group, member_id)
+        machine.pending.remove(group, member_id)
+        group.remove(member_id)
+        join.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER, now_ms)
+        return complete_rebalance(machine, group, now_ms)
+    if group.state is State.DEAD:
+        return join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, now_ms)
+    if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
+        return join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, now_ms)
+    if member_id == NO_MEMBER:
+        return join_without_id(machine, group, join, now_ms)
+    if member_id in group.pending:
+        if request.group_instance_id is not None:
+            # Such ids are given to dynamic members only.
+            return join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id, now_ms)
+        machine.pending.remove(group, member_id)
+        return add_member(machine, group, member_id, join, now_ms)
+    return join_again(machine, group, join, now_ms)
+
+
+def has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
+    """Whether the group takes the member (group.max.size).
+
+    While it rebalances those count who have joined already: if it is too large, the last ones have to go.
+    """
+    if group.state in (State.EMPTY, State.DEAD):
+        return True
+    member = group.members.get(member_id)
+    if group.state is State.PREPARING_REBALANCE:
+        return (member is not None and member.awaits_join) or group.awaiting_join < max_size
+    return member is not None or len(group.members) < max_size
+
+
+def join_without_id(machine: GroupMachine, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
+    """Somebody new, or a static member that has started again."""
+    instance_id = join.request.group_instance_id
+    prefix = join.context.client_id if instance_id is None else instance_id
+    member_id = f"{prefix}-{machine.new_id()}"
+    if instance_id is not None:
+        present = group.static_members.get(instance_id)
+        if present is not None:
+            return replace_member(machine, (group, group.members[present]), member_id, join, now_ms)
+    elif join.context.api_version >= MEMBER_ID_REQUIRED_FROM:
+        machine.pending.add(
+            group,
+            member_id,
+            is_stored=machine.groups.find(group.group_id) is group,
+            expires_ms=now_ms + join.request.session_timeout_ms,
+            now_ms=now_ms,
+        )
+        return join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id, now_ms)
+    return add_member(machine, group, member_id, join, now_ms)
+
+
+def add_member(machine: GroupMachine, group: ClassicGroup, member_id: str, join: Join, now_ms: int) -> Result[None]:
+    """Adds a member, which makes the group rebalance."""
+    member = ClassicMember.of(member_id, join.context, join.request)
+    member.is_new = True
+    if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
+        group.new_member_added = True
+    group.add(member, join.reply)
+    # It does not know its id yet or cannot send heartbeats while it waits. If its client is gone, it must go, too.
+    machine.timers.set((SESSION, group.group_id, member_id), now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
+    return rebalance_or_complete(machine, group, f"{member_id} joins; {join.reason}", now_ms)
+
+
+def join_again(machine: GroupMachine, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
+    """A member joins again: for the rebalance that goes on, because it missed an answer, or to have a rebalance.
+
+    A member that has nothing new to say does not disturb a generation that is complete, unless it leads: that is how a
+    leader makes the group share anew when the topics have changed.
+    """
+    member_id = join.request.member_id
+    try:
+        group.check_member(member_id, join.request.group_instance_id)
+    except RequestError as error:
+        response = join_error(error.code, member_id)
+        response.protocol_name = None
+        join.reply(response, now_ms)
+        return NOTHING
+    member = group.members[member_id]
+    if member.offers(protocols_of(join.request.protocols)) and (
+        group.state is State.COMPLETING_REBALANCE or (group.state is State.STABLE and group.leader_id != member_id)
+    ):
+        join.reply(group.joined(member), now_ms)
+        return NOTHING
+    join.update(group, member, now_ms)
+    return rebalance_or_complete(machine, group, f"{member_id} joins again; {join.reason}", now_ms)

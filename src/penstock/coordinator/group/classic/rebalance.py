@@ -1,0 +1,280 @@
+"""How a rebalance of a classic group begins, how its first phase ends, and the timers of groups and members.
+
+Timers, by the first word of their keys:
+
+- `classic-session` (group, member): nothing was heard of the member for its session timeout, it is dropped. For a
+  member that has just joined for the first time the time is longer, as it cannot send heartbeats before the answer.
+- `classic-join` (group): the time to join again is over. Dynamic members that have not are dropped; static ones stay
+  until their sessions end. For a group that was empty: an initial rebalance was delayed long enough, or is delayed on.
+- `classic-sync` (group): members that have not synced by now are dropped.
+
+The functions here change the group at once. They return a Result, which has a record only when the group is empty.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.coordinator.group.base import NO_MEMBER, Group
+from penstock.coordinator.group.classic.group import ClassicGroup, State
+from penstock.coordinator.group.classic.member import EMPTY_ASSIGNMENT, ClassicMember, join_error
+from penstock.coordinator.group.classic.pending import SESSION
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.errors import ErrorCode
+from penstock.protocol.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.machine import GroupMachine
+
+logger = logging.getLogger(__name__)
+
+JOIN = "classic-join"
+SYNC = "classic-sync"
+
+APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What members are told when a record of their group could not be appended."""
+
+
+def append_error(code: ErrorCode) -> ErrorCode:
+    """See APPEND_ERRORS."""
+    return APPEND_ERRORS.get(code, code)
+
+
+def write(*records: CoordinatorRecord, appended: Any = None) -> Result[Any]:
+    """Records that tell of what has been changed already. They are not replayed here."""
+    return Result(records=records, appended=appended, replay=False)
+
+
+NOTHING: Result[Any] = Result()
+
+
+# Sessions
+
+
+def renew_session(machine: GroupMachine, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+    """The member was heard of."""
+    machine.timers.set((SESSION, group.group_id, member.member_id), now_ms + member.session_timeout_ms)
+
+
+def end_session(machine: GroupMachine, group: ClassicGroup, member_id: str) -> None:
+    """The member is not in the group any more."""
+    machine.timers.cancel((SESSION, group.group_id, member_id))
+
+
+def drop_member(machine: GroupMachine, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+    """Removes a member. One that waits for its join is told to join anew, as a new member."""
+    end_session(machine, group, member.member_id)
+    group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER), now_ms)
+    member.answer_sync(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), now_ms)
+    group.remove(member.member_id)
+
+
+def session_expired(machine: GroupMachine, key: tuple[str, str, str], now_ms: int) -> Result[Any]:
+    """Nothing was heard of a member, or of who was told a member id, for too long."""
+    _, group_id, member_id = key
+    group = find(machine, group_id) or machine.pending.forming(group_id)
+    if group is None:
+        return NOTHING
+    if member_id in group.pending:
+        machine.pending.remove(group, member_id)
+        return complete_if_all_joined(machine, group, now_ms)
+    member = group.members.get(member_id)
+    if member is None or member.is_heard_of:
+        return NOTHING
+    logger.info("%r: nothing was heard of %r for too long", group, member)
+    drop_member(machine, group, member, now_ms)
+    return members_left(machine, group, f"the session of {member_id} is over", now_ms)
+
+
+def members_left(machine: GroupMachine, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
+    """Goes on after members were removed: the others share anew, or the one who all waited for is gone."""
+    if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+        return prepare_rebalance(machine, group, reason, now_ms)
+    return complete_if_all_joined(machine, group, now_ms)
+
+
+def complete_if_all_joined(machine: GroupMachine, group: ClassicGroup, now_ms: int) -> Result[Any]:
+    """Ends the first phase of a rebalance if nobody is missing."""
+    if group.state is State.PREPARING_REBALANCE and group.all_joined:
+        return complete_join(machine, group, now_ms)
+    return NOTHING
+
+
+# The first phase
+
+
+def rebalance_or_complete(machine: GroupMachine, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
+    """Begins a rebalance; if one has begun, ends its first phase when nobody is missing.
+
+    The first rebalance of a group that was empty is not cut short: more members are expected.
+    """
+    if group.can_rebalance:
+        return prepare_rebalance(machine, group, reason, now_ms)
+    return complete_rebalance(machine, group, now_ms)
+
+
+def complete_rebalance(machine: GroupMachine, group: ClassicGroup, now_ms: int) -> Result[Any]:
+    """Ends the first phase of a rebalance if nobody is missing, unless it is the first one of the group."""
+    if group.previous_state is State.EMPTY:
+        return NOTHING
+    return complete_if_all_joined(machine, group, now_ms)
+
+
+def prepare_rebalance(machine: GroupMachine, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
+    """Begins a rebalance: every member has to join again."""
+    if group.state is State.COMPLETING_REBALANCE:
+        reset_assignment(machine, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
+    group.pending_sync.clear()
+    machine.timers.cancel((SYNC, group.group_id))
+    is_initial = group.state is State.EMPTY
+    group.move(State.PREPARING_REBALANCE, now_ms)
+    logger.info("%r rebalances: %s", group, reason)
+    if is_initial:
+        delay_ms = machine.config().initial_rebalance_delay_ms
+        delay_initial(machine, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now_ms)
+        return NOTHING
+    if group.all_joined:
+        return complete_join(machine, group, now_ms)
+    machine.timers.set((JOIN, group.group_id), now_ms + group.rebalance_timeout_ms)
+    return NOTHING
+
+
+def delay_initial(machine: GroupMachine, group: ClassicGroup, delay_ms: int, remaining_ms: int, now_ms: int) -> None:
+    """Waits for more members of a group that was empty; `remaining_ms`: for how much longer it may be put off then."""
+    group.initial_delay_ms = delay_ms
+    group.initial_remaining_ms = remaining_ms
+    machine.timers.set((JOIN, group.group_id), now_ms + delay_ms)
+
+
+def join_expired(machine: GroupMachine, key: tuple[str, str], now_ms: int) -> Result[Any]:
+    """The time to join is over."""
+    group = find(machine, key[1])
+    if group is None or group.state is not State.PREPARING_REBALANCE:
+        return NOTHING
+    remaining_ms = group.initial_remaining_ms
+    if remaining_ms and group.new_member_added:
+        group.new_member_added = False
+        delay_ms = min(machine.config().initial_rebalance_delay_ms, remaining_ms)
+        delay_initial(machine, group, delay_ms, max(remaining_ms - group.initial_delay_ms, 0), now_ms)
+        return NOTHING
+    return complete_join(machine, group, now_ms)
+
+
+def complete_join(machine: GroupMachine, group: ClassicGroup, now_ms: int) -> Result[Any]:
+    """Ends the first phase of a rebalance: who has joined makes the next generation, and is told of it."""
+    machine.timers.cancel((JOIN, group.group_id))
+    group.initial_remaining_ms = None
+    group.new_member_added = False
+    for member in list(group.members.values()):
+        if not member.awaits_join and member.instance_id is None:
+            logger.info("%r: %r has not joined again in time", group, member)
+            drop_member(machine, group, member, now_ms)
+    if group.members and not group.elect_leader():
+        # Only static members that are away. Their sessions end some time.
+        machine.timers.set((JOIN, group.group_id), now_ms + group.rebalance_timeout_ms)
+        return NOTHING
+    group.next_generation(now_ms)
+    if group.state is State.EMPTY:
+        logger.info("%r has no members any more", group)
+        return write(group.record())
+    logger.info("%r has %d members", group, len(group.members))
+    for member in group.members.values():
+        group.answer_join(member, group.joined(member), now_ms)
+        renew_session(machine, group, member, now_ms)
+        member.is_new = False
+        group.pending_sync[member.member_id] = None
+    machine.timers.set((SYNC, group.group_id), now_ms + group.rebalance_timeout_ms)
+    return NOTHING
+
+
+# The second phase
+
+
+def synced(machine: GroupMachine, group: ClassicGroup, member_id: str) -> None:
+    """A member has synced; when all have, nobody is waited for."""
+    group.pending_sync.pop(member_id, None)
+    if not group.pending_sync:
+        machine.timers.cancel((SYNC, group.group_id))
+
+
+def sync_expired(machine: GroupMachine, key: tuple[str, str], now_ms: int) -> Result[Any]:
+    """Members that have joined and do not sync are dropped, and the others share anew."""
+    group = find(machine, key[1])
+    if group is None or group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_sync:
+        return NOTHING
+    missing = list(group.pending_sync)
+    for member_id in missing:
+        member = group.members.get(member_id)
+        if member is not None:
+            drop_member(machine, group, member, now_ms)
+    return prepare_rebalance(machine, group, f"{', '.join(missing)} did not sync in time", now_ms)
+
+
+def reset_assignment(machine: GroupMachine, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
+    """Nobody has an assignment; who waits for one is told why."""
+    for member in group.members.values():
+        member.assignment = EMPTY_ASSIGNMENT
+    answer_syncs(machine, group, code, now_ms)
+
+
+def answer_syncs(machine: GroupMachine, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
+    """Answers all syncs that wait, with the assignment or an error."""
+    for member in group.members.values():
+        if member.answer_sync(sync_response(group, member, code), now_ms):
+            # While it waited, the end of its session had no effect.
+            renew_session(machine, group, member, now_ms)
+
+
+def sync_response(group: ClassicGroup, member: ClassicMember, code: ErrorCode = ErrorCode.NONE) -> SyncGroupResponse:
+    """What a member is told of its assignment."""
+    if code:
+        return SyncGroupResponse(error_code=code, assignment=member.assignment)
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
+    )
+
+
+# Leadership
+
+
+def find(machine: GroupMachine, group_id: str) -> ClassicGroup | None:
+    """The classic group of that id, if there is one."""
+    group: Group | None = machine.groups.find(group_id)
+    return group if isinstance(group, ClassicGroup) else None
+
+
+def loaded(machine: GroupMachine, now_ms: int) -> None:
+    """Members of the groups that were read from the log have a session's time to be heard of."""
+    max_size = machine.config().max_size
+    for group in machine.groups.all():
+        if not isinstance(group, ClassicGroup):
+            continue
+        for member in group.members.values():
+            renew_session(machine, group, member, now_ms)
+        if len(group.members) > max_size:
+            # Whoever joins again first may stay.
+            prepare_rebalance(machine, group, f"it has more than {max_size} members (group.max.size)", now_ms)
+
+
+def unloaded(machine: GroupMachine, now_ms: int) -> None:
+    """Another broker coordinates the groups now: members find it out from the answers that they wait for."""
+    for group in machine.groups.all():
+        if isinstance(group, ClassicGroup):
+            group.move(State.DEAD, now_ms)
+            for member in group.members.values():
+                group.answer_join(member, join_error(ErrorCode.NOT_COORDINATOR, member.member_id), now_ms)
+                member.answer_sync(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR), now_ms)
+
+
+EXPIRED: dict[str, Callable[..., Result[Any]]] = {SESSION: session_expired, JOIN: join_expired, SYNC: sync_expired}

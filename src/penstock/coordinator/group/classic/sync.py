@@ -1,0 +1,102 @@
+"""SyncGroup (key 14), versions 0-5: members of a new generation ask for their assignment; the leader brings it.
+
+Who syncs before the leader waits. The assignment is stored first; then all are told, and the group is stable. If it
+cannot be stored, all are told so and rebalance. From version 5 the request names the protocol, which must be the
+group's (KIP-559).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.coordinator.group.base import ServerSideGroup, SyncReply
+from penstock.coordinator.group.classic.group import ClassicGroup, State
+from penstock.coordinator.group.classic.member import EMPTY_ASSIGNMENT
+from penstock.coordinator.group.classic.rebalance import (
+    NOTHING,
+    answer_syncs,
+    append_error,
+    rebalance_or_complete,
+    reset_assignment,
+    sync_response,
+    synced,
+    write,
+)
+from penstock.coordinator.runtime.result import Result
+from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.messages.sync_group_request import SyncGroupRequest
+from penstock.protocol.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.context import Context
+    from penstock.coordinator.group.machine import GroupMachine
+
+
+def sync_group(
+    machine: GroupMachine, context: Context, request: SyncGroupRequest, reply: SyncReply, now_ms: int
+) -> Result[None]:
+    """SyncGroup. The answer goes to `reply`, now or when the assignment is stored.
+
+    Raises RequestError: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+    INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS. The caller answers that, if `reply` was not called before.
+    """
+    if not request.group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID, "a group id is needed to sync")
+    group = machine.groups.find(request.group_id)
+    if group is None or group.is_empty:
+        raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if isinstance(group, ServerSideGroup):
+        return group.sync(machine, context, request, reply, now_ms)
+    assert isinstance(group, ClassicGroup)
+    check_sync(group, request)
+    synced(machine, group, request.member_id)
+    member = group.members[request.member_id]
+    if group.state is State.STABLE:
+        reply(sync_response(group, member), now_ms)
+        return NOTHING
+    assert group.state is State.COMPLETING_REBALANCE
+    member.answer_sync(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
+    member.sync_reply = reply
+    if group.leader_id != member.member_id:
+        return NOTHING
+    return store_assignment(machine, group, request)
+
+
+def check_sync(group: ClassicGroup, request: SyncGroupRequest) -> None:
+    """Raises RequestError unless the member may sync now."""
+    if group.state is State.DEAD:
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    group.check_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation_id:
+        raise RequestError(ErrorCode.ILLEGAL_GENERATION)
+    if differ(request.protocol_type, group.protocol_type) or differ(request.protocol_name, group.protocol_name):
+        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.state is State.PREPARING_REBALANCE:
+        raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def differ(requested: str | None, present: str | None) -> bool:
+    """Whether both are known and not the same."""
+    return requested is not None and present is not None and requested != present
+
+
+def store_assignment(machine: GroupMachine, group: ClassicGroup, request: SyncGroupRequest) -> Result[None]:
+    """Stores what the leader assigns. Members whom it forgot have nothing; those it made up are passed over."""
+    assigned = {each.member_id: each.assignment for each in request.assignments}
+    assignment = {member_id: assigned.get(member_id, EMPTY_ASSIGNMENT) for member_id in group.members}
+    generation_id = group.generation_id
+
+    def appended(code: ErrorCode, at_ms: int) -> None:
+        if group.state is not State.COMPLETING_REBALANCE or group.generation_id != generation_id:
+            return  # it rebalances again meanwhile
+        if code:
+            told = append_error(code)
+            reset_assignment(machine, group, told, at_ms)
+            rebalance_or_complete(machine, group, f"the assignment cannot be stored ({told.name})", at_ms)
+            return
+        for member in group.members.values():
+            member.assignment = assignment.get(member.member_id, EMPTY_ASSIGNMENT)
+        group.move(State.STABLE, at_ms)
+        answer_syncs(machine, group, ErrorCode.NONE, at_ms)
+
+    return write(group.record(assignment), appended=appended)

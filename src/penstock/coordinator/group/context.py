@@ -1,0 +1,20 @@
+"""Who asks: what a group keeps of the request that a member came with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Of one request.
+
+    Attributes:
+        api_version: of the request.
+        client_id: as the client calls itself; empty when it does not say.
+        client_host: its address as Kafka writes it, with a slash: `/127.0.0.1`.
+    """
+
+    api_version: int
+    client_id: str = ""
+    client_host: str = ""

@@ -1,0 +1,137 @@
+"""What happens to groups as such: they are listed, deleted, and they expire.
+
+Every `offsets.retention.check.interval.ms` each partition of the coordinator looks at its groups. An offset expires
+
+- of a group with members, if nobody subscribes to its topic, some time (`offsets.retention.minutes`) after its commit;
+- of a group that is empty, that long after it has become so;
+- of a group that only commits, that long after its commit;
+- if the client has said when (OffsetCommit up to version 4), then.
+
+A group that is empty and has no offsets is removed. Offsets of a deleted topic are removed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from penstock.coordinator.group import records
+from penstock.coordinator.group.base import Group
+from penstock.coordinator.group.offsets.delete import all_tombstones
+from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.message import ZERO_UUID
+from penstock.protocol.messages.delete_groups_response import DeletableGroupResult
+from penstock.protocol.messages.list_groups_response import ListedGroup
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.machine import GroupMachine
+
+EXPIRY = "expiry"
+NO_TIMESTAMP = -1
+
+
+# ListGroups (key 16), versions 0-5
+
+
+def list_groups(
+    machine: GroupMachine, committed_offset: int, states_filter: Sequence[str], types_filter: Sequence[str]
+) -> list[ListedGroup]:
+    """The groups whose state and type are among the given, whatever their case; no filter lets all pass."""
+    states = {state.lower() for state in states_filter}
+    types = {kind.lower() for kind in types_filter}
+    return [
+        group.listed(committed_offset)
+        for group in machine.groups.all(at=committed_offset)
+        if (not states or group.state_name(committed_offset).lower() in states) and (not types or group.TYPE in types)
+    ]
+
+
+# DeleteGroups (key 42), versions 0-2
+
+
+def delete_groups(machine: GroupMachine, group_ids: Sequence[str], now_ms: int) -> Result[list[DeletableGroupResult]]:
+    """Groups that are empty are deleted, with their offsets. Others: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+    answers = []
+    written: list[CoordinatorRecord] = []
+    for group_id in dict.fromkeys(group_ids):
+        code = ErrorCode.NONE
+        try:
+            group = machine.groups.get(group_id)
+            group.check_delete()
+            written += all_tombstones(machine, group_id)
+            written += group.tombstones()
+        except RequestError as error:
+            code = error.code
+        answers.append(DeletableGroupResult(group_id=group_id, error_code=code))
+    return Result(answers, written)
+
+
+# Expiry
+
+
+def loaded(machine: GroupMachine, now_ms: int) -> None:
+    """Plans the next look at what has expired."""
+    machine.timers.set((EXPIRY,), now_ms + machine.config().offsets_retention_check_interval_ms)
+
+
+def expire(machine: GroupMachine, key: tuple[str], now_ms: int) -> Result[Any]:
+    """Removes what has expired. The records need not be in one batch."""
+    loaded(machine, now_ms)
+    retention_ms = machine.config().offsets_retention_ms
+    written: list[CoordinatorRecord] = []
+    for group in machine.groups.all():
+        expired, rest = expired_offsets(machine, group, retention_ms, now_ms)
+        written += expired
+        if not rest and group.is_empty and not machine.offsets.in_transaction(group.group_id):
+            written += group.tombstones()
+    return Result(records=written, atomic=False)
+
+
+def expired_offsets(
+    machine: GroupMachine, group: Group, retention_ms: int, now_ms: int
+) -> tuple[list[CoordinatorRecord], bool]:
+    """The end of the group's offsets that have expired, and whether there are others."""
+    group_id = group.group_id
+    written = []
+    rest = False
+    for topic, partition, committed in machine.offsets.committed.each(group_id):
+        if (
+            not group.is_subscribed(topic)
+            and is_expired(group, committed, retention_ms, now_ms)
+            and not machine.offsets.is_pending(group_id, topic, partition)
+        ):
+            written.append(records.offset_commit_tombstone(group_id, topic, partition))
+        else:
+            rest = True
+    return written, rest
+
+
+def is_expired(group: Group, committed: CommittedOffset, retention_ms: int, now_ms: int) -> bool:
+    """See the module's head."""
+    since_ms = group.expires_from(committed.commit_timestamp_ms)
+    if since_ms is None:
+        return False
+    if committed.expire_timestamp_ms != NO_TIMESTAMP:
+        return now_ms >= committed.expire_timestamp_ms
+    return now_ms - since_ms >= retention_ms
+
+
+def delete_topics(machine: GroupMachine, topics: Iterable[tuple[str, UUID]], now_ms: int) -> Result[None]:
+    """Offsets of deleted topics, (name, id), are removed. Those of a later topic of the same name stay."""
+    deleted = dict(topics)
+    written = []
+    places: dict[tuple[str, str, int], CommittedOffset] = {}
+    for group in machine.groups.all():
+        for kept in (machine.offsets.committed.each(group.group_id), machine.offsets.pending(group.group_id)):
+            places.update({(group.group_id, topic, partition): committed for topic, partition, committed in kept})
+    for place, committed in places.items():
+        topic_id = deleted.get(place[1])
+        if topic_id is not None and committed.topic_id in (topic_id, ZERO_UUID):
+            written.append(records.offset_commit_tombstone(*place))
+    return Result(records=written, atomic=False)
+
+
+EXPIRED: dict[str, Callable[..., Result[Any]]] = {EXPIRY: expire}

@@ -1,0 +1,116 @@
+"""OffsetCommit (key 8), versions 2-10: how far a group has come in its partitions.
+
+A member commits with its generation (its member epoch, in a consumer group); a consumer that assigns its partitions
+itself and a tool commit with generation -1, to a group that is empty or does not exist. A commit of a classic member
+counts as a heartbeat. Up to version 4 the request may say how long to keep the offsets. Topics have names here, and
+ids: the caller has looked up what the request lacks, and refused topics that do not exist.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.coordinator.group import records
+from penstock.coordinator.group.base import Group, PartitionCheck
+from penstock.coordinator.group.classic.group import ClassicGroup, State
+from penstock.coordinator.group.classic.rebalance import renew_session
+from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.context import Context
+    from penstock.coordinator.group.machine import GroupMachine
+
+GROUP_NOT_FOUND_FROM = 9
+NO_RETENTION = -1
+NO_TIMESTAMP = -1
+
+
+def commit_offsets(
+    machine: GroupMachine, context: Context, request: OffsetCommitRequest, now_ms: int
+) -> Result[OffsetCommitResponse]:
+    """OffsetCommit. Text that is too long refuses its partition alone.
+
+    Raises RequestError, for all partitions: what `Group.check_commit` does; for a group that does not exist
+    GROUP_ID_NOT_FOUND, before version 9 ILLEGAL_GENERATION.
+    """
+    group, check = group_of(machine, context, request)
+    if isinstance(group, ClassicGroup) and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+        renew_session(machine, group, group.members[request.member_id], now_ms)
+    expire_timestamp_ms = NO_TIMESTAMP
+    if request.retention_time_ms != NO_RETENTION:
+        expire_timestamp_ms = now_ms + request.retention_time_ms
+    limit = machine.config().offset_metadata_max_bytes
+    answers, written = [], list[CoordinatorRecord]()
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            code = ErrorCode.NONE
+            if check is not None:
+                check(topic.name, topic.topic_id, partition.partition_index)
+            if is_too_long(partition.committed_metadata, limit):
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                written.append(record_of(request.group_id, topic, partition, expire_timestamp_ms, now_ms))
+            partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
+        answers.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+    return Result(OffsetCommitResponse(topics=answers), written)
+
+
+def group_of(
+    machine: GroupMachine, context: Context, request: OffsetCommitRequest
+) -> tuple[Group | None, PartitionCheck | None]:
+    """The group, after it has been asked whether the member may commit. None: the commit makes the group."""
+    check = None
+    generation_or_epoch = request.generation_id_or_member_epoch
+    group = machine.groups.find(request.group_id)
+    if group is not None:
+        check = group.check_commit(
+            request.member_id,
+            request.group_instance_id,
+            generation_or_epoch,
+            context.api_version,
+            transactional=False,
+        )
+    elif generation_or_epoch >= 0:
+        if context.api_version >= GROUP_NOT_FOUND_FROM:
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+        raise RequestError(ErrorCode.ILLEGAL_GENERATION)
+    return group, check
+
+
+def is_too_long(text: str | None, limit: int) -> bool:
+    """Whether a text has more UTF-16 units than allowed: that is how Kafka counts `offset.metadata.max.bytes`."""
+    if not text or len(text) * 2 <= limit:
+        return False
+    return len(text) > limit or len(text.encode("utf-16-le", "surrogatepass")) // 2 > limit
+
+
+def record_of(
+    group_id: str,
+    topic: OffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition,
+    expire_timestamp_ms: int,
+    now_ms: int,
+) -> CoordinatorRecord:
+    """The record of one offset."""
+    committed = CommittedOffset(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp_ms=now_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+        topic_id=topic.topic_id,
+    )
+    return records.offset_commit(group_id, topic.name, partition.partition_index, committed)

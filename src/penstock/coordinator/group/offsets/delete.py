@@ -1,0 +1,59 @@
+"""OffsetDelete (key 47), version 0: offsets of a group are forgotten, but those of topics that it subscribes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.coordinator.group import records
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from penstock.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.machine import GroupMachine
+
+
+def delete_offsets(machine: GroupMachine, request: OffsetDeleteRequest, now_ms: int) -> Result[OffsetDeleteResponse]:
+    """OffsetDelete. A partition without an offset is no error; one of a subscribed topic GROUP_SUBSCRIBED_TO_TOPIC.
+
+    Raises RequestError: INVALID_GROUP_ID, GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP if its topics cannot be known.
+    """
+    if not request.group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID, "a group id is needed to delete offsets")
+    group = machine.groups.get(request.group_id)
+    group.check_delete_offsets()
+    answers = []
+    tombstones: dict[tuple[str, int], CoordinatorRecord] = {}
+    for topic in request.topics:
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed(topic.name) else ErrorCode.NONE
+        for partition in topic.partitions:
+            place = (topic.name, partition.partition_index)
+            if not code and is_kept(machine, request.group_id, *place):
+                tombstones[place] = records.offset_commit_tombstone(request.group_id, *place)
+        partitions = [
+            OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
+            for partition in topic.partitions
+        ]
+        answers.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    return Result(OffsetDeleteResponse(topics=answers), list(tombstones.values()))
+
+
+def is_kept(machine: GroupMachine, group_id: str, topic: str, partition: int) -> bool:
+    """Whether there is an offset, committed or in a transaction."""
+    offsets = machine.offsets
+    return offsets.committed.get(group_id, topic, partition) is not None or offsets.is_pending(
+        group_id, topic, partition
+    )
+
+
+def all_tombstones(machine: GroupMachine, group_id: str) -> list[CoordinatorRecord]:
+    """The end of all offsets of a group, those in transactions included."""
+    offsets = machine.offsets
+    places = {(topic, partition): None for topic, partition, _ in offsets.committed.each(group_id)}
+    places.update({(topic, partition): None for topic, partition, _ in offsets.pending(group_id)})
+    return [records.offset_commit_tombstone(group_id, *place) for place in places]
