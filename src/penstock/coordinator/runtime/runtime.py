@@ -98,13 +98,18 @@ class Runtime(Generic[M]):
         except PenstockError as error:
             self._failed(shard, str(error), self._now())
             return
+        except Exception as error:
+            self._bug(f"loading {shard!r}", error)
+            self._failed(shard, f"a bug: {error!r}", self._now())
+            return
         self._read(shard, loader, self._now())
 
     def _loaded(self, shard: Shard[M], loader: Loader, now_ms: int) -> None:
         shard.written_offset = shard.log.end_offset
         committed = shard.written_offset if loader.committed_offset is None else loader.committed_offset
         shard.activate(committed, now_ms)
-        logger.info(
+        logger.log(
+            logging.INFO if loader.loaded_records else logging.DEBUG,
             "coordinator of %s-%d is loaded: %d records, %d bytes",
             *(self.topic, shard.index, loader.loaded_records, loader.loaded_bytes),
         )
@@ -141,7 +146,7 @@ class Runtime(Generic[M]):
         operation = shard.write(result, done, now_ms)
         if shard.batch is not None:
             self._open[shard.index] = shard
-        if operation.done is not None or operation.appended is not None:
+        if not operation.finished:
             self._timeouts.append((now_ms + self.write_timeout_ms, operation))
 
     def read(self, index: int, operation: Callable[[M, int], R]) -> R:
@@ -171,7 +176,7 @@ class Runtime(Generic[M]):
 
     def tick(self, now_ms: int) -> None:
         """Ends what is due."""
-        while self._timeouts and (self._timeouts[0][0] <= now_ms or self._timeouts[0][1].done is None):
+        while self._timeouts and (self._timeouts[0][0] <= now_ms or self._timeouts[0][1].finished):
             self._timeouts.popleft()[1].time_out(now_ms)
         for _ in range(COORDINATOR_TIMERS_PER_TURN):
             due = self.timers.due(now_ms)
@@ -181,6 +186,7 @@ class Runtime(Generic[M]):
 
     def _expire(self, index: int, key: Hashable, now_ms: int) -> None:
         shard = self.shards[index]
+        assert shard.state is ShardState.ACTIVE, f"{shard!r} has timers"
 
         def done(_: Any, code: ErrorCode, message: str, at_ms: int) -> None:
             if code and shard.state is ShardState.ACTIVE and key not in shard.timers:
@@ -188,13 +194,11 @@ class Runtime(Generic[M]):
                 shard.timers.set(key, at_ms + COORDINATOR_TIMER_RETRY_MS)
 
         try:
-            result = shard.machine.expired(key, now_ms)
+            self._write(shard, shard.machine.expired(key, now_ms), done, now_ms)
         except PenstockError as error:
             done(None, error.code, str(error), now_ms)
         except Exception as error:
             self._bug(f"timer {key} of {shard!r}", error)
-        else:
-            self._write(shard, result, done, now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` or `flush` is wanted next."""

@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from penstock.coordinator.runtime.partition_log import PartitionLog
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.coordinator.runtime.timers import ShardTimers
-from penstock.errors import ErrorCode, RequestError
+from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.metadata.timeline import Timeline
 from penstock.protocol.record_frames import encode_coordinator_key, encode_coordinator_value
 from penstock.records.batch import HEADER_BYTES
@@ -85,6 +85,11 @@ class Operation:
         self.response = response
         self.done = done
         self.appended = appended
+
+    @property
+    def finished(self) -> bool:
+        """Nobody waits any more."""
+        return self.done is None and self.appended is None
 
     def complete(self, code: ErrorCode, message: str, now_ms: int) -> None:
         """Ends it, once; a second call does nothing. Records that are late may still be committed."""
@@ -153,12 +158,11 @@ class Shard(Generic[M]):
         self.machine.loaded(now_ms)
 
     def close(self, state: ShardState, code: ErrorCode, now_ms: int) -> None:
-        """Ends the shard: whoever waits is told `code`; timers are forgotten, the machine is told."""
+        """Ends the shard: whoever waits is told `code`, then the machine; timers are forgotten."""
         if self.state in (ShardState.FAILED, ShardState.CLOSED):
             self.state = state
             return
         was, self.state = self.state, state
-        self.timers.cancel_all()
         operations = [operation for _, operation in self._waiting]
         self._waiting.clear()
         if self.batch is not None:
@@ -168,6 +172,7 @@ class Shard(Generic[M]):
             operation.complete(code, "this broker is not the coordinator any more", now_ms)
         if was is ShardState.ACTIVE:
             self.machine.unloaded(now_ms)
+        self.timers.cancel_all()  # last: those who were told may have set some
 
     # Operations
 
@@ -190,8 +195,8 @@ class Shard(Generic[M]):
             return operation
         try:
             self._append(result, operation, now_ms)
-        except RequestError as error:
-            operation.complete(error.code, error.message, now_ms)
+        except PenstockError as error:
+            operation.complete(error.code, str(error), now_ms)
         return operation
 
     def _wait(self, operation: Operation, now_ms: int) -> None:
@@ -239,6 +244,7 @@ class Shard(Generic[M]):
         error = self.flush(now_ms)
         if error is not None:
             raise error  # the operation has looked at a state that is not any more
+        assert self.batch is None, "whoever was told of the batch before has written, and this operation does not know"
         self.batch = Batch(self.written_offset, BatchBuilder(), max_bytes, now_ms)
         return self.batch
 
@@ -257,7 +263,8 @@ class Shard(Generic[M]):
             return RequestError(ErrorCode.NOT_COORDINATOR, "the partition was written to by another")
         try:
             end_offset = self.log.append(batch.builder.build(), now_ms)
-        except RequestError as error:
+        except PenstockError as refused:
+            error = RequestError(refused.code, str(refused))
             self._refused(batch, error, now_ms)
             return error
         assert end_offset == self.written_offset, f"{end_offset} after the batch, {self.written_offset} in the state"

@@ -1,0 +1,97 @@
+"""A partition of a coordinator's topic that commits, refuses and loses its leader when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from penstock.errors import ErrorCode, RequestError
+from penstock.records.batch import read_header
+
+BASE_OFFSET = Struct(">q")
+
+Read = Callable[[bytes | None, int], None]
+
+
+class FakeLog:
+    """A `PartitionLog`, and beyond that what a test does to it.
+
+    Attributes:
+        batches: as they were appended. refuses: the error that appends are refused with, or None.
+        unreadable: reads fail. reads: that wait for `give_reads`.
+    """
+
+    def __init__(self, *, max_batch_bytes: int = 1 << 20) -> None:
+        self.batches: list[bytes] = []
+        self.leader_epoch = 0
+        self.max_batch_bytes = max_batch_bytes
+        self.log_start_offset = 0
+        self.high_watermark = 0
+        self.end_offset = 0
+        self.refuses: ErrorCode | None = None
+        self.unreadable = False
+        self.read_bytes = 1 << 20
+        self._reads: list[tuple[int, Read]] = []
+        self._waiting: list[tuple[int, Callable[[int], None]]] = []
+
+    # As a PartitionLog
+
+    def append(self, batch: bytearray, now_ms: int) -> int:
+        if self.refuses is not None:
+            raise RequestError(self.refuses, "as the test wants it")
+        assert len(batch) <= self.max_batch_bytes
+        BASE_OFFSET.pack_into(batch, 0, self.end_offset)
+        self.batches.append(bytes(batch))
+        self.end_offset = read_header(batch).next_offset
+        return self.end_offset
+
+    def wait(self, offset: int, committed: Callable[[int], None], now_ms: int) -> None:
+        if self.high_watermark >= offset:
+            committed(now_ms)
+        else:
+            self._waiting.append((offset, committed))
+
+    def read(self, offset: int, done: Read, now_ms: int) -> None:
+        self._reads.append((offset, done))
+
+    # As the test's
+
+    def give_reads(self, now_ms: int) -> bool:
+        """Answers the reads that wait. Returns whether there were any."""
+        reads, self._reads = self._reads, []
+        for offset, done in reads:
+            done(None if self.unreadable else self._data(offset), now_ms)
+        return bool(reads)
+
+    def _data(self, offset: int) -> bytes:
+        data = b""
+        for batch in self.batches:
+            if read_header(batch).next_offset > offset and (not data or len(data) + len(batch) <= self.read_bytes):
+                data += batch
+        return data
+
+    def commit(self, now_ms: int, offset: int | None = None) -> bool:
+        """The high watermark moves to the end, or to `offset`. Returns whether it has moved."""
+        offset = self.end_offset if offset is None else offset
+        if offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        waiting, self._waiting = self._waiting, []
+        for wanted, committed in waiting:
+            self.wait(wanted, committed, now_ms)
+        return True
+
+    def new_leader(self, *, keep_uncommitted: bool = False) -> None:
+        """Another replica leads: what was not committed is lost, or on the way to be committed."""
+        self.leader_epoch += 1
+        self._waiting.clear()
+        self._reads.clear()
+        self.refuses = None
+        if not keep_uncommitted:
+            self.batches = [batch for batch in self.batches if read_header(batch).next_offset <= self.high_watermark]
+            self.end_offset = self.high_watermark
+
+    def write(self, batch: bytes | bytearray) -> None:
+        """Appends what another broker wrote."""
+        self.append(bytearray(batch), 0)
+        self.high_watermark = self.end_offset

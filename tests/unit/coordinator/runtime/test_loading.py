@@ -1,0 +1,145 @@
+"""A coordinator that takes over reads what the one before it has left."""
+
+from __future__ import annotations
+
+import pytest
+from unit.coordinator.fake_log import FakeLog
+from unit.coordinator.runtime.counters import Desk, P, number
+
+from penstock.config.limits import COORDINATOR_RECORDS_PER_STEP
+from penstock.coordinator.runtime.result import Result
+from penstock.coordinator.runtime.shard import encode
+from penstock.errors import ErrorCode, RequestError
+from penstock.records.builder import BatchBuilder
+from penstock.records.compression import Codec
+from penstock.records.control import ControlType, control_key
+
+
+def batch_of(*numbers: tuple[str, int | None], **attributes: object) -> bytearray:
+    """A batch as somebody else wrote it."""
+    builder = BatchBuilder(**attributes)  # type: ignore[arg-type]
+    for name, value in numbers:
+        builder.append(0, *encode(number(name, value)))
+    return builder.build()
+
+
+def test_a_new_coordinator_has_what_was_committed() -> None:
+    desk = Desk()
+    desk.put("a", 1)
+    desk.put("b", 2)
+    desk.flush()
+    desk.commit()
+    desk.write(Result("c", [number("a", None)]))
+    desk.flush()
+    desk.commit()
+    heir = Desk(log=desk.log)
+    assert heir.numbers() == heir.committed() == {"b": 2}
+    assert heir.machine.told == ["loaded"]
+
+
+def test_requests_are_told_to_wait_while_it_loads() -> None:
+    log = FakeLog()
+    log.write(batch_of(("a", 1)))
+    desk = Desk(log=log, load=False)
+    desk.runtime.elected(P, log, desk.now_ms)
+    desk.put("b", 1)
+    assert desk.answers == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    with pytest.raises(RequestError, match="reading its log"):
+        desk.committed()
+    desk.load()
+    assert desk.committed() == {"a": 1}
+
+
+def test_nobody_asks_who_does_not_lead() -> None:
+    desk = Desk(load=False)
+    desk.put("a", 1)
+    assert desk.answers == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_what_is_not_committed_yet_is_there_and_not_shown() -> None:
+    log = FakeLog()
+    log.write(batch_of(("a", 1)))
+    log.append(batch_of(("a", 2)), 0)
+    log.append(batch_of(("b", 3)), 0)
+    desk = Desk(log=log)
+    assert desk.numbers() == {"a": 2, "b": 3}
+    assert desk.committed() == {"a": 1}
+    desk.write(Result("waits"))
+    assert desk.answers == []
+    desk.commit()
+    assert desk.committed() == {"a": 2, "b": 3}
+    assert desk.answers == ["waits"]
+
+
+def test_it_reads_in_pieces_and_stops_for_others_between_them() -> None:
+    log = FakeLog()
+    for index in range(3):
+        log.write(batch_of(*((f"{index}-{each}", each) for each in range(COORDINATOR_RECORDS_PER_STEP))))
+    log.read_bytes = 1
+    desk = Desk(log=log, load=False)
+    desk.runtime.elected(P, log, desk.now_ms)
+    turns = 0
+    while log.give_reads(desk.now_ms):
+        for _ in desk.work.pop(0):
+            turns += 1
+    assert turns == 3
+    assert len(desk.numbers()) == 3 * COORDINATOR_RECORDS_PER_STEP
+
+
+def test_compressed_batches_and_those_of_transactions_are_read() -> None:
+    log = FakeLog()
+    log.write(batch_of(("a", 1), codec=Codec.GZIP))
+    log.write(batch_of(("b", 2), producer_id=5, producer_epoch=1, base_sequence=0, is_transactional=True))
+    marker = BatchBuilder(producer_id=5, producer_epoch=1, is_transactional=True, is_control=True)
+    marker.append(0, control_key(ControlType.COMMIT), b"\0\0\0\0\0\0")
+    log.write(marker.build())
+    desk = Desk(log=log)
+    assert desk.machine.producers == [(-1, -1), (5, 1)]
+    assert desk.machine.markers == [((5, 1), True)]
+
+
+def test_records_of_a_later_release_are_passed_over() -> None:
+    log = FakeLog()
+    builder = BatchBuilder()
+    builder.append(0, b"\x03\xe7anything", b"")
+    builder.append(0, *encode(number("a", 1)))
+    log.write(builder.build())
+    assert Desk(log=log).numbers() == {"a": 1}
+
+
+@pytest.mark.parametrize("damage", ["checksum", "no key", "broken key", "unknown version", "unreadable", "bug"])
+def test_a_log_that_cannot_be_trusted_is_not_served(damage: str) -> None:
+    log = FakeLog()
+    batch = batch_of(("a", 1))
+    builder = BatchBuilder()
+    if damage == "checksum":
+        batch[-1] ^= 1
+    elif damage == "no key":
+        builder.append(0, None, b"x")
+        batch = builder.build()
+    elif damage == "broken key":
+        builder.append(0, b"\0\1\x7f", b"x")
+        batch = builder.build()
+    elif damage == "unknown version":
+        builder.append(0, encode(number("a", 1))[0], b"\0\x63")
+        batch = builder.build()
+    elif damage == "bug":
+        batch = batch_of(("broken", 1))
+    log.unreadable = damage == "unreadable"
+    log.write(batch)
+    desk = Desk(log=log)
+    desk.put("b", 1)
+    assert desk.answers == [ErrorCode.NOT_COORDINATOR]
+    assert len(desk.bugs) == (damage == "bug")
+
+
+def test_loading_ends_when_the_leadership_does() -> None:
+    log = FakeLog()
+    log.write(batch_of(("a", 1)))
+    desk = Desk(log=log, load=False)
+    desk.runtime.elected(P, log, desk.now_ms)
+    machine = desk.machine
+    desk.runtime.resigned(P, desk.now_ms)
+    desk.load()
+    assert machine.told == []
+    assert not desk.runtime.shards
