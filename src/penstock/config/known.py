@@ -40,9 +40,6 @@ delete.records.purgatory.purge.interval.requests INT - read-only =1
 early.start.listeners LIST distinct read-only null
 fetch.purgatory.purge.interval.requests INT - read-only =1000
 follower.fetch.last.tiered.offset.enable BOOLEAN - cluster-wide =false
-group.consumer.assignment.interval.ms INT 0.. cluster-wide =1000
-group.consumer.max.assignment.interval.ms INT 0.. read-only =15000
-group.consumer.min.assignment.interval.ms INT 0.. read-only =0
 group.coordinator.background.threads INT 1.. read-only =2
 group.coordinator.cached.buffer.max.bytes INT 524288.. cluster-wide =1048588
 group.coordinator.threads INT 1.. read-only =4

@@ -42,6 +42,7 @@ from penstock.node.controller import ControllerNode
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.effects import Effect, Run
 from penstock.node.followers import Followers
+from penstock.node.groups import GroupCoordinator
 from penstock.node.handlers import registry
 from penstock.node.isr import IsrChanges
 from penstock.node.lifecycle import Lifecycle
@@ -147,6 +148,7 @@ class Broker:
         self.publishing = Publishing(self)
         self.lifecycle = Lifecycle(self)
         self.producer_ids = ProducerIds(self)
+        self.groups = GroupCoordinator(self)
         self.fetch_sessions = SessionCache(settings.max_incremental_fetch_session_cache_slots, random)
         self.api_versions_cache: tuple[object, dict[tuple[str, int], tuple[bytes, bytes]]] = (None, {})
         self.metadata_cache: tuple[object, dict[tuple[object, ...], tuple[bytes, bytes]]] = (None, {})
@@ -298,6 +300,7 @@ class Broker:
         self.logs.tick(now_ms)
         self.quorum.tick(now_ms)
         self.controller.tick(now_ms)
+        self.groups.runtime.tick(now_ms)
         if self._work:
             work = self._work.popleft()
             if next(work, self) is not self:
@@ -314,6 +317,7 @@ class Broker:
             self.logs.next_deadline_ms(),
             self.quorum.next_deadline_ms(),
             self.controller.next_deadline_ms(self.now_ms),
+            self.groups.runtime.next_deadline_ms(),
         )
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -324,6 +328,7 @@ class Broker:
         if self.followers.due:
             self.followers.send_due(self.now_ms)
         self._call_ourselves()
+        self.groups.runtime.flush(self.now_ms)
         effects = self.effects
         for operation in self.logs.take_operations():
             effects.append(Run(operation))

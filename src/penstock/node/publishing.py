@@ -57,6 +57,7 @@ class Publishing:
         if delta.brokers:
             node.replicas.brokers_changed(now_ms)
         self._configs_changed(delta, now_ms)
+        node.groups.published(old, new, delta, now_ms)
         node.lifecycle.published(now_ms)
 
     def _delete_logs(self, topic: str, partition_count: int) -> None:

@@ -241,6 +241,21 @@ class Partition(FollowedPartition):
         except InvalidRecordError as error:
             return Rejected(error.code, str(error))
 
+    def append_as_coordinator(self, records: WritableBuffer, header: BatchHeader, now_ms: int) -> Prepared:
+        """Appends a batch that this node has made itself, as acks=all: there is nothing to check or to rewrite.
+
+        Raises RequestError: NOT_ENOUGH_REPLICAS, or what the log refuses it with.
+        """
+        log = self.log
+        if log.config is not self._config:
+            self._read_config()
+        if len(self.in_sync_replicas) < self.min_in_sync_replicas:
+            have, need = len(self.in_sync_replicas), self.min_in_sync_replicas
+            raise RequestError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"{have} replicas in sync, min.insync.replicas is {need}"
+            )
+        return self._append(records, header, now_ms)
+
     def _rewrite(self, records: WritableBuffer, header: BatchHeader, deep: bool) -> Rewrite | None:
         """What has to be done to a batch before it is appended, if anything."""
         config = self.log.config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.config.setting import Group, Setting
+from penstock.config.setting import CLUSTER, Group, Setting
 from penstock.config.values import INT, LIST, LONG, MINUTE_MS, SECOND_MS, SHORT, STRING, KiB, MiB
 
 INT_MAX = 2**31 - 1
@@ -91,6 +91,28 @@ class GroupSettings(Group):
         default=15 * SECOND_MS,
         at_least=1,
         doc="Upper bound of consumer.heartbeat.interval.ms of a group.",
+    )
+    group_consumer_assignment_interval_ms = Setting(
+        "group.consumer.assignment.interval.ms",
+        INT,
+        default=1 * SECOND_MS,
+        at_least=0,
+        dynamic=CLUSTER,
+        doc="Shortest time between two assignments of a consumer group; members that join meanwhile wait.",
+    )
+    group_consumer_min_assignment_interval_ms = Setting(
+        "group.consumer.min.assignment.interval.ms",
+        INT,
+        default=0,
+        at_least=0,
+        doc="Lower bound of consumer.assignment.interval.ms of a group.",
+    )
+    group_consumer_max_assignment_interval_ms = Setting(
+        "group.consumer.max.assignment.interval.ms",
+        INT,
+        default=15 * SECOND_MS,
+        at_least=0,
+        doc="Upper bound of consumer.assignment.interval.ms of a group.",
     )
     penstock_group_consumer_reconcile_heartbeat_interval_ms = Setting(
         "penstock.group.consumer.reconcile.heartbeat.interval.ms",

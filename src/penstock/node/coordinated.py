@@ -1,0 +1,133 @@
+"""A led partition as a coordinator's shard sees it, and the operations with which its log is read.
+
+Positions are looked up on the loop, bytes are read in the lane of the log's directory: a coordinator that loads a
+large partition never waits for the disk on the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.config.limits import COORDINATOR_LOAD_BYTES
+from penstock.errors import ErrorCode, NotResident, PenstockError
+from penstock.log.disk import Disk, FileSlice, Operation
+from penstock.node.effects import Run
+from penstock.records.batch import read_header
+from penstock.replication.partition import ACKS_ALL, Partition, Prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.node.broker import Broker
+
+Done = Callable[[bytes | None, int], None]
+
+
+class LedPartition:
+    """A `PartitionLog` over a partition of this node's replicas.
+
+    `lost` is called when the leadership ends while somebody waits for a commit.
+    """
+
+    def __init__(self, node: Broker, partition: Partition, lost: Callable[[int], None]) -> None:
+        self._node = node
+        self._partition = partition
+        self._lost = lost
+
+    @property
+    def partition(self) -> Partition:
+        return self._partition
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._partition.leader_epoch
+
+    @property
+    def max_batch_bytes(self) -> int:
+        return self._partition.log.config.max_message_bytes
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._partition.log.log_start_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._partition.high_watermark
+
+    @property
+    def end_offset(self) -> int:
+        return self._partition.log.reserved_end_offset
+
+    def append(self, batch: bytearray, now_ms: int) -> int:
+        return self._partition.append_as_coordinator(batch, read_header(batch), now_ms).next_offset
+
+    def wait(self, offset: int, committed: Callable[[int], None], now_ms: int) -> None:
+        self._partition.wait(Prepared(offset, offset, -1), ACKS_ALL, self, committed, now_ms)
+
+    def appended(self, slot: Any, code: ErrorCode, now_ms: int) -> None:
+        """AppendWaiter. With too few replicas in sync by now it is committed all the same."""
+        if code in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
+            slot(now_ms)
+        else:
+            self._lost(now_ms)
+
+    def read(self, offset: int, done: Done, now_ms: int) -> None:
+        log = self._partition.log
+        try:
+            found = log.read(offset, COORDINATOR_LOAD_BYTES, log.log_end_offset)
+        except NotResident as missing:
+            piece = FileSlice(missing.directory, missing.path, missing.position, missing.length)
+            self._run([piece], lambda data, at_ms: self._read_again(data, offset, done, at_ms))
+        except PenstockError:
+            self._node.do(later(done, lambda: self._node.now_ms))
+        else:
+            self._run(found.slices, done)
+
+    def _read_again(self, data: bytes | None, offset: int, done: Done, now_ms: int) -> None:
+        if data is None:
+            done(None, now_ms)
+        else:
+            self.read(offset, done, now_ms)
+
+    def _run(self, pieces: Sequence[FileSlice], done: Done) -> None:
+        directory = self._partition.log.disk.directory
+        order = f"load {self._partition.topic}-{self._partition.index}"
+        self._node.effects.append(Run(ReadPieces(directory, order, PiecesRead(self._node, done), pieces)))
+
+
+def later(done: Done, now: Callable[[], int]) -> Any:
+    """Tells in a step of its own that nothing could be read."""
+    done(None, now())
+    yield
+
+
+class ReadPieces(Operation):
+    """Reads ranges of files into one piece of memory."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, directory: int, order: str, owner: PiecesRead, pieces: Sequence[FileSlice]) -> None:
+        super().__init__(directory, order, owner)
+        self.pieces = pieces
+
+    def run(self, disk: Disk) -> Any:
+        return b"".join(disk.read(piece.path, piece.position, piece.length) for piece in self.pieces)
+
+
+class PiecesRead:
+    """Owner of such a read."""
+
+    __slots__ = ("_done", "_node")
+
+    def __init__(self, node: Broker, done: Done) -> None:
+        self._node = node
+        self._done = done
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        self._done(result, now_ms)
+
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
+        assert isinstance(operation, ReadPieces)
+        self._node.read_failed(operation.directory, operation.pieces[0].path, error, now_ms)
+        self._done(None, now_ms)

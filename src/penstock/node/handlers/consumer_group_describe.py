@@ -1,0 +1,51 @@
+"""ConsumerGroupDescribe (key 69): consumer groups, their members, current and target assignments (KIP-848).
+
+Versions 0-1, flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.coordinator.group.consumer.describe import describe_consumer_groups
+from penstock.errors import ErrorCode, RequestError
+from penstock.node.handlers.authorization import authorized_operations
+from penstock.node.handlers.group_coordinator import check_group
+from penstock.node.request import Handler, Message, Outcome, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from penstock.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
+from penstock.security.authorizer import Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.GROUP)
+
+
+def handle(node: Broker, request: Request[ConsumerGroupDescribeRequest], now_ms: int) -> Outcome:
+    groups = [describe(node, request, group_id) for group_id in request.body.group_ids]
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def describe(node: Broker, request: Request[ConsumerGroupDescribeRequest], group_id: str) -> DescribedGroup:
+    """One group, or why it cannot be described."""
+    try:
+        check_group(node, request, Operation.DESCRIBE, group_id)
+        (group,) = node.groups.runtime.read(
+            node.groups.partition_of(group_id), lambda shard, at: describe_consumer_groups(shard, at, [group_id])
+        )
+    except RequestError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+    if request.body.include_authorized_operations and not group.error_code:
+        group.authorized_operations = authorized_operations(node, request, ResourceType.GROUP, group_id)
+    return group
+
+
+def refuse(request: Request[ConsumerGroupDescribeRequest], code: ErrorCode, message: str) -> Message:
+    """Every group answered with the error."""
+    names = [] if request.body is None else request.body.group_ids
+    return ConsumerGroupDescribeResponse(groups=[DescribedGroup(group_id=name, error_code=code) for name in names])
+
+
+HANDLERS = (Handler(ApiKey.CONSUMER_GROUP_DESCRIBE, handle, AUTHORIZE, refuse),)

@@ -1,0 +1,78 @@
+"""What the handlers of groups share: from a group to its shard, and from the shard's errors to those of clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.coordinator.group.context import Context
+from penstock.coordinator.group.machine import GroupMachine
+from penstock.coordinator.runtime.result import Result
+from penstock.errors import ErrorCode, RequestError
+from penstock.node.handlers.authorization import allowed
+from penstock.node.request import LATER, Outcome, Request
+from penstock.security.authorizer import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+NOT_AVAILABLE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+
+def coordinator_error(code: ErrorCode) -> ErrorCode:
+    """What clients are told when the coordinator's own append failed with `code`."""
+    if code in NOT_AVAILABLE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if code in ELSEWHERE:
+        return ErrorCode.NOT_COORDINATOR
+    return ErrorCode.UNKNOWN_SERVER_ERROR if code in TOO_LARGE else code
+
+
+def context_of(request: Request[Any]) -> Context:
+    """Who asks, as the coordinator keeps it."""
+    host = request.connection.peer.rpartition(":")[0].strip("[]")
+    return Context(api_version=request.version, client_id=request.client_id or "", client_host=f"/{host}")
+
+
+def check_group(node: Broker, request: Request[Any], operation: Operation, group_id: str) -> None:
+    """Raises RequestError(GROUP_AUTHORIZATION_FAILED) unless who asks may do this with the group."""
+    if not allowed(node, request, operation, ResourceType.GROUP, group_id):
+        raise RequestError(
+            ErrorCode.GROUP_AUTHORIZATION_FAILED, f"{request.principal} may not {operation.name} the group {group_id}"
+        )
+
+
+def write(
+    node: Broker,
+    request: Request[Any],
+    group_id: str,
+    operation: Callable[[GroupMachine], Result[Any]],
+    now_ms: int,
+    *,
+    respond: Callable[[Any], Any] = lambda response: response,
+) -> Outcome:
+    """Has the group's coordinator do something. The answer leaves when what it wrote is committed.
+
+    `respond` makes the response out of what the operation has returned. Raises RequestError when there is no
+    coordinator; what the operation raises is answered with the API's error response.
+    """
+    body = request.body
+
+    def done(response: Any, code: ErrorCode, message: str, at_ms: int) -> None:
+        if code:
+            request.body = body
+            node.answer(request, request.handler.refuse(request, coordinator_error(code), message), at_ms)
+        else:
+            node.answer(request, respond(response), at_ms)
+
+    node.groups.runtime.write(node.groups.partition_of(group_id), operation, done, now_ms)
+    return LATER

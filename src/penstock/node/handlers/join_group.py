@@ -1,0 +1,46 @@
+"""JoinGroup (key 11): a member of a classic group joins, or joins again; answered when the group has come together.
+
+Versions 0-9, flexible from 6. The rules are in `coordinator.group.classic.join`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.coordinator.group.classic.join import join_group
+from penstock.errors import ErrorCode
+from penstock.node.handlers.group_coordinator import check_group, context_of, write
+from penstock.node.request import Handler, Message, Outcome, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.join_group_request import JoinGroupRequest
+from penstock.protocol.messages.join_group_response import JoinGroupResponse
+from penstock.security.authorizer import Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = Authorize(Operation.READ, ResourceType.GROUP)
+
+NULL_PROTOCOL_FROM = 7
+
+
+def handle(node: Broker, request: Request[JoinGroupRequest], now_ms: int) -> Outcome:
+    body, context = request.body, context_of(request)
+    check_group(node, request, Operation.READ, body.group_id)
+
+    def reply(response: JoinGroupResponse, at_ms: int) -> None:
+        if response.protocol_name is None and request.version < NULL_PROTOCOL_FROM:
+            response.protocol_name = ""
+        node.answer(request, response, at_ms)
+
+    return write(node, request, body.group_id, lambda shard: join_group(shard, context, body, reply, now_ms), now_ms)
+
+
+def refuse(request: Request[JoinGroupRequest], code: ErrorCode, message: str) -> Message:
+    """The error, and the member id that was sent."""
+    protocol_name = None if request.version >= NULL_PROTOCOL_FROM else ""
+    member_id = "" if request.body is None else request.body.member_id
+    return JoinGroupResponse(error_code=code, generation_id=-1, protocol_name=protocol_name, member_id=member_id)
+
+
+HANDLERS = (Handler(ApiKey.JOIN_GROUP, handle, AUTHORIZE, refuse),)
