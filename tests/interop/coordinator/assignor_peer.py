@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from interop.kafka_peer import run_java_source
+
 from penstock.coordinator.group.assignors import GroupSpec, Partitions
-from tests.interop.kafka_peer import run_java_source
 
 SOURCE = """
 import com.fasterxml.jackson.databind.JsonNode;
@@ -44,7 +45,11 @@ public class AssignorPeer {
     }
 
     static Uuid id(String text) {
-        return new Uuid(Long.parseUnsignedLong(text.substring(0, 16), 16), Long.parseUnsignedLong(text.substring(16), 16));
+        return new Uuid(half(text.substring(0, 16)), half(text.substring(16)));
+    }
+
+    static long half(String text) {
+        return Long.parseUnsignedLong(text, 16);
     }
 
     static String text(Uuid id) {
@@ -70,7 +75,8 @@ public class AssignorPeer {
                 assigned.put(id(entry.getKey()), numbers);
             });
             members.put(member.get("id").asText(), new MemberSubscriptionAndAssignmentImpl(
-                Optional.empty(), Optional.ofNullable(member.get("instance").textValue()), topics, new Assignment(assigned)));
+                Optional.empty(), Optional.ofNullable(member.get("instance").textValue()), topics,
+                new Assignment(assigned)));
         }
         ConsumerGroupPartitionAssignor assignor =
             each.get("assignor").asText().equals("range") ? new RangeAssignor() : new UniformAssignor();

@@ -7,10 +7,10 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from interop.coordinator.assignor_peer import assignments_of_kafka
 
 from penstock.coordinator.group.assignors import ASSIGNORS, GroupSpec, Partitions
 from penstock.coordinator.group.assignors.spec import MemberSpec, topic_order
-from tests.interop.coordinator.assignor_peer import assignments_of_kafka
 
 GROUPS_PER_KIND = 60
 CHANGES_PER_GROUP = 6

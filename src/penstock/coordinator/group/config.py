@@ -34,6 +34,9 @@ class GroupConfig:
     consumer_min_heartbeat_interval_ms: int = 5 * SECOND_MS
     consumer_max_heartbeat_interval_ms: int = 15 * SECOND_MS
     consumer_reconcile_heartbeat_interval_ms: int = 300
+    consumer_assignment_interval_ms: int = SECOND_MS
+    consumer_min_assignment_interval_ms: int = 0
+    consumer_max_assignment_interval_ms: int = 15 * SECOND_MS
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: str = "bidirectional"
     consumer_regex_refresh_interval_ms: int = 10 * MINUTE_MS
@@ -58,6 +61,9 @@ class GroupConfig:
             consumer_min_heartbeat_interval_ms=settings.group_consumer_min_heartbeat_interval_ms,
             consumer_max_heartbeat_interval_ms=settings.group_consumer_max_heartbeat_interval_ms,
             consumer_reconcile_heartbeat_interval_ms=settings.penstock_group_consumer_reconcile_heartbeat_interval_ms,
+            consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+            consumer_min_assignment_interval_ms=settings.group_consumer_min_assignment_interval_ms,
+            consumer_max_assignment_interval_ms=settings.group_consumer_max_assignment_interval_ms,
             consumer_assignors=tuple(settings.group_consumer_assignors),
             consumer_migration_policy=settings.group_consumer_migration_policy.lower(),
             consumer_regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,

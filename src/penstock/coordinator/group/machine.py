@@ -19,6 +19,10 @@ from penstock.coordinator.group.classic import rebalance
 from penstock.coordinator.group.classic import replay as classic_replay
 from penstock.coordinator.group.classic.pending import PendingMembers
 from penstock.coordinator.group.config import GroupConfig
+from penstock.coordinator.group.consumer import leave as consumer_leave
+from penstock.coordinator.group.consumer import regexes as consumer_regexes
+from penstock.coordinator.group.consumer import replay as consumer_replay
+from penstock.coordinator.group.consumer import topics as consumer_topics
 from penstock.coordinator.group.groups import Groups
 from penstock.coordinator.group.offsets import replay as offset_replay
 from penstock.coordinator.group.offsets.state import Offsets
@@ -49,6 +53,7 @@ class GroupMachine:
     Attributes:
         timeline, groups, offsets: the replicated state.
         pending: member ids that have been given out, soft state.
+        topics: what consumer groups know of the topics, soft state.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class GroupMachine:
         self.groups = Groups(self.timeline)
         self.offsets = Offsets(self.timeline)
         self.pending = PendingMembers(timers)
+        self.topics = consumer_topics.Topics()
 
     def new_id(self) -> UUID:
         """A random id (UUID version 4)."""
@@ -111,11 +117,14 @@ class GroupMachine:
 REPLAY: Mapping[type[Message], Replay] = {
     **classic_replay.REPLAY,
     **offset_replay.REPLAY,
+    **consumer_replay.REPLAY,
 }
 EXPIRED: Mapping[str, Expired] = {
     **rebalance.EXPIRED,
     **maintenance.EXPIRED,
+    **consumer_leave.EXPIRED,
+    **consumer_regexes.EXPIRED,
 }
-LOADED: tuple[Notice, ...] = (rebalance.loaded, maintenance.loaded)
+LOADED: tuple[Notice, ...] = (rebalance.loaded, consumer_topics.loaded, consumer_leave.loaded, maintenance.loaded)
 UNLOADED: tuple[Notice, ...] = (rebalance.unloaded,)
-IMAGE_CHANGED: tuple[ImageChanged, ...] = ()
+IMAGE_CHANGED: tuple[ImageChanged, ...] = (consumer_topics.image_changed,)

@@ -56,8 +56,7 @@ class Levels:
         """How many partitions the fullest has more than the emptiest; asked before anything moves."""
         return self.sizes[self.order[-1]] - self.sizes[self.order[0]]
 
-    @property
-    def balanced(self) -> bool:
+    def is_balanced(self) -> bool:
         """Whether the two ranges have met."""
         return self.high - self.low <= 1
 
@@ -169,7 +168,7 @@ class Balance:
         for number, owner in enumerate(self.owners[topic]):
             owned.setdefault(owner, []).append(number)
         moved = False
-        while not levels.balanced:
+        while not levels.is_balanced():
             giver = levels.fullest()
             while giver != NOBODY and not owned.get(giver):
                 levels.put_aside()
@@ -178,7 +177,7 @@ class Balance:
                 break
             number = owned[giver].pop()
             taker = levels.emptiest()
-            if levels.balanced:
+            if levels.is_balanced():
                 break
             self.give(topic, number, taker)
             moved = True

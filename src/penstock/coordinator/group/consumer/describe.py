@@ -1,0 +1,94 @@
+"""ConsumerGroupDescribe (key 69), versions 0-1: a consumer group with its members, as of the committed state.
+
+What a member still has to give up counts as its own. Topics that are gone are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.coordinator.group.consumer.member import ConsumerMember
+from penstock.coordinator.group.consumer.settings import preferred_assignor
+from penstock.coordinator.group.consumer.state import ConsumerGroupState
+from penstock.errors import ErrorCode, RequestError
+from penstock.metadata.image import MetadataImage
+from penstock.protocol.messages.consumer_group_describe_response import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.machine import GroupMachine
+
+CLASSIC_MEMBER = 0
+CONSUMER_MEMBER = 1
+
+
+def describe_consumer_groups(
+    machine: GroupMachine, committed_offset: int, group_ids: Sequence[str]
+) -> list[DescribedGroup]:
+    """The groups, each as it is or with GROUP_ID_NOT_FOUND."""
+    return [describe(machine, committed_offset, group_id) for group_id in group_ids]
+
+
+def describe(machine: GroupMachine, at: int, group_id: str) -> DescribedGroup:
+    """One group."""
+    try:
+        group = machine.groups.get(group_id, at=at)
+    except RequestError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+    if not isinstance(group, ConsumerGroupState):
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id} is not a consumer group.",
+        )
+    epoch = group.epoch(at)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state_name(at),
+        group_epoch=epoch.group,
+        assignment_epoch=epoch.assignment,
+        assignor_name=preferred_assignor(machine.config(), dict(group.assignors.items(at=at))),
+        members=[
+            described(member, group.targets.get(member_id, at=at) or {}, machine.image)
+            for member_id, member in sorted(group.members.items(at=at))
+        ],
+    )
+
+
+def described(member: ConsumerMember, target: Mapping[UUID, Sequence[int]], image: MetadataImage) -> Member:
+    """One member."""
+    has: dict[UUID, list[int]] = {}
+    for partitions in (member.assigned, member.pending_revocation):
+        for topic, epochs in partitions.items():
+            has.setdefault(topic, []).extend(epochs)
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscribed_topic_names),
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        assignment=assignment(has, image),
+        target_assignment=assignment(target, image),
+        member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
+    )
+
+
+def assignment(partitions: Mapping[UUID, Sequence[int]], image: MetadataImage) -> Assignment:
+    """Partitions with the names of their topics."""
+    found = ((image.topics_by_id.get(topic), numbers) for topic, numbers in partitions.items())
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=sorted(numbers))
+            for topic, numbers in found
+            if topic is not None
+        ]
+    )

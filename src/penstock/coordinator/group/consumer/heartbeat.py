@@ -1,0 +1,249 @@
+"""ConsumerGroupHeartbeat (key 68), versions 0-1: the one request of the consumer group protocol (KIP-848).
+
+Member epoch 0 joins, -1 leaves, -2 leaves for a while (static members). The client makes its member id itself from
+version 1; before, an empty one is answered with a new one. A subscription by regular expression comes with version 1.
+
+The answer says when to come again. Apache Kafka always says `group.consumer.heartbeat.interval.ms`, so a rebalance
+takes several times that. Here it is a short time, `penstock.group.consumer.reconcile.heartbeat.interval.ms`, while the
+member is not where it should be, or its group is about to settle; see `interval_ms`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.config.limits import GROUP_SETTLING_HEARTBEATS_PER_SECOND, GROUP_SETTLING_MS
+from penstock.coordinator.group.classic.group import ClassicGroup
+from penstock.coordinator.group.consumer import members, regexes, target, timers, upgrade
+from penstock.coordinator.group.consumer.current import Owned
+from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.leave import leave
+from penstock.coordinator.group.consumer.member import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    ConsumerMember,
+)
+from penstock.coordinator.group.consumer.settings import timing
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from penstock.protocol.messages.consumer_group_heartbeat_response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.context import Context
+    from penstock.coordinator.group.machine import GroupMachine
+
+OWN_MEMBER_ID_FROM = 1
+
+
+def consumer_group_heartbeat(
+    machine: GroupMachine, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> Result[ConsumerGroupHeartbeatResponse]:
+    """See the module's head.
+
+    Raises RequestError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID,
+    FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED,
+    INVALID_REGULAR_EXPRESSION.
+    """
+    check_request(request, context.api_version, machine.config().consumer_assignors)
+    if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
+        return leave(machine, find_group(machine, request.group_id), request, now_ms)
+    written: list[CoordinatorRecord] = []
+    joins = request.member_epoch == JOINING_EPOCH
+    classic = machine.groups.find(request.group_id) if joins else None
+    group = group_to_join(machine, request.group_id, written) if joins else find_group(machine, request.group_id)
+    members.check_room(group, request.member_id, machine.config().consumer_max_size)
+    owned = owned_of(request)
+    old = member_of(group, request, request.member_id or str(machine.new_id()), owned, written)
+    change = target.Change(machine, group, old, updated(old, context, request), written, now_ms)
+    new, assignment_epoch, group_epoch = advance(change, owned)
+    if isinstance(classic, ClassicGroup) and classic.members:
+        upgrade.hand_over(machine, classic, group, now_ms)
+    timers.set_session(machine, request.group_id, new, now_ms)
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=new.member_id,
+        member_epoch=new.member_epoch,
+        heartbeat_interval_ms=interval_ms(change._replace(new=new), assignment_epoch, group_epoch),
+    )
+    if joins or is_full(request) or new.assigned != old.assigned:
+        response.assignment = assignment_of(new)
+    return Result(response, written)
+
+
+def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: tuple[str, ...]) -> None:
+    """Raises RequestError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR."""
+    epoch = request.member_epoch
+    if api_version >= OWN_MEMBER_ID_FROM or epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH:
+        check_text(request.member_id, "MemberId can't be empty.")
+    check_text(request.group_id, "GroupId can't be empty.")
+    check_text(request.instance_id, "InstanceId can't be empty.")
+    check_text(request.rack_id, "RackId can't be empty.")
+    if epoch == JOINING_EPOCH:
+        if request.rebalance_timeout_ms == -1:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST,
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+            )
+    elif epoch == STATIC_LEAVING_EPOCH and request.instance_id is None:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "InstanceId can't be null.")
+    elif epoch < STATIC_LEAVING_EPOCH:
+        raise RequestError(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise RequestError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+        )
+
+
+def check_text(value: str | None, message: str) -> None:
+    """Raises RequestError INVALID_REQUEST for a text of nothing but blanks."""
+    if value is not None and not value.strip():
+        raise RequestError(ErrorCode.INVALID_REQUEST, message)
+
+
+# The group and the member
+
+
+def find_group(machine: GroupMachine, group_id: str) -> ConsumerGroup:
+    """The consumer group. Raises RequestError GROUP_ID_NOT_FOUND."""
+    group = machine.groups.find(group_id)
+    if group is None:
+        raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if not isinstance(group, ConsumerGroup):
+        raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    return group
+
+
+def group_to_join(machine: GroupMachine, group_id: str, written: list[CoordinatorRecord]) -> ConsumerGroup:
+    """The group; a new one if there is none, and a classic one is converted. No machine has those two yet.
+
+    Raises RequestError GROUP_ID_NOT_FOUND when a classic group cannot become a consumer group.
+    """
+    group = machine.groups.find(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    if isinstance(group, ClassicGroup) and not group.is_empty:
+        return upgrade.convert(machine, group, written)
+    if group is not None:
+        written += group.tombstones()
+    return ConsumerGroup(machine.timeline, group_id)
+
+
+def member_of(
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+    owned: Owned | None,
+    written: list[CoordinatorRecord],
+) -> ConsumerMember:
+    """The member that the request speaks of, a new one if it joins."""
+    joins = request.member_epoch == JOINING_EPOCH
+    if request.instance_id is None:
+        return members.dynamic_member(group, member_id, request.member_epoch, owned, create=joins)
+    return members.static_member(
+        group, member_id, request.member_epoch, request.instance_id, owned, written=written, create=joins
+    )
+
+
+def updated(member: ConsumerMember, context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
+    """The member as the request says; what it does not say stays."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    return member.with_(
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=member.server_assignor if request.server_assignor is None else request.server_assignor,
+        subscribed_topic_names=member.subscribed_topic_names if names is None else frozenset(names),
+        subscribed_topic_regex=member.subscribed_topic_regex if regex is None else regex,
+        client_id=context.client_id,
+        client_host=context.client_host,
+        classic=None,
+    )
+
+
+def owned_of(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
+    """The partitions that the member says it has."""
+    partitions = request.topic_partitions
+    return None if partitions is None else [(each.topic_id, each.partitions) for each in partitions]
+
+
+# What comes of it
+
+
+def advance(change: target.Change, owned: Owned | None) -> tuple[ConsumerMember, int, int]:
+    """Moves group epoch, target assignment and member on.
+
+    Returns the member, the assignment epoch and the group epoch as they will be.
+    """
+    names_changed = target.subscription_changed(change)
+    regex = regexes.update(change)
+    bump = names_changed or regex is regexes.RegexUpdate.RESOLVED
+    group_epoch, homogeneous = change.group.epoch().group, None
+    if bump or change.group.topics_may_have_changed:
+        group_epoch, homogeneous = target.raise_group_epoch(change, bump=bump)
+    aim = target.update_target(change, group_epoch, homogeneous)
+    member = target.reconcile(change, aim, owned, subscription_changed=names_changed or regex.is_updated)
+    return member, aim.epoch, group_epoch
+
+
+def interval_ms(change: target.Change, assignment_epoch: int, group_epoch: int) -> int:
+    """When the member should come again.
+
+    Soon, if it has not got what it should have, or an assignment is due. Soon, too, for a while, if others have not:
+    a group in which something has changed is likely to change again. A large group is not asked to come all at once.
+    """
+    machine, group = change.machine, change.group
+    stable_ms = timing(machine, group.group_id).heartbeat_interval_ms
+    soon_ms = min(machine.config().consumer_reconcile_heartbeat_interval_ms, stable_ms)
+    crowd_ms = len(group.members) * 1000 // GROUP_SETTLING_HEARTBEATS_PER_SECOND
+    if not change.new.is_reconciled_to(assignment_epoch):
+        return min(max(soon_ms, crowd_ms), stable_ms)
+    epoch = group.epoch()
+    is_new = assignment_epoch != epoch.assignment
+    is_recent = is_new or change.now_ms < epoch.assignment_timestamp_ms + GROUP_SETTLING_MS
+    if group_epoch > assignment_epoch or (is_recent and others_reconcile(change, assignment_epoch)):
+        return min(max(soon_ms, crowd_ms), stable_ms)
+    return stable_ms
+
+
+def others_reconcile(change: target.Change, assignment_epoch: int) -> bool:
+    """Whether a member other than this one does not have its target of this epoch."""
+    group = change.group
+    present = group.members.get(change.new.member_id) or group.static_member(change.new.instance_id)
+    others = len(group.members) - (present is not None)
+    stable = group.stable_count(assignment_epoch)
+    if present is not None and present.is_reconciled_to(assignment_epoch):
+        stable -= 1
+    return stable < others
+
+
+def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the member says all of itself, as it does when it has missed an answer: it is told all then, too."""
+    return (
+        request.rebalance_timeout_ms != -1
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and request.topic_partitions is not None
+    )
+
+
+def assignment_of(member: ConsumerMember) -> Assignment:
+    """What the member has now."""
+    return Assignment(
+        topic_partitions=[topic_partitions(topic, list(epochs)) for topic, epochs in member.assigned.items()]
+    )
+
+
+def topic_partitions(topic_id: UUID, partitions: list[int]) -> TopicPartitions:
+    """Partitions of a topic as the answer has them."""
+    return TopicPartitions(topic_id=topic_id, partitions=partitions)

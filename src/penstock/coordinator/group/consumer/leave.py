@@ -1,0 +1,115 @@
+"""Members that go: those that leave, and those that are taken for dead when a timer is due.
+
+When all who stay speak the classic protocol, the group becomes a classic one again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock.coordinator.group import records_consumer as records
+from penstock.coordinator.group.consumer import downgrade, timers
+from penstock.coordinator.group.consumer.member import (
+    NOTHING,
+    STATIC_LEAVING_EPOCH,
+    ConsumerMember,
+    MemberState,
+)
+from penstock.coordinator.group.consumer.members import check_known, check_not_fenced, remove_member
+from penstock.coordinator.group.consumer.state import ConsumerGroupState
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from penstock.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.machine import GroupMachine
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+
+def leave(
+    machine: GroupMachine, group: ConsumerGroupState, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> Result[ConsumerGroupHeartbeatResponse]:
+    """The last heartbeat of a member. Raises RequestError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    member_id, instance_id = request.member_id, request.instance_id
+    response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch)
+    if instance_id is None:
+        return fence(machine, group, [group.member(member_id)], response, now_ms)
+    member = check_known(group.static_member(instance_id), instance_id)
+    check_not_fenced(member, member_id, instance_id)
+    if request.member_epoch == STATIC_LEAVING_EPOCH:
+        return Result(response, [records.current_assignment(group.group_id, leave_for_a_while(member))])
+    return fence(machine, group, [member], response, now_ms)
+
+
+def leave_for_a_while(member: ConsumerMember) -> ConsumerMember:
+    """A static member that will be back: it keeps what it has, at an epoch that its successor has never seen."""
+    return member.with_(
+        member_epoch=STATIC_LEAVING_EPOCH,
+        pending_revocation=NOTHING,
+        assigned={topic: dict.fromkeys(numbers, 0) for topic, numbers in member.assigned.items()},
+    )
+
+
+def fence(
+    machine: GroupMachine, group: ConsumerGroupState, members: Sequence[ConsumerMember], response: R | None, now_ms: int
+) -> Result[R]:
+    """Removes members: what they had goes to the others."""
+    if not members:
+        return Result(response)
+    if downgrade.may_downgrade(machine, group, members):
+        return downgrade.convert(machine, group, response, now_ms, leaving=members)
+    written: list[CoordinatorRecord] = []
+    for member in members:
+        logger.info("member %s goes from group %s", member.member_id, group.group_id)
+        written += remove_member(group.group_id, member.member_id)
+    regexes = unused_regexes(group, members)
+    written += (records.regular_expression_tombstone(group.group_id, regex) for regex in regexes)
+    metadata_hash = machine.topics.hash(group.topics_without(list(members), regexes), machine.image)
+    written.append(records.group_epoch(group.group_id, group.epoch().group + 1, metadata_hash))
+    for member in members:
+        timers.cancel_all(machine, group.group_id, member.member_id)
+    return Result(response, written)
+
+
+def unused_regexes(group: ConsumerGroupState, members: Sequence[ConsumerMember]) -> list[str]:
+    """The regular expressions that nobody has any more when these members are gone."""
+    counts: dict[str, int] = {}
+    for member in members:
+        if member.subscribed_topic_regex:
+            counts[member.subscribed_topic_regex] = counts.get(member.subscribed_topic_regex, 0) + 1
+    return [regex for regex, count in counts.items() if group.regex_members.get(regex) == count]
+
+
+# Timers
+
+
+def expired(machine: GroupMachine, key: tuple[str, str, str], now_ms: int) -> Result[Any]:
+    """A timer of a member is due: it is taken for dead, if it is there."""
+    kind, group_id, member_id = key
+    group = machine.groups.find(group_id)
+    member = group.members.get(member_id) if isinstance(group, ConsumerGroupState) else None
+    if member is None:
+        return Result()
+    if kind == timers.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return Result()
+    assert isinstance(group, ConsumerGroupState)
+    logger.info("group %s: the timer %s of member %s is due", group_id, kind, member_id)
+    return fence(machine, group, [member], None, now_ms)
+
+
+def loaded(machine: GroupMachine, now_ms: int) -> None:
+    """Every member has a whole session to be heard of."""
+    for group in machine.groups.all():
+        if isinstance(group, ConsumerGroupState):
+            for _, member in group.members.items():
+                timers.set_session(machine, group.group_id, member, now_ms)
+                if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
+                    timers.set_rebalance(machine, group.group_id, member, now_ms)
+
+
+EXPIRED = dict.fromkeys(timers.KINDS, expired)

@@ -1,0 +1,134 @@
+"""Regular expressions that members subscribe to: RE2 syntax, matched on the server in time linear in the name.
+
+A new expression is compiled when its member joins, so a wrong one is refused at once. All expressions of a group are
+evaluated together over the names of all topics, some names a step (`RegexScan`), started by heartbeats: for a new one,
+when topics were created since, and after `group.consumer.regex.refresh.interval.ms`. What they match is a record.
+
+RE2 is the package google-re2, which is optional (`pip install 'penstock[regex]'`). Without it a member that subscribes
+to a regular expression is refused; groups that have some already keep what they match.
+Source: KIP-848, section "Regular Expression Based Subscriptions"; TopicRegexResolver of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from penstock.config.limits import REGEX_INSTRUCTIONS_PER_STEP, REGEX_MATCHES_PER_STEP, REGEX_PROGRAM_BYTES
+from penstock.errors import ErrorCode, RequestError
+from penstock.metadata.image import MetadataImage
+
+logger = logging.getLogger(__name__)
+
+MISSING = (
+    "this broker cannot evaluate regular expressions: the package google-re2 is not installed "
+    "(pip install 'penstock[regex]')"
+)
+
+KAFKAS_WORDS = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "bad repetition operator",
+    "invalid perl operator": "unknown or unsupported Perl syntax",
+    "trailing \\": "trailing backslash at end of expression",
+    "unexpected )": "regexp/syntax: internal error",
+}
+"""What RE2 says, and what Kafka's port of it says."""
+
+
+class InvalidRegexError(ValueError):
+    """Not a regular expression. The text says why."""
+
+
+class ResolvedRegex(NamedTuple):
+    """What a regular expression matches, as of the image at offset `version`."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+@cache
+def re2() -> ModuleType | None:
+    """The library, if it is installed."""
+    try:
+        library: ModuleType = import_module("re2")
+    except ImportError:
+        return None
+    return library
+
+
+def compile_regex(regex: str) -> Any:
+    """Compiles it. Raises InvalidRegexError, also when it would take too much memory, or RE2 is missing."""
+    library = re2()
+    if library is None:
+        raise InvalidRegexError(MISSING)
+    options = library.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = REGEX_PROGRAM_BYTES
+    try:
+        return library.compile(regex, options)
+    except library.error as error:
+        raise InvalidRegexError(reason(error.args[0])) from None
+
+
+def reason(told: bytes | str) -> str:
+    """Why an expression is wrong, in Kafka's words."""
+    text = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
+    what = text.partition(": ")[0]
+    return KAFKAS_WORDS.get(what, what)
+
+
+def check_regex(regex: str) -> None:
+    """Raises RequestError INVALID_REGULAR_EXPRESSION."""
+    try:
+        compile_regex(regex)
+    except InvalidRegexError as error:
+        raise RequestError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
+        ) from None
+
+
+class RegexScan:
+    """The evaluation of a group's regular expressions over the topics of one image."""
+
+    def __init__(self, group_id: str, regexes: Iterable[str], image: MetadataImage, now_ms: int) -> None:
+        self.group_id = group_id
+        self.matches: dict[str, list[str]] = {regex: [] for regex in regexes}
+        self.version = image.offset
+        self.started_ms = now_ms
+        self._names: Iterator[str] = iter(image.topics_by_name)
+        self._compiled: list[tuple[str, Any]] = []
+        for regex in self.matches:
+            try:
+                self._compiled.append((regex, compile_regex(regex)))
+            except InvalidRegexError as error:
+                logger.error("group %s: the regular expression %r matches nothing: %s", group_id, regex, error)
+
+    def step(self) -> bool:
+        """Matches some names. Returns whether all are done."""
+        cost = sum(pattern.programsize for _, pattern in self._compiled) or 1
+        names = min(REGEX_MATCHES_PER_STEP // (len(self._compiled) or 1), REGEX_INSTRUCTIONS_PER_STEP // cost)
+        for _ in range(max(names, 1)):
+            name = next(self._names, None)
+            if name is None:
+                return True
+            for regex, pattern in self._compiled:
+                if pattern.fullmatch(name) is not None:
+                    self.matches[regex].append(name)
+        return False
+
+    def resolved(self) -> dict[str, ResolvedRegex]:
+        """The outcome, once all names are done."""
+        return {
+            regex: ResolvedRegex(frozenset(names), self.version, self.started_ms)
+            for regex, names in self.matches.items()
+        }

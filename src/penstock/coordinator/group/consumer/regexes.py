@@ -1,0 +1,125 @@
+"""When the regular expressions of a group are evaluated, and what comes of it.
+
+A heartbeat starts an evaluation (`update`); a timer, `consumer-regex`, goes on with it a step at a time. When it is
+done its outcome is written, and the group epoch rises if that has changed what the group subscribes to.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.config.limits import REGEX_REFRESH_INTERVAL_MIN_MS, REGEX_STEP_DELAY_MS
+from penstock.coordinator.group import records_consumer as records
+from penstock.coordinator.group.consumer.regex import RegexScan, ResolvedRegex, check_regex
+from penstock.coordinator.group.consumer.state import ConsumerGroupState, count_matches
+from penstock.coordinator.group.consumer.target import Change, changed_counts
+from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.machine import GroupMachine
+
+logger = logging.getLogger(__name__)
+
+REGEX: Final = "consumer-regex"
+
+
+class RegexUpdate(Enum):
+    """Whether the member has another regular expression now, and whether it is known what that matches."""
+
+    NONE = "none"
+    UPDATED = "updated"
+    RESOLVED = "resolved"
+
+    @property
+    def is_updated(self) -> bool:
+        return self is not RegexUpdate.NONE
+
+
+def update(change: Change) -> RegexUpdate:
+    """Takes the regular expression of a member, and starts an evaluation when one is due.
+
+    Raises RequestError INVALID_REGULAR_EXPRESSION for one that is new to the group.
+    """
+    group, old, new = change.group, change.old.subscribed_topic_regex, change.new.subscribed_topic_regex
+    result, is_new = RegexUpdate.NONE, False
+    if old != new:
+        result = RegexUpdate.UPDATED
+        if old and group.regex_members.get(old) == 1:
+            change.records.append(records.regular_expression_tombstone(group.group_id, old))
+        if not new:
+            result = RegexUpdate.RESOLVED
+        elif new not in group.regex_members:
+            check_regex(new)
+            is_new = True
+        elif new in group.regexes:
+            result = RegexUpdate.RESOLVED
+    if is_new or len(group.regex_members):
+        start_if_due(change, required=is_new)
+    return result
+
+
+def start_if_due(change: Change, *, required: bool) -> None:
+    """Starts an evaluation, unless one is under way or the last one was just now."""
+    machine, group, now_ms = change.machine, change.group, change.now_ms
+    if group.group_id in machine.topics.scans:
+        return
+    known = next((resolved for _, resolved in group.regexes.items()), None)
+    if known is not None and now_ms <= known.timestamp_ms + REGEX_REFRESH_INTERVAL_MIN_MS:
+        return
+    used = changed_counts(
+        dict(group.regex_members.items()), change.old.subscribed_topic_regex, change.new.subscribed_topic_regex
+    )
+    due = (
+        required
+        or len(used) != len(group.regexes)
+        or known is None
+        or known.version < machine.topics.created_offset
+        or now_ms > known.timestamp_ms + machine.config().consumer_regex_refresh_interval_ms
+    )
+    if due and used:
+        machine.topics.scans[group.group_id] = RegexScan(group.group_id, used, machine.image, now_ms)
+        machine.timers.set((REGEX, group.group_id), now_ms)
+
+
+def step(machine: GroupMachine, key: tuple[str, str], now_ms: int) -> Result[Any]:
+    """Goes on with an evaluation."""
+    scan = machine.topics.scans.get(key[1])
+    if scan is None:
+        return Result()
+    if not scan.step():
+        machine.timers.set(key, now_ms + REGEX_STEP_DELAY_MS)
+        return Result()
+    del machine.topics.scans[key[1]]
+    group = machine.groups.find(key[1])
+    if not isinstance(group, ConsumerGroupState):
+        return Result()
+    return Result(records=finished(machine, group, scan.resolved()))
+
+
+def finished(
+    machine: GroupMachine, group: ConsumerGroupState, resolved: dict[str, ResolvedRegex]
+) -> list[CoordinatorRecord]:
+    """The records of an evaluation's outcome. Regular expressions that nobody has any more are passed over."""
+    written: list[CoordinatorRecord] = []
+    subscribed = dict(group.topics.items())
+    bump = False
+    for regex, outcome in resolved.items():
+        if regex not in group.regex_members:
+            continue
+        before = group.regex_topics(regex)
+        if before != outcome.topics:
+            bump = True
+            count_matches(subscribed, before, -1)
+            count_matches(subscribed, outcome.topics, +1)
+        written.append(records.regular_expression(group.group_id, regex, outcome))
+    epoch = group.epoch()
+    metadata_hash = machine.topics.hash(subscribed, machine.image)
+    if bump or metadata_hash != epoch.metadata_hash:
+        written.append(records.group_epoch(group.group_id, epoch.group + 1, metadata_hash))
+        group.refreshed_epoch = epoch.group + 1
+    return written
+
+
+EXPIRED = {REGEX: step}
