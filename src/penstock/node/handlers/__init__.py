@@ -22,6 +22,8 @@ FAMILIES = (
     "assign_replicas_to_dirs",
     "broker_heartbeat",
     "broker_registration",
+    "consumer_group_describe",
+    "consumer_group_heartbeat",
     "controller_registration",
     "create_partitions",
     "create_topics",
