@@ -26,6 +26,7 @@ COMMANDS = {
     "topics": "penstock.cli.topics",
     "configs": "penstock.cli.configs",
     "cluster": "penstock.cli.cluster.command",
+    "groups": "penstock.cli.groups",
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",
     "generate": "penstock.cli.generate",

@@ -1,0 +1,243 @@
+"""See consumer groups and their lag, move their offsets, delete them.
+
+examples:
+  penstock groups list
+  penstock groups describe reports
+  penstock groups describe reports --members
+  penstock groups reset reports --topic clicks --to earliest
+  penstock groups reset reports --topic clicks:0,1 --to 2026-01-31T08:00Z --execute
+  penstock groups delete reports
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.common import add_action, add_actions, add_bootstrap, add_json, run_action, with_client
+
+if TYPE_CHECKING:
+    from penstock.client.client import Client, Partition
+    from penstock.client.groups import GroupState, Lag
+
+SUMMARY = "see consumer groups and their lag, move their offsets, delete them"
+STATES = ("stable", "empty", "preparingrebalance", "completingrebalance", "assigning", "reconciling", "dead")
+
+run = run_action
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's actions."""
+    from penstock.cli.group_reset import register as register_reset
+
+    actions = add_actions(parser)
+    list_ = add_action(
+        actions, "list", list_action, "list groups", "  penstock groups list\n  penstock groups list --state stable"
+    )
+    list_.add_argument(
+        "--state", action="append", default=[], metavar="STATE", help=f"only those; of {', '.join(STATES)}"
+    )
+    list_.add_argument("--type", action="append", default=[], choices=("classic", "consumer"), help="only those")
+    describe = add_action(
+        actions,
+        "describe",
+        describe_action,
+        "show how far a group is in each partition, and who reads it",
+        "  penstock groups describe reports\n  penstock groups describe reports --members --json",
+    )
+    describe.add_argument("groups", nargs="+", metavar="GROUP")
+    describe.add_argument("--members", action="store_true", help="a line a member instead of a line a partition")
+    reset = register_reset(actions)
+    delete = add_action(
+        actions,
+        "delete",
+        delete_action,
+        "delete groups that have no members, or with --topic their offsets of a topic",
+        "  penstock groups delete reports\n  penstock groups delete reports --topic clicks",
+    )
+    delete.add_argument("groups", nargs="+", metavar="GROUP")
+    delete.add_argument("--topic", action="append", metavar="TOPIC", help="only the offsets of this one; repeatable")
+    for action in (list_, describe, reset):
+        add_json(action)
+    for action in (list_, describe, reset, delete):
+        add_bootstrap(action)
+
+
+def list_action(arguments: argparse.Namespace) -> int:
+    """Lists groups."""
+
+    async def job(client: Client) -> int:
+        from penstock.cli.output import print_json, print_table
+        from penstock.client.groups import list_groups
+
+        groups = await list_groups(client, states=arguments.state, types=arguments.type)
+        if arguments.json:
+            print_json([asdict(group) for group in groups])
+        elif groups:
+            rows = [(each.group_id, each.type, each.state, each.coordinator) for each in groups]
+            print_table(("group", "type", "state", "coordinator"), rows, right=("coordinator",))
+        return 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+def describe_action(arguments: argparse.Namespace) -> int:
+    """Describes groups."""
+
+    async def job(client: Client) -> int:
+        from penstock.cli.output import print_json
+        from penstock.client.groups import describe_group, lags
+
+        found = []
+        for group_id in arguments.groups:
+            state = await describe_group(client, group_id)
+            found.append((state, await lags(client, state)))
+        if arguments.json:
+            print_json([as_json(state, lag) for state, lag in found])
+            return 0
+        for number, (state, lag) in enumerate(found):
+            if number:
+                print()
+            print_group(state, lag, members=arguments.members)
+        return 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+def as_json(state: GroupState, lag: list[Lag]) -> dict[str, Any]:
+    """A group as one JSON object."""
+    value = asdict(state)
+    for member in value["members"]:
+        for name in ("partitions", "target"):
+            member[name] = [partition_name(partition) for partition in member[name]]
+    value["partitions"] = [
+        {
+            "topic": each.partition[0],
+            "partition": each.partition[1],
+            "committed": None if each.committed < 0 else each.committed,
+            "start": each.start,
+            "end": each.end,
+            "lag": None if each.lag < 0 else each.lag,
+            "member": None if each.member is None else each.member.member_id,
+        }
+        for each in lag
+    ]
+    value["lag"] = sum(max(0, each.lag) for each in lag)
+    return value
+
+
+def print_group(state: GroupState, lag: list[Lag], *, members: bool) -> None:
+    """A group for people: a heading, then its partitions or its members."""
+    from penstock.cli.output import BOLD, GREEN, YELLOW, paint, print_table
+
+    colour = GREEN if state.state == "Stable" else YELLOW
+    total = sum(max(0, each.lag) for each in lag)
+    facts = [
+        f"{state.type} group",
+        paint(state.state, colour),
+        f"{len(state.members)} member{'' if len(state.members) == 1 else 's'}",
+        f"lag {total:,}",
+        f"assignor {state.assignor}" if state.assignor else "",
+        f"epoch {state.epoch}" if state.epoch >= 0 else "",
+        f"coordinator {state.coordinator}",
+    ]
+    print(f"{paint(state.group_id, BOLD)}: {', '.join(fact for fact in facts if fact)}")
+    if members:
+        rows = [
+            (
+                each.client_id,
+                each.host,
+                each.instance_id or "-",
+                each.member_id,
+                len(each.partitions),
+                owned(each.partitions),
+            )
+            for each in state.members
+        ]
+        if rows:
+            print_table(("client", "host", "instance", "member", "partitions", "which"), rows, right=("partitions",))
+        return
+    lines = [
+        (
+            partition_name(each.partition),
+            "-" if each.committed < 0 else each.committed,
+            "-" if each.end < 0 else each.end,
+            "-" if each.lag < 0 else f"{each.lag:,}",
+            "-" if each.member is None else each.member.client_id or each.member.member_id,
+            "-" if each.member is None else each.member.host,
+        )
+        for each in lag
+    ]
+    if lines:
+        print_table(
+            ("partition", "committed", "end", "lag", "client", "host"), lines, right=("committed", "end", "lag")
+        )
+
+
+def partition_name(partition: Partition) -> str:
+    return f"{partition[0]}-{partition[1]}"
+
+
+def owned(partitions: tuple[Partition, ...]) -> str:
+    """Partitions by topic: `clicks:0,1 orders:2`."""
+    topics: dict[str, list[str]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(str(index))
+    return " ".join(f"{topic}:{','.join(indexes)}" for topic, indexes in topics.items()) or "-"
+
+
+def delete_action(arguments: argparse.Namespace) -> int:
+    """Deletes groups or offsets."""
+
+    async def job(client: Client) -> int:
+        failed = await (delete_topics(client, arguments) if arguments.topic else delete_whole(client, arguments))
+        return 1 if failed else 0
+
+    return with_client(arguments.bootstrap, job)
+
+
+WHY_NOT = {
+    "NON_EMPTY_GROUP": "it has members: stop them first",
+    "GROUP_ID_NOT_FOUND": "there is no such group",
+    "GROUP_SUBSCRIBED_TO_TOPIC": "a member subscribes to the topic: stop it first",
+    "UNKNOWN_TOPIC_OR_PARTITION": "there is no such partition",
+}
+
+
+async def delete_whole(client: Client, arguments: argparse.Namespace) -> bool:
+    """Deletes groups; whether one could not be."""
+    from penstock.cli.main import say_error
+    from penstock.client.groups import delete_groups
+
+    failed = False
+    for group_id, code in (await delete_groups(client, arguments.groups)).items():
+        if code:
+            failed = True
+            say_error(f"group {group_id} is not deleted: {WHY_NOT.get(code.name, code.name)}")
+        else:
+            print(f"deleted {group_id}")
+    return failed
+
+
+async def delete_topics(client: Client, arguments: argparse.Namespace) -> bool:
+    """Deletes the offsets of topics; whether one could not be."""
+    from penstock.cli.main import say_error
+    from penstock.client.groups import committed, delete_offsets
+
+    failed = False
+    for group_id in arguments.groups:
+        held = [place for place in await committed(client, group_id) if place[0] in arguments.topic]
+        for topic in arguments.topic:
+            if not any(name == topic for name, _ in held):
+                failed = True
+                say_error(f"group {group_id} has no offsets of topic {topic}")
+        if not held:
+            continue
+        for place, code in sorted((await delete_offsets(client, group_id, held)).items()):
+            if code:
+                failed = True
+                say_error(f"{group_id}, {partition_name(place)}: {WHY_NOT.get(code.name, code.name)}")
+            else:
+                print(f"{group_id}: forgot {partition_name(place)}")
+    return failed

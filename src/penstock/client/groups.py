@@ -1,0 +1,358 @@
+"""Consumer groups as an operator sees them: lists, members, committed offsets with their lag, resets, deletions.
+
+    async with Client("127.0.0.1:9092") as client:
+        for group in await list_groups(client): ...
+        lag = await lags(client, "reports")
+
+A group's coordinator is asked; it is looked up again when it has moved. Works with classic and consumer groups
+(KIP-848), of Penstock and of Apache Kafka alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.client.admin import refused
+from penstock.client.client import EARLIEST, LATEST, Client, OffsetAt, Partition
+from penstock.config.limits import CLIENT_RETRY_BACKOFF_MS
+from penstock.errors import ErrorCode, ProtocolError, RequestError, UnsupportedVersionError
+from penstock.protocol import codec
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from penstock.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from penstock.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from penstock.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from penstock.protocol.messages.list_groups_request import ListGroupsRequest
+from penstock.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+
+GROUP = 0
+BATCHED_COORDINATORS_FROM = 4
+GROUPS_OF_FETCH_FROM = 8
+NAMES_UP_TO = 9
+"""Versions of OffsetCommit and OffsetFetch above this name topics by id."""
+COORDINATOR_TIMEOUT_S = 30.0
+MOVED = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""Errors after which the coordinator is looked up again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group as its coordinator lists it. `type` is `classic` or `consumer`."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member. `epoch` is -1 in a classic group; `target` is what it is to have, where the broker tells."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    epoch: int
+    partitions: tuple[Partition, ...]
+    target: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A group with its members. `epoch` is the generation or group epoch, -1 where the broker does not tell."""
+
+    group_id: str
+    type: str
+    state: str
+    assignor: str
+    epoch: int
+    coordinator: int
+    members: tuple[GroupMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed offset. `metadata` is what the committer has left with it."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a group is in a partition. `committed` is -1 without a commit; `lag` is -1 then, or without an end."""
+
+    partition: Partition
+    committed: int
+    start: int
+    end: int
+    member: GroupMember | None = field(default=None, compare=False)
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.committed) if self.committed >= 0 and self.end >= 0 else -1
+
+
+async def coordinator(client: Client, group_id: str) -> int:
+    """The node id of the group's coordinator. Waits while there is none; RequestError when that takes too long."""
+    version = (await client.connection(None)).version_for(ApiKey.FIND_COORDINATOR)
+    deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
+    while True:
+        if version >= BATCHED_COORDINATORS_FROM:
+            request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[group_id])
+            found = (await client.send(request)).coordinators[0]
+        else:
+            found = await client.send(FindCoordinatorRequest(key=group_id, key_type=GROUP))
+        if found.error_code not in MOVED or asyncio.get_running_loop().time() > deadline:
+            refused(found.error_code, found.error_message, f"group {group_id}")
+            if found.node_id not in client.brokers:
+                await client.refresh([])
+            return int(found.node_id)
+        await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
+
+
+async def ask(
+    client: Client,
+    group_id: str,
+    request: Any,
+    error_of: Callable[[Any], int],
+    *,
+    at_most: int | None = None,
+    to: int | None = None,
+) -> tuple[Any, int]:
+    """The coordinator's answer and its node id; asks again for as long as `error_of(answer)` says that it has moved."""
+    deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
+    while True:
+        node_id = await coordinator(client, group_id) if to is None else to
+        answer = await client.send(request, node_id=node_id, at_most=at_most)
+        if error_of(answer) not in MOVED or asyncio.get_running_loop().time() > deadline:
+            return answer, node_id
+        to = None
+        await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
+
+
+async def list_groups(client: Client, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
+    """All groups of the cluster, by name: every broker is asked for those that it coordinates."""
+    await client.refresh([])
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+    async def of_broker(node_id: int) -> list[ListedGroup]:
+        deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
+        while True:
+            answer = await client.send(request, node_id=node_id)
+            if answer.error_code not in MOVED or asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
+        refused(answer.error_code, None, f"groups of broker {node_id}")
+        return [
+            ListedGroup(
+                each.group_id, each.protocol_type, each.group_state, each.group_type.lower() or "classic", node_id
+            )
+            for each in answer.groups
+        ]
+
+    found = await asyncio.gather(*map(of_broker, sorted(client.brokers)))
+    return sorted((group for some in found for group in some), key=lambda group: group.group_id)
+
+
+async def describe_group(client: Client, group_id: str) -> GroupState:
+    """A group of either type. Raises RequestError(GROUP_ID_NOT_FOUND)."""
+    try:
+        request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+        answer, node_id = await ask(client, group_id, request, lambda got: int(got.groups[0].error_code))
+        got = answer.groups[0]
+        if got.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+            refused(got.error_code, got.error_message, f"group {group_id}")
+            return consumer_group(got, node_id)
+    except UnsupportedVersionError:
+        pass  # a cluster without consumer groups
+    answer, node_id = await ask(
+        client, group_id, DescribeGroupsRequest(groups=[group_id]), lambda got: int(got.groups[0].error_code)
+    )
+    got = answer.groups[0]
+    refused(got.error_code, got.error_message, f"group {group_id}")
+    if got.group_state == "Dead":
+        raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+    members = tuple(
+        GroupMember(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host.lstrip("/"),
+            -1,
+            assigned(bytes(each.member_assignment)),
+            (),
+        )
+        for each in got.members
+    )
+    return GroupState(group_id, "classic", got.group_state, got.protocol_data, -1, node_id, members)
+
+
+def consumer_group(got: Any, node_id: int) -> GroupState:
+    """What ConsumerGroupDescribe says."""
+
+    def places(assignment: Any) -> tuple[Partition, ...]:
+        return tuple(
+            sorted((topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions)
+        )
+
+    members = tuple(
+        GroupMember(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host.lstrip("/"),
+            each.member_epoch,
+            places(each.assignment),
+            places(each.target_assignment),
+        )
+        for each in got.members
+    )
+    return GroupState(got.group_id, "consumer", got.group_state, got.assignor_name, got.group_epoch, node_id, members)
+
+
+def assigned(data: bytes) -> tuple[Partition, ...]:
+    """The partitions in a classic member's assignment; none for one that is not of the consumer protocol."""
+    if len(data) < 2:
+        return ()
+    version = min(int.from_bytes(data[:2], "big"), ConsumerProtocolAssignment.MAX_VERSION)
+    try:
+        found, _ = codec.decode(ConsumerProtocolAssignment, version, memoryview(bytearray(data)), 2)
+    except ProtocolError:
+        return ()
+    return tuple(sorted((topic.topic, index) for topic in found.assigned_partitions for index in topic.partitions))
+
+
+async def committed(client: Client, group_id: str) -> dict[Partition, Committed]:
+    """Every offset that the group has committed."""
+    version = min(NAMES_UP_TO, (await client.connection(None)).version_for(ApiKey.OFFSET_FETCH))
+    in_batches = version >= GROUPS_OF_FETCH_FROM
+    if in_batches:
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
+    else:
+        request = OffsetFetchRequest(group_id=group_id, topics=None)
+
+    def of_group(answer: Any) -> Any:
+        return answer.groups[0] if in_batches else answer
+
+    answer, _ = await ask(client, group_id, request, lambda got: int(of_group(got).error_code), at_most=NAMES_UP_TO)
+    got = of_group(answer)
+    refused(got.error_code, None, f"group {group_id}")
+    return {
+        (topic.name, each.partition_index): Committed(
+            each.committed_offset, each.committed_leader_epoch, each.metadata or ""
+        )
+        for topic in got.topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
+    }
+
+
+async def lags(client: Client, state: GroupState) -> list[Lag]:
+    """How far the group is: every partition that it has committed or been assigned, sorted."""
+    offsets = await committed(client, state.group_id)
+    owners = {partition: member for member in state.members for partition in member.partitions}
+    partitions = sorted({*offsets, *owners})
+    start, end = await ends(client, partitions)
+    return [
+        Lag(
+            partition,
+            offsets[partition].offset if partition in offsets else -1,
+            start.get(partition, OffsetAt(-1, -1, -1)).offset,
+            end.get(partition, OffsetAt(-1, -1, -1)).offset,
+            owners.get(partition),
+        )
+        for partition in partitions
+    ]
+
+
+async def ends(
+    client: Client, partitions: Sequence[Partition]
+) -> tuple[dict[Partition, OffsetAt], dict[Partition, OffsetAt]]:
+    """First and next offsets of the partitions that there are still."""
+    names = sorted({name for name, _ in partitions})
+    answer = await client.refresh(names) if names else None
+    counts = {topic.name: len(topic.partitions) for topic in answer.topics if not topic.error_code} if answer else {}
+    present = [(name, index) for name, index in partitions if index < counts.get(name, 0)]
+    if not present:
+        return {}, {}
+    return await client.offsets(present, EARLIEST), await client.offsets(present, LATEST)
+
+
+async def alter_offsets(client: Client, group_id: str, offsets: Mapping[Partition, int]) -> dict[Partition, ErrorCode]:
+    """Commits offsets for a group that has no members; what became of each partition.
+
+    Raises RequestError for the group as a whole: UNKNOWN_MEMBER_ID when it has members.
+    """
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (name, index), offset in offsets.items():
+        place = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
+        topics.setdefault(name, []).append(place)
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        topics=[OffsetCommitRequestTopic(name=name, partitions=some) for name, some in topics.items()],
+    )
+
+    def first_error(answer: Any) -> int:
+        return next((int(each.error_code) for topic in answer.topics for each in topic.partitions), 0)
+
+    answer, _ = await ask(client, group_id, request, first_error, at_most=NAMES_UP_TO)
+    found = {
+        (topic.name, each.partition_index): ErrorCode(each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+    if ErrorCode.UNKNOWN_MEMBER_ID in found.values():
+        raise RequestError(
+            ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id} has members: stop them before its offsets are changed"
+        )
+    return found
+
+
+async def delete_offsets(client: Client, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, ErrorCode]:
+    """Forgets committed offsets of topics that no member subscribes to."""
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for name, index in partitions:
+        topics.setdefault(name, []).append(OffsetDeleteRequestPartition(partition_index=index))
+    request = OffsetDeleteRequest(
+        group_id=group_id,
+        topics=[OffsetDeleteRequestTopic(name=name, partitions=some) for name, some in topics.items()],
+    )
+    answer, _ = await ask(client, group_id, request, lambda got: int(got.error_code))
+    refused(answer.error_code, None, f"group {group_id}")
+    return {
+        (topic.name, each.partition_index): ErrorCode(each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+async def delete_groups(client: Client, group_ids: Sequence[str]) -> dict[str, ErrorCode]:
+    """Deletes groups without members; what became of each."""
+
+    async def delete(group_id: str) -> ErrorCode:
+        request = DeleteGroupsRequest(groups_names=[group_id])
+        answer, _ = await ask(client, group_id, request, lambda got: int(got.results[0].error_code))
+        return ErrorCode(answer.results[0].error_code)
+
+    codes: Awaitable[list[ErrorCode]] = asyncio.gather(*map(delete, group_ids))
+    return dict(zip(group_ids, await codes, strict=True))
