@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from penstock.config.limits import REGEX_INSTRUCTIONS_PER_STEP, REGEX_MATCHES_PER_STEP, REGEX_PROGRAM_BYTES
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata.image import MetadataImage
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +33,9 @@ KAFKAS_WORDS = {
     "missing ]": "missing closing ]",
     "no argument for repetition operator": "missing argument to repetition operator",
     "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "bad repetition operator",
-    "invalid perl operator": "unknown or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "regexp/syntax: internal error",
 }
@@ -98,14 +98,14 @@ def check_regex(regex: str) -> None:
 
 
 class RegexScan:
-    """The evaluation of a group's regular expressions over the topics of one image."""
+    """The evaluation of a group's regular expressions over the names of all topics, as of the image at `version`."""
 
-    def __init__(self, group_id: str, regexes: Iterable[str], image: MetadataImage, now_ms: int) -> None:
+    def __init__(self, group_id: str, regexes: Iterable[str], names: Iterable[str], version: int, now_ms: int) -> None:
         self.group_id = group_id
         self.matches: dict[str, list[str]] = {regex: [] for regex in regexes}
-        self.version = image.offset
+        self.version = version
         self.started_ms = now_ms
-        self._names: Iterator[str] = iter(image.topics_by_name)
+        self._names: Iterator[str] = iter(names)
         self._compiled: list[tuple[str, Any]] = []
         for regex in self.matches:
             try:

@@ -79,7 +79,9 @@ def start_if_due(change: Change, *, required: bool) -> None:
         or now_ms > known.timestamp_ms + machine.config().consumer_regex_refresh_interval_ms
     )
     if due and used:
-        machine.topics.scans[group.group_id] = RegexScan(group.group_id, used, machine.image, now_ms)
+        image = machine.image
+        scan = RegexScan(group.group_id, used, image.topics_by_name, image.offset, now_ms)
+        machine.topics.scans[group.group_id] = scan
         machine.timers.set((REGEX, group.group_id), now_ms)
 
 
