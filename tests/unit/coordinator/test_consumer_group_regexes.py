@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, with_topics
@@ -14,9 +13,8 @@ from penstock.errors import ErrorCode
 
 
 @pytest.fixture
-def without_re2(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_re2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regex, "re2", lambda: None)
-    yield
 
 
 def joined(world: ConsumerWorld, member_id: str, pattern: str, **fields: object) -> Consumer:

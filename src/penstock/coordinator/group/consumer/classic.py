@@ -48,6 +48,8 @@ logger = logging.getLogger(__name__)
 
 PROTOCOL_TYPE = "consumer"
 MEMBER_ID_REQUIRED_FROM = 4
+DISABLED = "disabled"
+"""The migration policy under which classic members do not join, not even again."""
 
 
 # JoinGroup
@@ -123,7 +125,7 @@ def join_and_downgrade(
 def check_join(machine: GroupMachine, group: ConsumerGroupState, member_id: str, request: JoinGroupRequest) -> None:
     """Raises RequestError: INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED."""
     config = machine.config()
-    if config.consumer_migration_policy == "disabled":
+    if config.consumer_migration_policy == DISABLED:
         raise RequestError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration is "
@@ -247,10 +249,24 @@ def heartbeat(
         member.member_epoch < group.epoch().assignment
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member))
+        or assignment_is_due(machine, group)
     )
     if has_to_join:
         timers.set_join(machine, group.group_id, member, now_ms)
     return Result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if has_to_join else ErrorCode.NONE))
+
+
+def assignment_is_due(machine: GroupMachine, group: ConsumerGroupState) -> bool:
+    """Whether the group needs a new assignment, and only classic members are there to bring it about.
+
+    Apache Kafka leaves such a group as it is until somebody joins: what a member had that has left, nobody has.
+    """
+    if group.classic_member_count < len(group.members) or machine.config().consumer_migration_policy == DISABLED:
+        return False
+    epoch = group.epoch()
+    if group.topics_may_have_changed and machine.topics.hash(group.topics, machine.image) == epoch.metadata_hash:
+        group.refreshed_epoch = epoch.group
+    return group.topics_may_have_changed or epoch.group > epoch.assignment
 
 
 def find_classic(group: ConsumerGroupState, member_id: str, instance_id: str | None) -> ConsumerMember:
