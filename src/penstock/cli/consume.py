@@ -1,11 +1,14 @@
 """Print the records of a topic: all that are there, a range by offset or time, or as they come.
 
-It reads without a group and commits nothing. Without --follow it ends at what was there when it began.
+Without --group it reads by itself and commits nothing; with it, it is a member of a consumer group, shares the
+partitions with the other members and commits what it has printed. Without --follow it ends at what was there when it
+began.
 
 examples:
   penstock consume clicks
   penstock consume clicks --follow --offset latest
   penstock consume clicks --partition 0 --offset 1000 --max 10 --print key,offset,timestamp,headers
+  penstock consume clicks --group reports --follow
   penstock consume clicks --from 2026-01-31T08:00Z --until 15m --json
 """
 
@@ -38,6 +41,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     begin = parser.add_mutually_exclusive_group()
     begin.add_argument("--offset", default="earliest", metavar="N|earliest|latest", help="where to begin (earliest)")
     begin.add_argument("--from", dest="since", metavar="TIME", help="begin at the first record that is not older")
+    parser.add_argument("--group", metavar="GROUP", help="read as a member of this group; --offset is for a new one")
     parser.add_argument("--until", metavar="TIME", help="end before the first record that is not older")
     parser.add_argument("--max", type=int, metavar="N", help="end after so many records")
     parser.add_argument("--follow", action="store_true", help="wait for more, until Ctrl-C")
@@ -58,8 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.max is not None and arguments.max < 0:
         raise UsageError(f"--max {arguments.max}: it must be 0 or more")
 
+    if arguments.group is not None and (arguments.partition or arguments.since or arguments.until):
+        raise UsageError("--group decides what is read: --partition, --from and --until do not go with it")
+    if arguments.group is not None and arguments.offset not in ("earliest", "latest"):
+        raise UsageError(f"--offset {arguments.offset}: with --group it must be earliest or latest")
+
     async def job(client: Client) -> int:
-        await consume(client, arguments, write)
+        await (consume_as_member if arguments.group is not None else consume)(client, arguments, write)
         return 0
 
     return with_client(arguments.bootstrap, job)
@@ -91,6 +100,29 @@ async def consume(client: Client, arguments: argparse.Namespace, write: Write) -
             if not left:
                 break
     out.flush()
+
+
+async def consume_as_member(client: Client, arguments: argparse.Namespace, write: Write) -> None:
+    """Reads what the group gives to this member, prints it and commits it."""
+    from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+    from penstock.client.member import Member
+
+    isolation = READ_COMMITTED if arguments.committed else READ_UNCOMMITTED
+    _, ends = await ranges_of(client, arguments, isolation)
+    left = sys.maxsize if arguments.max is None else arguments.max
+    start = LATEST if arguments.offset == "latest" else EARLIEST
+    out = sys.stdout.buffer
+    async with Member(client, arguments.group, [arguments.topic], start=start, isolation=isolation) as member:
+        while left:
+            found = await member.poll(left)
+            for topic, partition, record in found:
+                out.write(write(topic, partition, record))
+            out.flush()
+            left -= len(found)
+            await member.commit()
+            here = member.positions
+            if not arguments.follow and here and all(at >= ends[index] for (_, index), at in here.items()):
+                break
 
 
 Offsets = dict[int, int]

@@ -32,7 +32,7 @@ DEFAULT_METRICS_PORT = 9644
 PORTS_TRIED = 100
 DIRECTORIES_TRIED = 100
 NODE_ID = 1
-MISSING = "consumer groups, transactions, TLS/SASL and ACLs, log compaction"
+MISSING = "transactions, share groups, TLS/SASL and ACLs, log compaction"
 """What of Kafka does not work yet, in one line."""
 
 

@@ -24,6 +24,11 @@ class Lines:
         self._said: Sequence[str] = ()
         self._said_at = 0.0
 
+    @property
+    def is_terminal(self) -> bool:
+        """Whether lines are redrawn in place."""
+        return self._terminal
+
     def show(self, lines: Sequence[str], *, last: bool = False) -> None:
         """The lines as they are now. Elsewhere than on a terminal they are said when they changed, not too often."""
         if self._terminal:

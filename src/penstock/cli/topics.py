@@ -1,4 +1,4 @@
-"""List, create, describe, extend and delete topics.
+"""List, create, describe, extend, delete and watch topics.
 
 examples:
   penstock topics list
@@ -6,6 +6,7 @@ examples:
   penstock topics describe clicks --json
   penstock topics alter clicks --partitions 12
   penstock topics delete clicks orders
+  penstock topics tail clicks --lag
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.client.client import Client
     from penstock.protocol.messages.metadata_response import MetadataResponseTopic
 
-SUMMARY = "list, create, describe, extend and delete topics"
+SUMMARY = "list, create, describe, extend, delete and watch topics"
 DYNAMIC_TOPIC_CONFIG = 1
 
 run = run_action
@@ -38,6 +39,8 @@ run = run_action
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's actions."""
+    from penstock.cli.topic_tail import register as register_tail
+
     actions = add_actions(parser)
     list_ = add_action(
         actions, "list", list_action, "list topics", "  penstock topics list\n  penstock topics list --json --internal"
@@ -71,9 +74,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         "  penstock topics delete clicks orders",
     )
     delete.add_argument("topics", nargs="+", metavar="TOPIC")
-    for action in (list_, describe):
+    tail = register_tail(actions)
+    for action in (list_, describe, tail):
         add_json(action)
-    for action in (list_, describe, alter, delete):
+    for action in (list_, describe, alter, delete, tail):
         add_bootstrap(action)
 
 

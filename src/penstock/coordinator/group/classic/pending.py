@@ -47,9 +47,13 @@ class PendingMembers:
     def remove(self, group: ClassicGroup, member_id: str) -> None:
         """The id has joined, or will not any more."""
         group.pending.pop(member_id, None)
-        self._members.pop((group.group_id, member_id), None)
+        self.forget(group.group_id, member_id)
         if not group.pending:
             self._forming.pop(group.group_id, None)
+
+    def forget(self, group_id: str, member_id: str) -> None:
+        """The time of the id is over, whatever has become of its group."""
+        self._members.pop((group_id, member_id), None)
 
     def stored(self, group_id: str) -> None:
         """The group has a member by now."""

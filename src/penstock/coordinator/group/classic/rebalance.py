@@ -83,6 +83,7 @@ def drop_member(machine: GroupMachine, group: ClassicGroup, member: ClassicMembe
 def session_expired(machine: GroupMachine, key: tuple[str, str, str], now_ms: int) -> Result[Any]:
     """Nothing was heard of a member, or of who was told a member id, for too long."""
     _, group_id, member_id = key
+    machine.pending.forget(group_id, member_id)
     group = find(machine, group_id) or machine.pending.forming(group_id)
     if group is None:
         return NOTHING
