@@ -55,7 +55,9 @@ def topic(bootstrap: str) -> str:
         producer = Producer(client, name, PARTITIONS)
         await producer.open()
         for number in range(RECORDS):
-            await producer.add(Message(str(number).encode(), time.time_ns() // 1_000_000, partition=number % PARTITIONS))
+            await producer.add(
+                Message(str(number).encode(), time.time_ns() // 1_000_000, partition=number % PARTITIONS)
+            )
         await producer.flush()
 
     run(bootstrap, fill)

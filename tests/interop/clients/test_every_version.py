@@ -7,6 +7,7 @@ from functools import partial
 from uuid import UUID
 
 import pytest
+from interop.clients.valid_group_requests import expected_errors
 from interop.clients.valid_requests import VALID, World, batch, produce
 from interop.clients.wire import Wire, errors_in
 
@@ -47,6 +48,9 @@ def world(penstock_session: LocalBroker, wire: Wire) -> World:
 
     made = World("every-version", id_of(wire, "every-version"), expendable, partial(id_of, wire))
     wire.ask(produce(made, 9, batch(b"one", b"two", b"three")), 9)
+    wire.ask(VALID[ApiKey.FIND_COORDINATOR](made, 6), 6)  # has the coordinators' topic made
+    while any(code for _, code in errors_in(wire.ask(VALID[ApiKey.OFFSET_COMMIT](made, 9), 9))):
+        pass  # until the coordinator has read its log, which is empty
     return made
 
 
@@ -58,7 +62,8 @@ def test_an_answer_decodes_and_has_no_errors(wire: Wire, world: World, key: ApiK
         ApiKey.ADD_RAFT_VOTER: [ErrorCode.DUPLICATE_VOTER],
         ApiKey.REMOVE_RAFT_VOTER: [ErrorCode.VOTER_NOT_FOUND],
     }
-    assert [code for _, code in errors_in(answer) if code] == expected.get(key, [])
+    found = [code for _, code in errors_in(answer) if code]
+    assert found == (expected.get(key) or expected_errors(key, version))
 
 
 def test_what_is_advertised_is_what_is_tested(wire: Wire) -> None:
