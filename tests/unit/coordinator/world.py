@@ -432,10 +432,12 @@ class World:
 
     # The log
 
-    def written(self) -> list[tuple[Message, Message | None, int]]:
-        """All records in the log: key, value, version of the value."""
+    def written(self, *, committed: bool = False) -> list[tuple[Message, Message | None, int]]:
+        """All records in the log, or those that are committed: key, value, version of the value."""
         found: list[tuple[Message, Message | None, int]] = []
         for batch in self.log.batches:
+            if committed and read_header(batch).next_offset > self.log.high_watermark:
+                break
             for record in records(batch, read_header(batch), 0):
                 assert record.key is not None
                 key = decode_coordinator_key("group", record.key)

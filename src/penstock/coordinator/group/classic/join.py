@@ -16,10 +16,12 @@ from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember, join_error, protocols_of
 from penstock.coordinator.group.classic.pending import SESSION
 from penstock.coordinator.group.classic.rebalance import (
+    JOIN,
     NOTHING,
     append_error,
     complete_rebalance,
     end_session,
+    find,
     rebalance_or_complete,
     write,
 )
@@ -90,9 +92,22 @@ def join_new(machine: GroupMachine, join: Join, tombstones: list[CoordinatorReco
 
     def appended(code: ErrorCode, at_ms: int) -> None:
         if code:
+            abandon(machine, group, append_error(code), at_ms)
             join.reply(join_error(append_error(code), NO_MEMBER), at_ms)
 
     return write(*tombstones, records.new_group_metadata(group), appended=appended)
+
+
+def abandon(machine: GroupMachine, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
+    """The group could not be stored, so it does not exist; whoever has joined it by now is told."""
+    if find(machine, group.group_id) is group:
+        return  # nobody knows: it may be stored all the same
+    for member in group.members.values():
+        group.answer_join(member, join_error(code, NO_MEMBER), now_ms)
+        end_session(machine, group, member.member_id)
+    if find(machine, group.group_id) is None:
+        machine.timers.cancel((JOIN, group.group_id))
+    group.move(State.DEAD, now_ms)
 
 
 def join_classic(machine: GroupMachine, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
