@@ -56,9 +56,9 @@ def test_an_unknown_assignor_is_refused() -> None:
 
 def test_only_a_joining_member_makes_a_group() -> None:
     world = ConsumerWorld()
-    for epoch in (1, -1):
+    for epoch, message in ((1, "Consumer group nowhere not found."), (-1, "Group nowhere not found.")):
         answer = world.beat("nowhere", member_id="m", member_epoch=epoch)
-        assert (answer.code, answer.message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group nowhere not found.")
+        assert (answer.code, answer.message) == (ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
 def test_an_unknown_member_is_told_so() -> None:

@@ -80,13 +80,13 @@ def join(
     change = target.Change(machine, group, old, new, written, now_ms)
     subscribes_anew = target.subscription_changed(change)
     subscribes_anew = regexes.update(change).is_updated or subscribes_anew
-    group_epoch, homogeneous = group.epoch().group, None
+    group_epoch = group.epoch().group
     if subscribes_anew or group.topics_may_have_changed:
-        group_epoch, homogeneous = target.raise_group_epoch(change, bump=subscribes_anew)
+        group_epoch = target.raise_group_epoch(change, bump=subscribes_anew)
     owned = owned_by(subscription, machine.image)
     if present is not None and downgrade.may_downgrade_by(machine, group, present):
         return join_and_downgrade(change, owned, group_epoch, subscribes_anew, reply)
-    aim = target.update_target(change, group_epoch, homogeneous)
+    aim = target.update_target(change, group_epoch)
     new = target.reconcile(change, aim, owned, subscription_changed=subscribes_anew)
 
     def appended(code: ErrorCode, at_ms: int) -> None:

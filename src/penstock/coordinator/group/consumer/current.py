@@ -83,20 +83,16 @@ class Reconciliation:
     def drop_unsubscribed(self) -> ConsumerMember:
         """Takes from the member at once what it does not subscribe to any more; its target will follow."""
         member = self.member
-        if self.subscribes_to_nothing and not member.pending_revocation:
-            kept, revoked = NOTHING, member.assigned
-        else:
+        kept, revoked = NOTHING, member.assigned
+        if not self.subscribes_to_nothing or member.pending_revocation:
             kept = {topic: epochs for topic, epochs in member.assigned.items() if topic in self.topic_ids}
-            revoked = member.pending_revocation
             if len(kept) == len(member.assigned):
                 return member
-            merged = {topic: dict(epochs) for topic, epochs in revoked.items()}
+            merged = {topic: dict(epochs) for topic, epochs in member.pending_revocation.items()}
             for topic, epochs in member.assigned.items():
                 if topic not in kept:
                     merged.setdefault(topic, {}).update(epochs)
             revoked = epochs_in_order(merged)
-        if kept == member.assigned:
-            return member
         if revoked and self.still_has(revoked):
             return member.at_epoch(
                 member.member_epoch,

@@ -57,7 +57,10 @@ def consumer_group_heartbeat(
     written: list[CoordinatorRecord] = []
     joins = request.member_epoch == JOINING_EPOCH
     classic = machine.groups.find(request.group_id) if joins else None
-    group = group_to_join(machine, request.group_id, written) if joins else find_group(machine, request.group_id)
+    if joins:
+        group = group_to_join(machine, request.group_id, written)
+    else:
+        group = find_group(machine, request.group_id, missing="Consumer group {} not found.")
     members.check_room(group, request.member_id, machine.config().consumer_max_size)
     owned = owned_of(request)
     old = member_of(group, request, request.member_id or str(machine.new_id()), owned, written)
@@ -114,11 +117,11 @@ def check_text(value: str | None, message: str) -> None:
 # The group and the member
 
 
-def find_group(machine: GroupMachine, group_id: str) -> ConsumerGroup:
+def find_group(machine: GroupMachine, group_id: str, missing: str = "Group {} not found.") -> ConsumerGroup:
     """The consumer group. Raises RequestError GROUP_ID_NOT_FOUND."""
     group = machine.groups.find(group_id)
     if group is None:
-        raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, missing.format(group_id))
     if not isinstance(group, ConsumerGroup):
         raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     return group
@@ -189,10 +192,10 @@ def advance(change: target.Change, owned: Owned | None) -> tuple[ConsumerMember,
     names_changed = target.subscription_changed(change)
     regex = regexes.update(change)
     bump = names_changed or regex is regexes.RegexUpdate.RESOLVED
-    group_epoch, homogeneous = change.group.epoch().group, None
+    group_epoch = change.group.epoch().group
     if bump or change.group.topics_may_have_changed:
-        group_epoch, homogeneous = target.raise_group_epoch(change, bump=bump)
-    aim = target.update_target(change, group_epoch, homogeneous)
+        group_epoch = target.raise_group_epoch(change, bump=bump)
+    aim = target.update_target(change, group_epoch)
     member = target.reconcile(change, aim, owned, subscription_changed=names_changed or regex.is_updated)
     return member, aim.epoch, group_epoch
 

@@ -95,7 +95,9 @@ def expired(machine: GroupMachine, key: tuple[str, str, str], now_ms: int) -> Re
     member = group.members.get(member_id) if isinstance(group, ConsumerGroupState) else None
     if member is None:
         return Result()
-    if kind == timers.REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if kind == timers.REBALANCE and (
+        member.state is not MemberState.UNREVOKED_PARTITIONS or member.member_epoch == STATIC_LEAVING_EPOCH
+    ):
         return Result()
     assert isinstance(group, ConsumerGroupState)
     logger.info("group %s: the timer %s of member %s is due", group_id, kind, member_id)

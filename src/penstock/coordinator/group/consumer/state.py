@@ -43,7 +43,7 @@ class Epoch(NamedTuple):
 
     group: int = 1
     metadata_hash: int = 0
-    assignment: int = 0
+    assignment: int = 1
     assignment_timestamp_ms: int = 0
 
 

@@ -65,20 +65,10 @@ def subscription_changed(change: Change) -> bool:
     return change.new.subscribed_topic_names != change.old.subscribed_topic_names
 
 
-def raise_group_epoch(change: Change, *, bump: bool) -> tuple[int, bool]:
-    """Looks at the topics; raises the group epoch if they or the subscriptions have changed.
-
-    Returns the group epoch, and whether all members will subscribe to the same.
-    """
+def raise_group_epoch(change: Change, *, bump: bool) -> int:
+    """Looks at the topics; raises the group epoch if they or the subscriptions have changed. Returns it."""
     machine, group = change.machine, change.group
-    regex_members = changed_counts(
-        dict(group.regex_members.items()), change.old.subscribed_topic_regex, change.new.subscribed_topic_regex
-    )
-    subscribed = group.topics_after(change.old, change.new)
-    metadata_hash = machine.topics.hash(subscribed, machine.image)
-    replaces = group.static_member(change.new.instance_id) is not None
-    joins = change.new.member_id not in group.members and not replaces
-    homogeneous = is_homogeneous(regex_members, subscribed, len(group.members) + joins)
+    metadata_hash = machine.topics.hash(group.topics_after(change.old, change.new), machine.image)
     epoch = group.epoch()
     group_epoch = epoch.group
     if bump or metadata_hash != epoch.metadata_hash:
@@ -88,19 +78,26 @@ def raise_group_epoch(change: Change, *, bump: bool) -> tuple[int, bool]:
     group.refreshed_epoch = group_epoch
     if group.has_partition_metadata:
         change.records.append(records.partition_metadata_tombstone(group.group_id))
-    return group_epoch, homogeneous
+    return group_epoch
 
 
-def present_homogeneity(group: ConsumerGroupState) -> bool:
-    """Whether all members subscribe to the same now."""
-    return is_homogeneous(dict(group.regex_members.items()), dict(group.topics.items()), len(group.members))
+def will_be_homogeneous(change: Change) -> bool:
+    """Whether all members will subscribe to the same.
 
-
-def update_target(change: Change, group_epoch: int, homogeneous: bool | None) -> Target:
-    """Computes the target assignment if there is none for this group epoch yet. Returns what the member should have.
-
-    `homogeneous`: None when it was not looked at.
+    Apache Kafka asks that only when it raises the group epoch, and takes the answer for the group without the member
+    otherwise. A member that joins with a new regular expression, which is not evaluated yet, is left out then.
     """
+    group = change.group
+    regex_members = changed_counts(
+        dict(group.regex_members.items()), change.old.subscribed_topic_regex, change.new.subscribed_topic_regex
+    )
+    replaces = group.static_member(change.new.instance_id) is not None
+    joins = change.new.member_id not in group.members and not replaces
+    return is_homogeneous(regex_members, group.topics_after(change.old, change.new), len(group.members) + joins)
+
+
+def update_target(change: Change, group_epoch: int) -> Target:
+    """Computes the target assignment if there is none for this group epoch yet. Returns what the member should have."""
     machine, group, now_ms = change.machine, change.group, change.now_ms
     epoch = group.epoch()
     interval_ms = timing(machine, group.group_id).assignment_interval_ms
@@ -109,7 +106,7 @@ def update_target(change: Change, group_epoch: int, homogeneous: bool | None) ->
         return Target(epoch.assignment, group.target(change.new))
     counts = changed_counts(dict(group.assignors.items()), change.old.server_assignor, change.new.server_assignor)
     assignor = preferred_assignor(machine.config(), counts)
-    spec = specify(change, present_homogeneity(group) if homogeneous is None else homogeneous)
+    spec = specify(change, will_be_homogeneous(change))
     result = ASSIGNORS[assignor](spec)
     for member_id in spec.members:
         partitions = result.get(member_id, NO_PARTITIONS)
