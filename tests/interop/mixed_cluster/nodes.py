@@ -22,6 +22,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from interop.kafka_peer import LACKING_FEATURES, KafkaPeer, free_ports, run_tool
+from interop.mixed_cluster.comparison import log_bytes
 
 from penstock.client.client import Client
 from penstock.errors import ErrorCode, UnreachableError
@@ -41,7 +42,6 @@ from penstock.protocol.messages.describe_quorum_request import DescribeQuorumReq
 from penstock.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.metadata_response import MetadataResponsePartition
-from penstock.records.batch import BatchHeader, headers
 
 KAFKA = 1
 PENSTOCKS = (2, 3)
@@ -358,15 +358,11 @@ class MixedCluster:
 
     def log_bytes(self, broker_id: int, topic: str, partition: int) -> bytes:
         """All bytes of a replica's log."""
-        return b"".join(each.read_bytes() for each in self.segments(broker_id, topic, partition))
+        return log_bytes(self.partition_dir(broker_id, topic, partition))
 
     def segments(self, broker_id: int, topic: str, partition: int) -> list[Path]:
         """The files of a replica's log."""
         return sorted(self.partition_dir(broker_id, topic, partition).glob("*.log"))
-
-    def batches(self, broker_id: int, topic: str, partition: int) -> list[BatchHeader]:
-        """The headers of all batches of a replica."""
-        return [header for _, header in headers(self.log_bytes(broker_id, topic, partition))]
 
     def dump(self, broker_id: int, topic: str, partition: int) -> list[str]:
         """What DumpLogSegments says of the batches and records of a replica."""

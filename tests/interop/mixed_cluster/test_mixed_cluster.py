@@ -8,10 +8,12 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from interop.mixed_cluster.comparison import log_bytes, replicas_are_equal, sequences_are_whole
 from interop.mixed_cluster.load import Load
 from interop.mixed_cluster.nodes import BROKERS, CONTROLLER, KAFKA, METADATA, MixedCluster
 
 from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from penstock.records.batch import headers
 
 pytestmark = pytest.mark.java
 
@@ -20,6 +22,9 @@ CLEANING_INTERVAL_S = 60
 """Of Kafka's metadata log; there is no setting for it."""
 RECORDS = 300
 """That are acknowledged between one change and the next."""
+BATCHES_MIN = 20
+LEADER_EPOCH_AT = 12
+"""The leader epoch's place in a batch."""
 LED_BY_EACH = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 
 
@@ -32,24 +37,26 @@ def more_is_acknowledged(cluster: MixedCluster, load: Load) -> None:
     )
 
 
-def replicas_are_equal(cluster: MixedCluster, load: Load) -> None:
-    """Every replica of every partition holds the same bytes."""
+def all_is_equal(cluster: MixedCluster, load: Load) -> None:
+    """Every replica of every partition holds the same bytes, with the producer's sequences whole."""
     for partition in range(len(LED_BY_EACH)):
-        logs = {broker: cluster.log_bytes(broker, TOPIC, partition) for broker in BROKERS}
-        assert len(logs[KAFKA]) > len(load.acknowledged[partition]), "there is something to compare"
-        assert logs[2] == logs[KAFKA], partition
-        assert logs[3] == logs[KAFKA], partition
-        sequences_are_whole(cluster, load, partition)
+        replicas = {broker: cluster.partition_dir(broker, TOPIC, partition) for broker in BROKERS}
+        replicas_are_equal(replicas, BATCHES_MIN)
+        sequences_are_whole(log_bytes(replicas[KAFKA]), load.records_written_twice(partition))
 
 
-def sequences_are_whole(cluster: MixedCluster, load: Load, partition: int) -> None:
-    """The producer's sequences have neither gap nor repetition, from whichever leader to whichever leader."""
-    next_sequence: dict[tuple[int, int], int] = {}
-    for header in cluster.batches(KAFKA, TOPIC, partition):
-        producer = (header.producer_id, header.producer_epoch)
-        assert header.base_sequence == next_sequence.get(producer, 0), header
-        next_sequence[producer] = header.base_sequence + header.record_count
-    assert load.records_written_twice(partition) == 0 or len(next_sequence) > 1, next_sequence
+def a_changed_byte_is_found(cluster: MixedCluster, load: Load) -> None:
+    """The same check fails when one replica, of either side, is changed in one byte that no checksum covers."""
+    for broker in BROKERS:
+        segment = cluster.segments(broker, TOPIC, 1)[-1]
+        data = segment.read_bytes()
+        *_, (last, _) = headers(data)
+        at = last + LEADER_EPOCH_AT
+        segment.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(AssertionError, match=f"byte {LEADER_EPOCH_AT} of the batch at"):
+            all_is_equal(cluster, load)
+        segment.write_bytes(data)
+    all_is_equal(cluster, load)
 
 
 def replicas_dump_equally(cluster: MixedCluster) -> None:
@@ -74,7 +81,8 @@ def test_brokers_of_both_replicate_to_each_other(tmp_path: Path) -> None:
         more_is_acknowledged(cluster, load)
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
+    all_is_equal(cluster, load)
+    a_changed_byte_is_found(cluster, load)
 
 
 @pytest.mark.slow
@@ -97,7 +105,7 @@ def test_partitions_move_there_and_back(tmp_path: Path, metadata_version: int) -
                 more_is_acknowledged(cluster, load)
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
+    all_is_equal(cluster, load)
     replicas_dump_equally(cluster)
 
 
@@ -122,7 +130,7 @@ def test_every_node_stops_and_comes_back(tmp_path: Path, how: signal.Signals) ->
             cluster.elect_preferred(TOPIC, range(3))
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
+    all_is_equal(cluster, load)
     replicas_dump_equally(cluster)
 
 
@@ -158,7 +166,7 @@ def test_a_broker_of_ours_with_an_empty_disk_begins_with_a_snapshot_of_kafkas(tm
         more_is_acknowledged(cluster, load)
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
+    all_is_equal(cluster, load)
 
 
 @pytest.mark.slow
@@ -181,7 +189,7 @@ def test_the_metadata_version_rises_under_load(tmp_path: Path) -> None:
             cluster.wait_until_in_sync(TOPIC)
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
+    all_is_equal(cluster, load)
 
 
 def meta_properties(cluster: MixedCluster, broker_id: int) -> UUID:
