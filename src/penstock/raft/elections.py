@@ -74,7 +74,7 @@ class Elections:
         role = core.role
         if isinstance(role, Unattached | Prospective) and role.leader_id is None:
             if role.voted is not None:
-                return role.voted == candidate
+                return role.voted.id == candidate.id and role.voted.directory_id in (ZERO_UUID, candidate.directory_id)
             if log_is_long_enough and core.identity.stands:
                 if isinstance(role, Prospective):
                     core.become_unattached(role.epoch, now_ms)

@@ -53,6 +53,9 @@ class Following:
                 core.call(role.target, self._next_request(role))
             else:
                 deadlines.append(now_ms + wait_ms)
+        if role.suspected and not core.may_stand and not core.stopping:
+            again_ms = core.discover_leader(now_ms, besides=role.leader_id)
+            deadlines += [] if again_ms is None else [again_ms]
         return min(deadlines, default=None)
 
     def _own_voter(self) -> Voter:
@@ -84,12 +87,15 @@ class Following:
     def suspect(self, now_ms: int) -> None:
         """The leader may be gone: it is asked for a sign of life, and has a short grace for it.
 
-        A voter stands then; whoever has heard of the leader meanwhile keeps it from disturbing anybody (KIP-996).
+        A voter stands then; whoever has heard of the leader meanwhile keeps it from disturbing anybody (KIP-996). An
+        observer asks the voters meanwhile whether there is another leader.
         """
         core = self._core
         role = core.role
-        if isinstance(role, Follower) and core.is_voter and not role.suspected:
-            role.suspected = True
+        if not isinstance(role, Follower) or role.suspected:
+            return
+        role.suspected = True
+        if core.is_voter:
             grace_ms = core.config.leader_grace_ms + core.random.randrange(core.config.leader_grace_ms // 2 + 1)
             role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + grace_ms)
 
@@ -104,8 +110,9 @@ class Following:
             return
         news = messages.news_of(response, partition, core.identity.listener)
         if core.hear_news(news, now_ms):
-            core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
-            if current and news.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if news.error != ErrorCode.NONE:
+                core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
+            if current and news.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._follows(node_id):
                 self.suspect(now_ms)  # it has resigned, or has started anew
             return
         role = core.role
@@ -117,6 +124,15 @@ class Following:
         role.has_fetched = True
         role.suspected = False
         role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
+
+    def _follows(self, node_id: int) -> bool:
+        role = self._core.role
+        return isinstance(role, Follower) and role.target.node_id == node_id
+
+    def fetch_failed(self, node_id: int, *, current: bool, now_ms: int) -> None:
+        """There was no answer to a fetch: nobody listens there any more, or the connection broke."""
+        if current and self._follows(node_id):
+            self.suspect(now_ms)
 
     def _take(self, role: Follower, partition: Any) -> bool:
         """Does what the leader's answer says. False if it makes no sense."""
@@ -177,10 +193,11 @@ class Following:
         offset = -1
         if own is not None:
             offset = min(own.end_offset, end_offset) if own.epoch == epoch else own.end_offset
-        if offset < (core.high_watermark or 0) or offset < core.log.start_offset:
+        committed_offset = max(core.committed_offset, core.log.start_offset)
+        if offset < committed_offset:
             core.fail(
                 f"the leader of epoch {core.epoch} wants the log cut to offset {offset}, "
-                f"and everything below {core.high_watermark or core.log.start_offset} is committed"
+                f"and everything below {committed_offset} is committed"
             )
             return False
         if offset >= core.log.end_offset:
@@ -202,7 +219,7 @@ class Following:
 
     def _begin_download(self, role: Follower, snapshot: CheckpointId) -> bool:
         core = self._core
-        if snapshot.epoch < 0 or snapshot.end_offset <= (core.high_watermark or 0):
+        if snapshot.epoch < 0 or snapshot.end_offset <= core.committed_offset:
             return False
         role.download = Download(snapshot)
         return True
@@ -233,6 +250,7 @@ class Following:
             role.download = None
             core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
         else:
+            role.suspected = False
             download.writing, download.size_bytes = True, partition.size
             core.effects.append(WriteSnapshot(download.snapshot, download.position, data))
         role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms

@@ -83,12 +83,14 @@ class Membership:
         target = Target(key.id, endpoint.host, endpoint.port, endpoint.name)
         core.call(target, ApiVersionsRequest(client_software_name="penstock", client_software_version="1"))
 
-    def versions_answered(self, response: Any, *, current: bool, now_ms: int) -> None:
-        """The new voter has said what it supports, or nothing (None)."""
+    def versions_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
+        """A new voter has said what it supports, or nothing (None). It may be one that is not waited for any more."""
         change = self._change
         if not current or change is None or change.voter is None or change.last_offset is not None:
             return
         voter = change.voter
+        if voter.key.id != node_id:
+            return
         if response is None or response.error_code != ErrorCode.NONE:
             reason = "no answer" if response is None else f"error {response.error_code}"
             self._end(ErrorCode.REQUEST_TIMED_OUT, f"Aborted add voter operation since API_VERSIONS returned {reason}")

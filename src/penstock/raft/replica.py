@@ -328,9 +328,12 @@ class Replica:
         if outstanding is not None:
             current = outstanding.turn == self._core.turn
             if isinstance(outstanding.request, ApiVersionsRequest):
-                self._membership.versions_answered(response, current=current, now_ms=now_ms)
+                node_id = outstanding.target.node_id
+                self._membership.versions_answered(node_id, response, current=current, now_ms=now_ms)
             elif response is not None:
                 self._answered(outstanding, response, current, now_ms)
+            elif isinstance(outstanding.request, FetchRequest | FetchSnapshotRequest):
+                self._following.fetch_failed(outstanding.target.node_id, current=current, now_ms=now_ms)
         return self._settle(now_ms)
 
     def _answered(self, outstanding: Outstanding, response: Any, current: bool, now_ms: int) -> None:

@@ -129,13 +129,14 @@ class Progress:
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
         """It asks for `offset`, so it has everything before on disk.
 
-        It was caught up at its last fetch if it now has all that the leader had then (as Kafka counts it).
+        It was caught up at its last fetch if it now has all that the leader had then (as Kafka counts it). An offset
+        may be lower than the last: a voter of kraft.version 0 that has lost its disk has what it says now, no more.
         """
         if offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif self.fetched_leader_end >= 0 and offset >= self.fetched_leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
-        self.end_offset = max(self.end_offset, offset)
+        self.end_offset = offset
         self.last_fetch_ms = now_ms
         self.fetched_leader_end = leader_end_offset
 

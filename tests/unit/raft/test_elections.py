@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from unit.raft.replica_harness import CLUSTER, One, Quorum, key_of, target_of
+from unit.raft.replica_harness import CLUSTER, LISTENER, One, Quorum, key_of, target_of
 
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
@@ -15,10 +16,11 @@ from penstock.protocol.messages.fetch_response import PartitionData
 from penstock.protocol.messages.vote_request import VoteRequest
 from penstock.raft import messages
 from penstock.raft.config import RaftConfig
-from penstock.raft.effects import Answer, AppendControl, Call, LeaderChanged, PersistElection
+from penstock.raft.effects import Answer, AppendControl, Call, LeaderChanged, PersistElection, Target
 from penstock.raft.election import ElectionState
 from penstock.raft.messages import LeaderView
 from penstock.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from penstock.raft.voters import ReplicaKey
 
 CONFIG = RaftConfig()
 
@@ -103,6 +105,13 @@ def test_section_5_2_a_vote_is_remembered_after_a_restart() -> None:
     one.start()
     assert not granted(one.ask(vote(3, 5)))
     assert granted(one.ask(vote(2, 5)))
+
+
+def test_section_5_2_a_vote_whose_directory_was_not_written_down_is_the_nodes() -> None:
+    one = One(kraft_version=0, election=ElectionState(5, voted=ReplicaKey(2)))
+    one.start()
+    assert granted(one.ask(vote(2, 5)))
+    assert not granted(one.ask(vote(3, 5)))
 
 
 def test_section_5_2_a_candidate_stands_in_a_new_epoch_after_a_restart() -> None:
@@ -442,7 +451,87 @@ def test_a_follower_of_nobody_does_not_ask_in_a_loop() -> None:
     assert one.replica.next_deadline_ms() == one.now_ms + CONFIG.retry_backoff_ms
 
 
+def test_an_observer_whose_connection_broke_hears_of_the_next_leader_from_the_voters() -> None:
+    quorum = Quorum([1, 2, 3], observers=[7])
+    quorum.start()
+    quorum.pass_ms(5_000)
+    first, observer = quorum.leader, quorum.ones[7]
+    quorum.cut.add(first.key.id)
+    for node_id, one in quorum.ones.items():
+        if one is not first:
+            quorum.act(node_id, one.do(one.replica.leader_link_lost(one.now_ms)))
+    waited_ms = 0
+    while not any(one.replica.is_leader for one in quorum.ones.values() if one is not first):
+        quorum.pass_ms(5)
+        waited_ms += 5
+    quorum.pass_ms(200)
+    assert waited_ms < 1_000
+    assert observer.replica.leader_id == quorum.leader.key.id
+
+
+def test_an_observer_that_suspects_a_leader_that_lives_stays_with_it() -> None:
+    quorum = Quorum([1, 2, 3], observers=[7])
+    quorum.start()
+    quorum.pass_ms(5_000)
+    observer = quorum.ones[7]
+    quorum.act(7, observer.do(observer.replica.leader_link_lost(observer.now_ms)))
+    quorum.pass_ms(3_000)
+    assert observer.replica.leader_id == quorum.leader.key.id
+    assert isinstance(observer.replica.role, Follower)
+    assert not observer.replica.role.suspected
+
+
+def test_an_observer_does_not_wait_for_a_node_that_is_silent() -> None:
+    one = One(7, [1, 2, 3], stands=False)
+    one.start()
+    one.pass_ms(CONFIG.request_timeout_ms - 1)
+    assert [call.target.node_id for call in one.calls(FetchRequest)] == [1, 2, 3]
+
+
+def test_who_does_not_know_the_leader_is_not_asked_in_a_loop() -> None:
+    one = One(7, [1, 2, 3], stands=False)
+    one.start()
+    asked = 0
+    for _ in range(1_000 // 5):
+        for call in one.calls(FetchRequest):
+            asked += 1
+            partition = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            one.reply(call, messages.fetch_answer(view(one, -1, 0), partition))
+        one.pass_ms(5)
+    assert 12 <= asked <= 15  # each of three in 200 ms
+
+
+def test_a_replica_whose_voters_have_all_moved_asks_the_bootstrap_servers() -> None:
+    one = One(7, [1, 2, 3], stands=False)
+    core = one.replica._core
+    core.identity = replace(
+        core.identity, bootstrap=[*core.identity.bootstrap, Target(-2, "elsewhere", 9093, LISTENER)]
+    )
+    one.start()
+    one.pass_ms(CONFIG.request_timeout_ms - 1)
+    assert [call.target.node_id for call in one.calls(FetchRequest)] == [1, 2, 3, -2]
+
+
+def test_the_leader_that_was_found_is_fetched_from_at_once() -> None:
+    one = One(7, [1, 2, 3], stands=False)
+    one.start()
+    (asked,) = one.calls(FetchRequest)
+    answer = messages.fetch_answer(view(one, 1, 4), PartitionData(high_watermark=-1))
+    effects = one.reply(asked, answer)
+    assert [each.target.node_id for each in effects if isinstance(each, Call)] == [1]
+
+
 # A leader whose connection broke
+
+
+def test_a_leader_at_which_nobody_listens_has_the_same_grace() -> None:
+    one = One(1, [1, 2, 3])
+    one.start()
+    one.ask(begin(2, 5))
+    one.reply(one.calls(FetchRequest)[-1], None)
+    assert isinstance(one.replica.role, Follower)
+    one.pass_ms(CONFIG.leader_grace_ms * 3 // 2)
+    assert isinstance(one.replica.role, Prospective)
 
 
 def test_who_suspects_the_leader_does_not_speak_for_it() -> None:

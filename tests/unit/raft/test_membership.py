@@ -164,6 +164,21 @@ def test_a_voter_that_would_be_of_no_use_is_not_added(
     assert ids(one) == [1, 2, 3]
 
 
+def test_an_answer_of_a_voter_that_was_given_up_says_nothing_of_the_next() -> None:
+    one = leader()
+    for node_id in (4, 5):
+        fetch(one, node_id)
+    assert one.ask(add(4), token="first") is None
+    (late,) = one.calls(ApiVersionsRequest)
+    one.pass_ms(2_000)
+    assert [each.error_code for each in answers(one.effects, "first")] == [ErrorCode.REQUEST_TIMED_OUT]
+    assert one.ask(add(5)) is None
+    one.reply(late, supports())
+    assert ids(one) == [1, 2, 3]
+    one.reply(one.calls(ApiVersionsRequest)[0], supports())
+    assert ids(one) == [1, 2, 3, 5]
+
+
 def test_what_is_wrong_with_a_request_is_said() -> None:
     one = leader()
     assert one.ask(add(3)).error_code == ErrorCode.DUPLICATE_VOTER
