@@ -119,10 +119,21 @@ class Heartbeats:
             return False
         return now_ms <= (known.expires_ms if known.heard else known.claimed_ms + LOST_CONNECTION_GRACE_MS)
 
-    def check_registration(self, controller: Controller, broker_id: int, incarnation_id: UUID, now_ms: int) -> None:
-        """Raises RequestError DUPLICATE_BROKER_REGISTRATION when another process with this id is alive."""
+    def check_registration(
+        self,
+        controller: Controller,
+        broker_id: int,
+        incarnation_id: UUID,
+        now_ms: int,
+        *,
+        previous_broker_epoch: int = NEVER,
+    ) -> None:
+        """Raises RequestError DUPLICATE_BROKER_REGISTRATION when another process with this id is alive.
+
+        Who knows from its own directories that the registration with this epoch was stopped cleanly need not wait.
+        """
         existing = controller.image.brokers.get(broker_id)
-        if existing is None or existing.incarnation_id == incarnation_id:
+        if existing is None or existing.incarnation_id == incarnation_id or existing.epoch == previous_broker_epoch:
             return
         if self.has_session(broker_id, existing.epoch, now_ms):
             raise RequestError(

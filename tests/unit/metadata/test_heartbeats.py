@@ -132,6 +132,17 @@ def test_a_new_controller_takes_nobody_for_alive_whom_it_has_not_heard(sessions:
     sessions.heartbeats.check_registration(controller, 2, another, NOW_MS + 501)
 
 
+def test_who_was_stopped_cleanly_has_its_id_back_at_once(sessions: Sessions) -> None:
+    """A cluster that starts anew as a whole: the controller is new, and each broker knows how its own last life ended."""
+    cluster, another = sessions.cluster, UUID(int=77)
+    sessions.beat(2)
+    last, earlier = cluster.epoch_of(2), cluster.epoch_of(2) - 1
+    check = sessions.heartbeats.check_registration
+    check(cluster.controller, 2, another, NOW_MS, previous_broker_epoch=last)
+    with pytest.raises(RequestError):
+        check(cluster.controller, 2, another, NOW_MS, previous_broker_epoch=earlier)
+
+
 def test_a_broker_stops_in_steps(sessions: Sessions) -> None:
     """Its leaderships go first; then all others must have heard of it; then it may stop."""
     cluster = sessions.cluster
