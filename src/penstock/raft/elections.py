@@ -182,6 +182,20 @@ class Elections:
         if not isinstance(role, Prospective | Candidate):
             return
         (role.ballot.granted if granted else role.ballot.rejected).add(voter_id)
+        self._count(role, now_ms)
+
+    def vote_failed(self, voter_id: int, *, current: bool, now_ms: int) -> None:
+        """A voter could not be asked. A candidate that the others alone cannot elect begins anew soon.
+
+        When a leader has died, a vote that was split among the living would else cost a whole election timeout.
+        """
+        role = self._core.role
+        if current and isinstance(role, Candidate):
+            role.ballot.unreachable.add(voter_id)
+            self._count(role, now_ms)
+
+    def _count(self, role: Prospective | Candidate, now_ms: int) -> None:
+        core = self._core
         if isinstance(role, Prospective):
             if core.voters.is_majority(role.ballot.granted):
                 core.become_candidate(now_ms)
@@ -324,3 +338,9 @@ class Elections:
         core.back_off(voter_id, now_ms, core.config.retry_backoff_ms)
         if not core.hear_news(news, now_ms) and current and isinstance(core.role, Resigned):
             core.role.unacknowledged.discard(voter_id)
+
+    def end_failed(self, voter_id: int) -> None:
+        """A voter cannot be told of the resignation. Who stops does not wait for it: it hears the connection break."""
+        role = self._core.role
+        if self._core.stopping and isinstance(role, Resigned):
+            role.unacknowledged.discard(voter_id)

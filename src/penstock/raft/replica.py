@@ -332,6 +332,10 @@ class Replica:
                 self._membership.versions_answered(node_id, response, current=current, now_ms=now_ms)
             elif response is not None:
                 self._answered(outstanding, response, current, now_ms)
+            elif isinstance(outstanding.request, VoteRequest):
+                self._elections.vote_failed(outstanding.target.node_id, current=current, now_ms=now_ms)
+            elif isinstance(outstanding.request, EndQuorumEpochRequest):
+                self._elections.end_failed(outstanding.target.node_id)
             elif isinstance(outstanding.request, FetchRequest | FetchSnapshotRequest):
                 self._following.fetch_failed(outstanding.target.node_id, current=current, now_ms=now_ms)
         return self._settle(now_ms)

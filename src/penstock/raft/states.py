@@ -35,10 +35,11 @@ class Unattached:
 
 @dataclass(slots=True)
 class Ballot:
-    """The votes for a replica in one election."""
+    """The votes for a replica in one election. `unreachable`: could not be asked when they were last."""
 
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
+    unreachable: set[int] = field(default_factory=set)
 
     def unrecorded(self, voters: VoterSet) -> list[int]:
         """The voters that have not answered, in order."""
@@ -46,7 +47,8 @@ class Ballot:
 
     def lost(self, voters: VoterSet) -> bool:
         """Whether those that are left are too few."""
-        return not voters.is_majority([voter for voter in voters.voters if voter not in self.rejected])
+        without = (self.rejected | self.unreachable) - self.granted
+        return not voters.is_majority([voter for voter in voters.voters if voter not in without])
 
 
 @dataclass(slots=True)

@@ -235,6 +235,22 @@ def test_section_5_1_a_leader_that_hears_of_a_later_epoch_steps_down() -> None:
     assert changed[-1] == LeaderChanged(None, one.replica.epoch)
 
 
+def test_section_5_2_a_vote_that_was_split_among_the_living_costs_no_election_timeout() -> None:
+    """Two of three are left, and both stand at once: neither waits for the one that has died."""
+    one = One()
+    one.start()
+    one.pass_ms(200)
+    one.reply(one.calls(VoteRequest)[0], messages.vote_answer(ErrorCode.NONE, view(one), granted=True))
+    two, three = [call for call in one.calls(VoteRequest) if not call.request.topics[0].partitions[0].pre_vote]
+    one.reply(three, None)
+    assert isinstance(one.replica.role, Candidate)
+    assert not one.replica.role.backing_off, "node 2 may still vote for it"
+    one.reply(two, messages.vote_answer(ErrorCode.NONE, view(one), granted=False))
+    one.pass_ms(CONFIG.retry_backoff_ms)
+    assert isinstance(one.replica.role, Prospective), "the next attempt"
+    assert one.replica.epoch == 1
+
+
 # Section 5.4.1, election restriction
 
 
@@ -398,6 +414,19 @@ def test_a_leader_that_stops_is_gone_when_the_others_have_heard() -> None:
     quorum.pass_ms(10_000)
     assert not leader.replica.is_leader
     assert isinstance(leader.replica.role, Follower)
+
+
+def test_a_leader_that_stops_does_not_wait_for_who_cannot_be_told() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.pass_ms(4_000)
+    leader = quorum.leader
+    away = next(node_id for node_id, one in quorum.ones.items() if one is not leader)
+    quorum.cut.add(away)
+    quorum.act(leader.key.id, leader.do(leader.replica.stop(leader.now_ms)))
+    assert not leader.replica.stopped
+    quorum.pass_ms(5)
+    assert leader.replica.stopped
 
 
 # Directory ids: KIP-853
