@@ -28,10 +28,10 @@ from penstock.protocol.messages.controller_registration_request import Controlle
 from penstock.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.metadata.brokers import Registration
-    from penstock.metadata.image import Endpoint
+    from penstock.metadata.image import BrokerRegistration, Endpoint
     from penstock.node.broker import Broker
     from penstock.node.channel import ControllerCall
     from penstock.node.timers import Timer
@@ -75,7 +75,6 @@ class Lifecycle:
         self.ready = False
         self.stopping = False
         self.stopped = False
-        self._knows_itself = False
         self._has_replicas = False
         self._registering = False
         self._registered = False
@@ -84,6 +83,8 @@ class Lifecycle:
         self._heartbeat_due: Timer | None = None
         self._closing_logs = False
         self._closing_metadata = False
+        self._brokers: Mapping[int, BrokerRegistration] = {}
+        self._leaving: frozenset[int] = frozenset()
 
     # Coming up
 
@@ -158,16 +159,26 @@ class Lifecycle:
         if self.broker_epoch < 0:
             return
         own = node.image.brokers.get(node.node_id)
-        if own is None and self._knows_itself:
+        if own is None and node.replicas.caught_up:
             self._register_again(now_ms)
         if own is None or own.epoch != self.broker_epoch:
             return
-        if not self._knows_itself:
-            self._knows_itself = True
+        if not node.replicas.caught_up:
+            node.replicas.caught_up = True
             node.logs.set_aside_strays(self._assigned, now_ms)
             node.do(self._make_replicas(now_ms))
         elif not self.ready and not own.fenced:
             self.ready = True
+        self._note_leaving(now_ms)
+
+    def _note_leaving(self, now_ms: int) -> None:
+        """Who stops waits until every other broker has heard of it: we say that we have, rather than at leisure."""
+        brokers = self._node.image.brokers
+        if brokers is not self._brokers:
+            self._brokers, before = brokers, self._leaving
+            self._leaving = frozenset(each.id for each in brokers.values() if each.in_controlled_shutdown)
+            if not self._leaving <= before:
+                self._beat(now_ms)
 
     def _register_again(self, now_ms: int) -> None:
         """Somebody has unregistered this broker, which lives."""
@@ -209,8 +220,16 @@ class Lifecycle:
             self._beat(now_ms)
 
     def controller_lost(self, now_ms: int) -> None:
-        """The connection to the controller broke, or there is another controller: it is told that we live."""
-        if self.broker_epoch >= 0 and not self._closing_logs:
+        """The connection to the controller broke, or there is another controller: it is told that we live.
+
+        While we stop and no other broker is active, all nodes are going, and there may be no controller any more.
+        """
+        if self.broker_epoch < 0 or self._closing_logs:
+            return
+        active = (each.id for each in self._node.image.brokers.values() if each.active)
+        if self.stopping and all(broker_id == self._node.node_id for broker_id in active):
+            self._left(now_ms)
+        else:
             self._beat(now_ms)
 
     def _beat(self, now_ms: int) -> None:

@@ -4,6 +4,9 @@ The image is swapped at once, so handlers never see half of it. What it costs is
 large new topic are made in steps, and one that somebody asks for before its turn is made on the spot
 (`Replicas.leader`). Those of a deleted topic are led no more at once, and their logs go in steps, all of them before a
 topic of the same name is made and before the node stops.
+
+A node that starts reads its metadata in steps, and the first images are of the past: no replica is made or deleted
+before they have come to its own registration. A topic that was deleted then may have had the name of one that is here.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ class Publishing:
         for topic in delta.deleted_topics.values():
             node.replicas.topic_deleted(topic.name, topic.id, len(topic.partitions), now_ms)
             node.topic_metrics.forget(topic.name)
-            self._delete_logs(topic.name, len(topic.partitions))
+            if node.replicas.caught_up:
+                self._delete_logs(topic.name, len(topic.partitions))
         for changed in delta.topics.values():
             if changed.created:
                 self._finish_deletion(changed.name)
@@ -83,20 +87,21 @@ class Publishing:
 
     def _topic_changed(self, changed: TopicDelta, old: MetadataImage, now_ms: int) -> None:
         node = self._node
+        for index, registration in changed.partitions.items():
+            node.replicas.partition_changed(changed.name, index, registration, now_ms)
+        if not node.replicas.caught_up:
+            return
         requests = []
         before = old.topics_by_id.get(changed.id)
         for index, registration in changed.partitions.items():
-            node.replicas.partition_changed(changed.name, index, registration, now_ms)
             exists = node.logs.exists(changed.name, index)
             if node.node_id not in registration.replicas:
-                if exists and node.lifecycle.broker_epoch >= 0:
+                if exists:
                     node.logs.delete(changed.name, index, now_ms)
             elif not exists:
                 had = before.partitions[index].replicas if before is not None and index < len(before.partitions) else ()
                 wish, is_new = registration.directory(node.node_id), node.node_id not in had
                 requests.append(ReplicaRequest(changed.name, index, changed.id, wish, is_new=is_new))
-        if node.lifecycle.broker_epoch < 0:
-            return
         if requests:
             node.logs.create(requests[:REPLICAS_PER_STEP], now_ms)
             if len(requests) > REPLICAS_PER_STEP:
@@ -105,18 +110,22 @@ class Publishing:
             self.assignments.look(changed.name, changed.id, index, registration)
 
     def _create_rest(self, requests: list[ReplicaRequest], now_ms: int) -> Iterator[None]:
-        image = self._node.image
+        node, image = self._node, self._node.image
         for start in range(0, len(requests), REPLICAS_PER_STEP):
             wanted = requests[start : start + REPLICAS_PER_STEP]
-            if image is not self._node.image:
-                topics = self._node.image.topics_by_id
-                wanted = [request for request in wanted if request.topic_id in topics]
-            self._node.logs.create(wanted, now_ms)
+            if image is not node.image:
+                wanted = [request for request in wanted if self._is_ours(request)]
+            node.logs.create(wanted, now_ms)
             for request in wanted:
-                topic = self._node.image.topics_by_id[request.topic_id]
+                topic = node.image.topics_by_id[request.topic_id]
                 index = request.partition
                 self.assignments.look(topic.name, topic.id, index, topic.partitions[index])
             yield
+
+    def _is_ours(self, request: ReplicaRequest) -> bool:
+        """Whether a replica is still to be made."""
+        topic = self._node.image.topics_by_id.get(request.topic_id)
+        return topic is not None and self._node.node_id in topic.partitions[request.partition].replicas
 
     def _configs_changed(self, delta: MetadataDelta, now_ms: int) -> None:
         node = self._node

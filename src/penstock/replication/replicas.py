@@ -59,6 +59,7 @@ class Replicas:
         lagging: led partitions whose followers are not all in sync and at the end, or were not at the last look.
         on_low_watermark: called when a follower of a led partition has told of another log start, or nobody follows
             us any more.
+        caught_up: the image is of the present; before, nothing is led: what was ours once is perhaps another's by now.
         expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
         isr_shrinks, isr_expands: changes that the controller has accepted.
     """
@@ -80,6 +81,7 @@ class Replicas:
         self.lag_time_max_ms = lag_time_max_ms
         self.lagging: dict[tuple[str, int], Partition] = {}
         self.on_low_watermark: Callable[[Partition, int], None] = lambda partition, now_ms: None
+        self.caught_up = False
         self.expected: dict[int, int] = {}
         self.isr_shrinks = 0
         self.isr_expands = 0
@@ -112,6 +114,8 @@ class Replicas:
         registration = None
         if partition is None:
             registration = self.image.partition(topic, index)
+            if not self.caught_up:
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
             if registration is None:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if registration.leader != self.node_id:
@@ -124,7 +128,7 @@ class Replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is not None:
             if partition.log is not log:
-                partition.log = log
+                partition.reopened(log)
             return partition
         assert registration is not None
         return self._lead(topic, index, registration, log, now_ms)
@@ -213,9 +217,7 @@ class Replicas:
             high_watermark=min(max(checkpointed, log.log_start_offset), log.log_end_offset),
             now_ms=now_ms,
         )
-        latest = log.leader_epochs.latest
-        if latest < registration.leader_epoch:
-            log.start_epoch(registration.leader_epoch)
+        partition.reopened(log)
         partition.advance_high_watermark(now_ms)
         self._partitions[(topic, index)] = partition
         self._by_log[log.name] = partition
@@ -378,9 +380,11 @@ class Replicas:
 
     def directory_failed(self, index: int, error: OSError, now_ms: int) -> None:
         replicas: list[Partition | Follower] = [*self._partitions.values(), *self._followers.values()]
+        logs = self._logs()
         for replica in replicas:
-            if replica.log is not None and self._logs().open_log(replica.topic, replica.index) is None:
-                self._lost(replica, now_ms)
+            if logs.exists(replica.topic, replica.index):
+                if logs.directory_of(replica.topic, replica.index).index == index:
+                    self._lost(replica, now_ms)
         self._directory_lost(index, error, now_ms)
 
     def _lost(self, replica: Partition | Follower, now_ms: int) -> None:

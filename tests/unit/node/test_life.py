@@ -176,3 +176,32 @@ def test_logs_close_when_many_are_used_and_nothing_is_lost_by_it() -> None:
     ready = client.ask(fetch("t", session_id=session.session_id, session_epoch=1), 12)
     found = {index: values_of(data) for index, data in partitions_of(ready).items()}
     assert found == {index: [b"%d-0" % index, b"%d-1" % index] for index in range(40)}
+
+
+@pytest.fixture
+def behind() -> Node:
+    """A node that has a topic with a record, and does not know yet that its metadata is as new as its registration."""
+    node = Node()
+    node.create_topic("t")
+    assert produced(node.connect(), "t", batch(b"kept")).error_code == 0
+    node.broker.replicas.caught_up = False
+    node.broker.lifecycle.broker_epoch += 1
+    return node
+
+
+def test_what_the_metadata_log_tells_of_the_past_touches_no_logs(behind: Node) -> None:
+    """A node reads its metadata in steps: a topic of this name was deleted once, and that must not be done again; nor
+    is the log of its successor that of the topic which is made in a past image."""
+    broker = behind.broker
+    log = broker.logs.open_log("t", 0)
+    behind.delete_topic("t")
+    behind.create_topic("t")
+    behind.create_topic("u")
+    assert broker.logs.open_log("t", 0) is log
+    assert not broker.logs.exists("u", 0)
+
+
+def test_who_asks_before_the_metadata_is_read_is_sent_away(behind: Node) -> None:
+    """What this node led once it may lead no more."""
+    behind.create_topic("u")
+    assert produced(behind.connect(), "u", batch(b"late")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
