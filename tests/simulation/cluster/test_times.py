@@ -36,6 +36,7 @@ class World:
 
     @property
     def whole(self) -> bool:
+        """Whether all are ready, one is the active controller, and every replica is in sync."""
         if not all(machine.running and machine.broker.ready for machine in self.machines):
             return False
         image = self.controller.broker.image if any(each.broker.controller.active for each in self.machines) else None
