@@ -230,6 +230,15 @@ class Quorum:
 
     # What the replica wants done
 
+    def _hear(self, event: Callable[[], Sequence[Effect]], now_ms: int) -> None:
+        """Tells the replica of something, and does what it wants. If it cannot read its log, the node fails."""
+        try:
+            effects = event()
+        except StorageError as error:
+            self._fail(error, now_ms)
+            return
+        self.perform(effects, now_ms)
+
     def perform(self, effects: Sequence[Effect], now_ms: int) -> None:
         """Carries out effects, in order; those that come meanwhile follow."""
         self._now_ms = now_ms
@@ -292,7 +301,7 @@ class Quorum:
     def _append(self, batch: bytearray, end_offset: int, now_ms: int) -> None:
         self._storage.append(batch, self._replica.epoch, now_ms)
         assert self.next_offset == end_offset, "the batch and the log agree on offsets"
-        self.perform(self._replica.appended(end_offset, now_ms), now_ms)
+        self._hear(lambda: self._replica.appended(end_offset, now_ms), now_ms)
 
     def _leader_changed(self, changed: LeaderChanged, now_ms: int) -> None:
         own = changed.leader_id == self.local.id
@@ -304,7 +313,7 @@ class Quorum:
 
     def _answered(self, call: int, response: Message | None, now_ms: int) -> None:
         if not self._closing:
-            self.perform(self._replica.answered(call, response, now_ms), now_ms)
+            self._hear(lambda: self._replica.answered(call, response, now_ms), now_ms)
 
     # For the controller and the handlers
 
@@ -338,16 +347,16 @@ class Quorum:
     def handle(self, request: Any, now_ms: int) -> None:
         """A request of another node to the replica: it is answered now or later."""
         if not self._closing:
-            self.perform(self._replica.handle(request.body, request.version, now_ms, request), now_ms)
+            self._hear(lambda: self._replica.handle(request.body, request.version, now_ms, request), now_ms)
 
     def leader_link_lost(self, now_ms: int) -> None:
         """The connection by which the log is fetched from the leader broke."""
         if not self._closing:
-            self.perform(self._replica.leader_link_lost(now_ms), now_ms)
+            self._hear(lambda: self._replica.leader_link_lost(now_ms), now_ms)
 
     def resign(self, now_ms: int) -> None:
         """Gives up the leadership."""
-        self.perform(self._replica.resign(now_ms), now_ms)
+        self._hear(lambda: self._replica.resign(now_ms), now_ms)
 
     def describe(self) -> QuorumDescription:
         """The quorum's state, for DescribeQuorum."""
@@ -366,7 +375,7 @@ class Quorum:
         """Time has come to `next_deadline_ms`."""
         if self._closing:
             return
-        self.perform(self._replica.tick(now_ms), now_ms)
+        self._hear(lambda: self._replica.tick(now_ms), now_ms)
         if self.committed.behind:
             try:
                 self.committed.step(now_ms)
@@ -390,7 +399,7 @@ class Quorum:
             return
         self._stopped = stopped
         self._stop_deadline_ms = now_ms + HAND_OVER_TIMEOUT_MS
-        self.perform(self._replica.stop(now_ms), now_ms)
+        self._hear(lambda: self._replica.stop(now_ms), now_ms)
 
     def _close_if_handed_over(self, now_ms: int) -> None:
         assert self._stop_deadline_ms is not None
@@ -402,27 +411,27 @@ class Quorum:
         self._storage.close(self._stopped, now_ms)
 
     def election_persisted(self, state: ElectionState, now_ms: int) -> None:
-        self.perform(self._replica.election_persisted(state, now_ms), now_ms)
+        self._hear(lambda: self._replica.election_persisted(state, now_ms), now_ms)
 
     def log_written(self, offset: int, now_ms: int) -> None:
-        self.perform(self._replica.written(offset, now_ms), now_ms)
+        self._hear(lambda: self._replica.written(offset, now_ms), now_ms)
 
     def log_flushed(self, offset: int, now_ms: int) -> None:
-        self.perform(self._replica.flushed(offset, now_ms), now_ms)
+        self._hear(lambda: self._replica.flushed(offset, now_ms), now_ms)
 
     def log_truncated(self, log_end_offset: int, now_ms: int) -> None:
-        self.perform(self._replica.truncated(log_end_offset, now_ms), now_ms)
+        self._hear(lambda: self._replica.truncated(log_end_offset, now_ms), now_ms)
 
     def snapshot_written(self, snapshot: CheckpointId, size_bytes: int, now_ms: int) -> None:
-        self.perform(self._replica.snapshot_written(snapshot, size_bytes, now_ms), now_ms)
+        self._hear(lambda: self._replica.snapshot_written(snapshot, size_bytes, now_ms), now_ms)
 
     def snapshot_installed(
         self, snapshot: CheckpointId, voters: VoterSet | None, kraft_version: int, now_ms: int
     ) -> None:
-        self.perform(self._replica.snapshot_installed(snapshot, voters, kraft_version, now_ms), now_ms)
+        self._hear(lambda: self._replica.snapshot_installed(snapshot, voters, kraft_version, now_ms), now_ms)
 
     def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> None:
-        self.perform(self._replica.snapshot_refused(snapshot, now_ms), now_ms)
+        self._hear(lambda: self._replica.snapshot_refused(snapshot, now_ms), now_ms)
 
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         self.committed.checkpoint_written(now_ms)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Protocol
 from uuid import UUID
@@ -210,7 +211,8 @@ class Storage:
         """All batches of the log from the one with `start_offset` on, each checked."""
         offset = start_offset
         while offset < self.log.log_end_offset:
-            view = self.log.read_bytes(offset, READ_BYTES)
+            with readable():
+                view = self.log.read_bytes(offset, READ_BYTES)
             for batch in read_batches(view, NAME):
                 offset = batch.header.next_offset
                 if offset > start_offset:
@@ -321,7 +323,8 @@ class Storage:
         """Whole batches from `offset` on; empty at the end of what is written."""
         if offset >= self.log.log_end_offset:
             return b""
-        return self.log.read_bytes(offset, max_bytes)
+        with readable():
+            return self.log.read_bytes(offset, max_bytes)
 
     @property
     def newest_snapshot(self) -> CheckpointId | None:
@@ -334,7 +337,8 @@ class Storage:
         return None if found is None else found[0]
 
     def read_snapshot(self, snapshot: CheckpointId, position: int, max_bytes: int) -> bytes:
-        return self.disk.read(f"{NAME}/{snapshot.file}", position, max_bytes)
+        with readable():
+            return self.disk.read(f"{NAME}/{snapshot.file}", position, max_bytes)
 
     # A replica among several: what it does to it
 
@@ -441,6 +445,15 @@ class Storage:
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         self._fail(error, now_ms)
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """What the disk does not give is a failure of the metadata log: nobody can go on without what is committed."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{NAME} cannot be read: {error.strerror}") from error
 
 
 def damaged(offset: int | None, kept_aside: Sequence[str]) -> str:

@@ -18,14 +18,17 @@ from typing import Any
 
 from penstock.metadata.format import FormatRequest
 from penstock.metadata.image import PartitionRegistration
+from penstock.raft.voters import VoterEndpoint
 from penstock.testing.simulator.cluster.admins import Admin, create_request
 from penstock.testing.simulator.cluster.checkers import ClusterChecker, replica_bytes
-from penstock.testing.simulator.cluster.faults import Faults, Suffering
 from penstock.testing.simulator.cluster.history import PartitionHistory
 from penstock.testing.simulator.cluster.load import Load
+from penstock.testing.simulator.cluster.movers import Mover
 from penstock.testing.simulator.cluster.producers import IdempotentProducer, PlainProducer
 from penstock.testing.simulator.cluster.readers import Reader, decoded
 from penstock.testing.simulator.cluster.scenarios import Scenario
+from penstock.testing.simulator.cluster.suffering import Faults, Suffering
+from penstock.testing.simulator.cluster.voter_admins import CONTROLLER_LISTENER, Key, VoterAdmin
 from penstock.testing.simulator.disk import SimulatedDisk
 from penstock.testing.simulator.driver import Simulation
 from penstock.testing.simulator.machine import CLUSTER_ID, RESTART_DELAY_MS, Machine
@@ -42,7 +45,6 @@ BOOT_SPREAD_MS = 300
 TOPICS = ("clicks", "orders")
 PARTITIONS = 2
 IDEMPOTENT_PRODUCERS, PLAIN_PRODUCERS, READERS = 6, 2, 6
-ADMINS = 2
 THINK_MS = 120
 HALF_OPEN_PROBABILITY = 0.3
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
@@ -80,10 +82,13 @@ class ClusterWorld:
             PlainProducer(self.load, self._partition(number), f"plain-{number}") for number in range(PLAIN_PRODUCERS)
         ]
         self.readers = [Reader(self.load, self._partition(number), f"reader-{number}") for number in range(READERS)]
-        self.admins = [Admin(self.load, number, self.replication_factor) for number in range(ADMINS)]
+        self.admins = [Admin(self.load, number, self.replication_factor) for number in range(scenario.admins)]
+        self.movers = [Mover(self.load, number, list(broker_ids)) for number in range(scenario.moves)]
+        controllers = [machine for machine in self.machines if machine.settings.is_controller]
+        self.voter_admin = None if scenario.voters is None else VoterAdmin(self.load, controllers)
         names = [client.name for client in self.load.clients]
         self.faults = Faults(
-            Suffering(self.simulation, self.network, self.machines, names),
+            Suffering(self.simulation, self.network, self.machines, names, self._whole),
             scenario.kinds,
             at_once_max=scenario.at_once_max,
             duration_ms=scenario.duration_ms,
@@ -102,9 +107,14 @@ class ClusterWorld:
 
     def _settings(self, controller_ids: Sequence[int]) -> dict[str, Any]:
         """What all nodes have; times are short, so that a run sees many of them pass."""
-        voters = [f"{node_id}@node-{node_id}:{CONTROLLER_PORT}" for node_id in controller_ids]
+        if self.scenario.voters is None:
+            voters = [f"{node_id}@node-{node_id}:{CONTROLLER_PORT}" for node_id in controller_ids]
+            quorum = {"controller_quorum_voters": ",".join(voters)}
+        else:
+            servers = [f"node-{node_id}:{CONTROLLER_PORT}" for node_id in controller_ids]
+            quorum = {"controller_quorum_bootstrap_servers": ",".join(servers)}
         return {
-            "controller_quorum_voters": ",".join(voters),
+            **quorum,
             "log_flush_offset_checkpoint_interval_ms": 1_000,
             "replica_high_watermark_checkpoint_interval_ms": 500,
             "log_initial_task_delay_ms": 500,
@@ -127,7 +137,7 @@ class ClusterWorld:
             disks,
             network=self.network,
             host=host,
-            format_request=FormatRequest(CLUSTER_ID, node_id, f"/data/{disks[0].directory}"),
+            format_request=self._format_request(node_id, host, f"/data/{disks[0].directory}"),
             node_id=node_id,
             process_roles=",".join(role for role, has in roles.items() if has),
             listeners=",".join(listener for listener, has in listeners.items() if has),
@@ -138,10 +148,21 @@ class ClusterWorld:
         machine.observed = lambda: self.checker.check(machine)
         return machine
 
+    def _format_request(self, node_id: int, host: str, path: str) -> FormatRequest:
+        standalone = self.scenario.voters is not None and node_id == FIRST_CONTROLLER_ID
+        return FormatRequest(
+            CLUSTER_ID,
+            node_id,
+            path,
+            feature_levels=self.scenario.features,
+            standalone=standalone,
+            controller=VoterEndpoint(CONTROLLER_LISTENER, host, CONTROLLER_PORT) if standalone else None,
+        )
+
     def _mend(self, machine: Machine) -> None:
         """Whoever starts a machine sees to its disks first."""
         for disk in machine.disks:
-            disk.crash_at = disk.fail_fsync_at = disk.capacity_bytes = None
+            disk.mend()
         machine.restart_delay_ms = RESTART_DELAY_MS
 
     def _start(self, machine: Machine) -> None:
@@ -158,6 +179,7 @@ class ClusterWorld:
             self._recover()
             self._compare_metadata()
             self._compare_replicas()
+            self._compare_places()
         except Violation as violation:
             raise Violation(f"{violation}\n\n{self.replay}\n{self.simulation.trace_tail}") from violation
         except Exception as bug:
@@ -190,6 +212,35 @@ class ClusterWorld:
         request = create_request(TOPICS, PARTITIONS, self.replication_factor, configs)
         self.admins[0].create(request, lambda: made.append(True))
         self._wait_until(lambda: bool(made), START_MS_MAX, "topics are made", str)
+        if self.voter_admin is not None:
+            self._first_voters(self.voter_admin)
+
+    def _first_voters(self, admin: VoterAdmin) -> None:
+        """The first controller was formatted as the only voter; others join it."""
+        assert self.scenario.voters is not None
+        for node_id in range(FIRST_CONTROLLER_ID + 1, FIRST_CONTROLLER_ID + self.scenario.voters):
+            admin.add(node_id)
+            key = admin.key(node_id)
+            self._wait_until(lambda: key in self._voters(), START_MS_MAX, "a voter is added", str)  # noqa: B023
+
+    def _voters(self) -> set[Key]:
+        """The voters as the newest leader of the quorum has them."""
+        leader = self.faults.cluster.controller()
+        voters = () if leader is None else leader.broker.quorum.describe().voters
+        return {(voter.key.id, voter.key.directory_id) for voter in voters}
+
+    def _whole(self) -> bool:
+        """See `Suffering.whole`."""
+        for machine in self.machines:
+            if not machine.running or not machine.broker.ready:
+                return False
+            registered = self.checker.image.brokers.get(machine.settings.node_id)
+            if machine.settings.is_broker and (
+                registered is None or registered.fenced or registered.epoch != machine.broker.lifecycle.broker_epoch
+            ):
+                return False
+        found = [self._registration(partition) for partition in self.partitions]
+        return all(each is not None and len(each.isr) == len(each.replicas) for each in found)
 
     def _all_ready(self) -> bool:
         return all(machine.running and machine.broker.ready for machine in self.machines)
@@ -201,7 +252,8 @@ class ClusterWorld:
         """Load and faults."""
         before = self._leader_epochs()
         writers = [each.go_on for each in (*self.producers, *self.plain)]
-        for go_on in (*writers, *(each.go_on for each in self.readers), *(each.go_on for each in self.admins)):
+        others = [each.go_on for each in self.readers] + [each.go_on for each in self._all_admins()]
+        for go_on in (*writers, *others):
             go_on()
         self.faults.begin()
         self.simulation.run(self.simulation.now_ms + self.scenario.load_ms)
@@ -243,7 +295,11 @@ class ClusterWorld:
 
     def _unfinished(self) -> list[str]:
         names = [producer.name for producer in self.producers if producer.window]
-        return names + [admin.client.name for admin in self.admins if admin.busy]
+        return names + [admin.client.name for admin in self._all_admins() if admin.busy]
+
+    def _all_admins(self) -> list[Admin | Mover | VoterAdmin]:
+        found: list[Admin | Mover | VoterAdmin] = [*self.admins, *self.movers]
+        return found if self.voter_admin is None else [*found, self.voter_admin]
 
     def _unsynced(self) -> list[str]:
         """Partitions whose replicas are not all in sync and at the same end, with the reason."""
@@ -253,6 +309,9 @@ class ClusterWorld:
             if registration is None or registration.leader < 0 or len(registration.isr) < len(registration.replicas):
                 state = registration and f"led by {registration.leader}, in sync {registration.isr}"
                 found.append(f"{partition.name}: {state}")
+                continue
+            if registration.adding_replicas or registration.removing_replicas:
+                found.append(f"{partition.name}: {registration.replicas} are being reassigned")
                 continue
             ends = [self._end_offset(broker_id, partition) for broker_id in registration.replicas]
             if ends[0] is None or len(set(ends)) > 1:
@@ -304,6 +363,21 @@ class ClusterWorld:
             values = decoded(memoryview(bytearray(first)), partition.name)
             partition.check_whole(values)
             self.simulation.trace(f"{partition.name} has {len(values)} records")
+
+    def _compare_places(self) -> None:
+        """Nobody keeps a replica that is not his, and the voters are who they should be."""
+        for partition in self.partitions:
+            registration = self._registration(partition)
+            assert registration is not None
+            keep = [
+                machine.settings.node_id
+                for machine in self.machines
+                if any(disk.exists(f"{partition.topic}-{partition.index}") for disk in machine.disks)
+            ]
+            detail = f"{partition.name}: {keep} keep one, its replicas are {registration.replicas}"
+            check(sorted(keep) == sorted(registration.replicas), "who is no replica keeps none", detail)
+        if self.voter_admin is not None:
+            self.voter_admin.check_voters(self._voters())
 
 
 def describe(bug: Exception) -> str:
