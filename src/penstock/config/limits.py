@@ -93,6 +93,8 @@ UNREADABLE_WRITES_MAX = 1024
 """Writes above a high watermark whose sizes a leader remembers, to estimate what a new high watermark gives readers."""
 FOLLOWERS_OPENED_PER_STEP = 100
 """Logs of followers that one step of long work has opened."""
+THROTTLED_LOOK_MS = 1_000
+"""Longest time before a throttled replica is looked at again: its throttle may have been taken away."""
 FETCH_RETRY_MS = 20
 """A follower's first pause after an error of its leader; twice as long after each further one, up to
 replica.fetch.backoff.ms."""

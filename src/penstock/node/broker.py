@@ -47,16 +47,18 @@ from penstock.node.isr import IsrChanges
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
 from penstock.node.metrics import RequestCounters, Sample, TopicMetrics
-from penstock.node.outgoing import Outgoing, Peer
+from penstock.node.outgoing import NotServed, Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
 from penstock.node.quorum import Quorum
 from penstock.node.request import Message, Request
 from penstock.node.samples import samples_of
+from penstock.node.throttles import ReplicationThrottles
 from penstock.node.timers import Timer, TimerWheel
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.raft.effects import Target
+from penstock.raft.messages import unsupported
 from penstock.raft.voters import VoterEndpoint
 from penstock.replication.fetch_session import SessionCache
 from penstock.replication.replicas import Replicas
@@ -129,6 +131,7 @@ class Broker:
         self.replicas: Replicas = Replicas(
             self.node_id, lambda: self.logs, self.directory_lost, lag_time_max_ms=settings.replica_lag_time_max_ms
         )
+        self.throttles = ReplicationThrottles(settings)
         self.followers = Followers(self, self.replicas)
         self.replicas.followers = self.followers
         self.isr_changes = IsrChanges(self.node_id, self.replicas, self.channel, self.timers)
@@ -420,14 +423,13 @@ class Broker:
     ) -> None:
         channel = FETCH_CHANNEL if isinstance(request, FetchRequest) else RAFT_CHANNEL
         peer = Peer(target.node_id, target.host, target.port, target.listener)
-        self.outgoing.call(
-            peer,
-            request,
-            timeout_ms=timeout_ms,
-            done=lambda answer, reason, at_ms: done(answer, at_ms),
-            now_ms=now_ms,
-            channel=channel,
-        )
+
+        def ended(answer: Message | None, reason: str | None, at_ms: int) -> None:
+            if isinstance(reason, NotServed):
+                answer = unsupported(request)
+            done(answer, at_ms)
+
+        self.outgoing.call(peer, request, timeout_ms=timeout_ms, done=ended, now_ms=now_ms, channel=channel)
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failure = self.failure or error

@@ -152,4 +152,5 @@ class Publishing:
             logger.warning("dynamic configs are left as they were: %s", error)
             return
         node.logs.settings = node.settings
+        node.throttles.configure(node.settings)
         node.fetch_sessions.capacity = node.settings.max_incremental_fetch_session_cache_slots

@@ -9,6 +9,7 @@ One fetch is under way at a time. `build` makes the next, `received` or `failed`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -55,6 +56,7 @@ class Fetcher:
         in_flight: a fetch is under way.
         writing: followers whose writes the next fetch waits for, as long as that is short.
         failures: fetches in a row without a usable answer.
+        throttled: followers that the last fetch left out since they have had too much lately.
     """
 
     def __init__(self, leader_id: int, number: int) -> None:
@@ -64,6 +66,7 @@ class Fetcher:
         self.in_flight = False
         self.writing: dict[Key, None] = {}
         self.failures = 0
+        self.throttled: dict[Key, None] = {}
         self._session_id = INVALID_SESSION_ID
         self._session_epoch = INITIAL_EPOCH
         self._session: dict[Key, Position] = {}
@@ -92,6 +95,7 @@ class Fetcher:
         if self.followers.get(follower.key) is follower:
             del self.followers[follower.key]
             self.writing.pop(follower.key, None)
+            self.throttled.pop(follower.key, None)
             self._dirty[follower.key] = None
 
     def moved(self, follower: Follower) -> None:
@@ -103,10 +107,24 @@ class Fetcher:
         else:
             self.writing.pop(key, None)
 
+    def release(self) -> None:
+        """Followers that were left out may be fetched again."""
+        self._dirty.update(self.throttled)
+        self.throttled.clear()
+
     # One fetch
 
-    def build(self, replica_id: int, replica_epoch: int, limits: FetchLimits) -> FetchRequest | None:
-        """The next fetch, or None when there is nothing to ask for. It is under way from now on."""
+    def build(
+        self,
+        replica_id: int,
+        replica_epoch: int,
+        limits: FetchLimits,
+        waits: Callable[[Follower], bool] = lambda follower: False,
+    ) -> FetchRequest | None:
+        """The next fetch, or None when there is nothing to ask for. It is under way from now on.
+
+        A follower that `waits` is left out until `release`.
+        """
         assert not self.in_flight, f"{self} has a fetch under way"
         if self._session_epoch == INITIAL_EPOCH:
             self._session.clear()
@@ -115,7 +133,9 @@ class Fetcher:
         forgotten: dict[UUID, ForgottenTopic] = {}
         for key in self._dirty:
             follower = self.followers.get(key)
-            if follower is not None and follower.ready:
+            if follower is not None and follower.ready and waits(follower):
+                self.throttled[key] = None
+            if follower is not None and follower.ready and key not in self.throttled:
                 self._mention(topics, follower, limits)
             elif self._session.pop(key, None) is not None:
                 found = forgotten.get(key[0])

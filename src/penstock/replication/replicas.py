@@ -382,9 +382,9 @@ class Replicas:
         replicas: list[Partition | Follower] = [*self._partitions.values(), *self._followers.values()]
         logs = self._logs()
         for replica in replicas:
-            if logs.exists(replica.topic, replica.index):
-                if logs.directory_of(replica.topic, replica.index).index == index:
-                    self._lost(replica, now_ms)
+            name = replica.topic, replica.index
+            if logs.exists(*name) and logs.directory_of(*name).index == index:
+                self._lost(replica, now_ms)
         self._directory_lost(index, error, now_ms)
 
     def _lost(self, replica: Partition | Follower, now_ms: int) -> None:
