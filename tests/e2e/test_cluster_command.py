@@ -202,6 +202,26 @@ def test_elections(three_nodes: Cluster, ask: Ask, say: Ask) -> None:
         assert say("elect", "preferred")[1] == "no partition needs an election\n"
 
 
+@pytest.mark.slow
+def test_a_cluster_without_its_quorum_is_still_described(three_nodes: Cluster, ask: Ask) -> None:
+    """By what the broker that is left remembers, and by who answers."""
+    with topic(three_nodes, "remembered", "1:2:3"):
+        for node_id in (2, 3):
+            three_nodes.kill(node_id)
+        try:
+            described = ask("describe")
+            assert (described["controller"], described["reassignments"]) == (None, None)
+            assert [broker["silent"] for broker in described["brokers"]] == [False, True, True]
+            assert described["partitions"] == 1
+            for words in (("quorum",), ("drain", "1"), ("reassign", "--to", "1,2"), ("elect", "preferred")):
+                assert "the cluster has no active controller" in refusal(three_nodes, *words)
+        finally:
+            for node_id in (2, 3):
+                three_nodes.start(node_id)
+            three_nodes.wait_ready(2, 3)
+        wait_until(lambda: ask("describe")["counts"]["under_replicated"] == 0, "all is in sync")
+
+
 def test_configs_are_changed_of_each_broker_by_itself(three_nodes: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     for node_id in map(str, three_nodes.roles):
         one = ("--entity", "brokers", "--name", node_id, "--bootstrap", three_nodes.bootstrap)

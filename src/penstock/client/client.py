@@ -126,10 +126,12 @@ class Client:
                 return connection
             raise failure or UnreachableError("no bootstrap address given")
 
-    async def send(self, message: Any, *, node_id: int | None = None, at_most: int | None = None) -> Any:
+    async def send(
+        self, message: Any, *, node_id: int | None = None, at_most: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
         """Sends any request message to a broker and returns its response message, whatever its error codes."""
         connection = await self.connection(node_id)
-        return await connection.send(message, at_most=at_most)
+        return await connection.send(message, at_most=at_most, timeout_ms=timeout_ms)
 
     async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
         """Asks for metadata (None: all topics) and remembers brokers, leaders and topic ids."""

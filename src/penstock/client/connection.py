@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from typing import Any
 
 from penstock.config.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
@@ -84,8 +85,7 @@ class Connection:
             async with asyncio.timeout(self._timeout_s):
                 transport, _ = await loop.create_connection(lambda: _Frames(self), self._host, self._port)
         except (OSError, TimeoutError) as error:
-            reason = "no answer" if isinstance(error, TimeoutError) else os.strerror(error.errno or 0).lower()
-            raise UnreachableError(f"cannot reach {self.address}: {reason}") from None
+            raise UnreachableError(f"cannot reach {self.address}: {reason_of(error)}") from None
         self._transport = transport
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
         answer = await self.send(request, version=3)
@@ -174,3 +174,12 @@ class Connection:
     def close(self) -> None:
         """Closes the connection; requests in flight fail."""
         self.lost(UnreachableError(f"the connection to {self.address} was closed"))
+
+
+def reason_of(error: OSError | TimeoutError) -> str:
+    """Why there is no connection, in words. A name with several addresses fails with no errno, but with all of them."""
+    if isinstance(error, socket.gaierror):
+        return f"the name cannot be resolved ({(error.strerror or str(error)).lower()})"
+    if error.errno is not None:
+        return os.strerror(error.errno).lower()
+    return "no answer" if isinstance(error, TimeoutError) else str(error).lower()

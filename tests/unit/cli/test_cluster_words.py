@@ -7,7 +7,8 @@ import io
 
 import pytest
 
-from penstock.cli.cluster.describe import described, print_problems, print_summary
+from penstock.cli.cluster.describe import brokers_json, described, print_brokers, print_problems, print_summary
+from penstock.cli.cluster.drain import told_of_rest
 from penstock.cli.cluster.elect import confirm, parse_partition, select
 from penstock.cli.cluster.moves import Progress
 from penstock.cli.cluster.quorum import quorum_json
@@ -70,8 +71,24 @@ def test_the_summary_counts_and_lists_what_is_wrong(capsys: pytest.CaptureFixtur
 
 def test_a_quorum_without_a_leader_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     print_summary(view(), None)
-    assert "none: the quorum has no leader" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "none: more than half of the controllers must be up" in out
+    assert "being moved unknown" in out
     assert described(view(), None)["controller"] is None
+    assert described(view(), None)["reassignments"] is None
+
+
+def test_without_a_controller_brokers_are_up_that_answer_us(capsys: pytest.CaptureFixture[str]) -> None:
+    print_brokers(view(fenced=(3,)), None, None, silent={2, 3})
+    assert ["no answer" in line for line in capsys.readouterr().out.splitlines()[1:]] == [False, True, True]
+    assert [each["silent"] for each in brokers_json(view(), None, None, {2})] == [False, True, False]
+
+
+def test_what_a_drained_broker_leaves_without_a_leader_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = view(partition(leader=-1, in_sync=(2,), replicas=(2,)), partition(1), fenced=(2,))
+    told = told_of_rest(argparse.Namespace(json=False, replicas=False), seen, 2)
+    assert told == {"leaders": 0, "replicas": 2, "left": 1}
+    assert "nobody leads these, which only this broker could: t-0" in capsys.readouterr().out
 
 
 def test_a_brokers_share_counts_what_it_leads_and_where_it_lags() -> None:

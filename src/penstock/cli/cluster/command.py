@@ -124,7 +124,9 @@ def register_elect(actions: Actions[argparse.ArgumentParser]) -> argparse.Argume
         choices=("preferred", "unclean"),
         help="preferred: the first replica; unclean: a replica that was not in sync, which loses what it lacks",
     )
-    elect.add_argument("partitions", nargs="*", metavar="TOPIC[:PARTITION]", help="which ones (all that need it)")
+    elect.add_argument(
+        "partitions", nargs="*", default=[], metavar="TOPIC[:PARTITION]", help="which ones (all that need it)"
+    )
     elect.add_argument("--yes", action="store_true", help="do not ask before an unclean election")
     return elect
 

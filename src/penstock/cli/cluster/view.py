@@ -138,14 +138,18 @@ class Share:
     out_of_sync: int = 0
 
 
-async def look(client: Client, topics: Sequence[str] | None = None) -> View:
-    """The cluster now, with all topics or some. Raises RequestError for a topic that is unknown."""
+async def look(client: Client, topics: Sequence[str] | None = None, *, moves: bool = True) -> View:
+    """The cluster now, with all topics or some.
+
+    `moves` asks the controller also what is being moved. Raises RequestError for a topic that is unknown,
+    NoControllerError where there is none to ask.
+    """
     from penstock.client.admin import describe_topics
     from penstock.client.cluster import describe_cluster, list_reassignments, min_insync_replicas
 
     cluster = await describe_cluster(client)
     found = await describe_topics(client, topics)
-    moving = await list_reassignments(client)
+    moving = await list_reassignments(client) if moves else {}
     minima = await min_insync_replicas(client, [topic.name for topic in found if topic.name is not None])
     partitions = [
         PartitionView(
