@@ -179,7 +179,7 @@ def half_is_a_majority(patch: pytest.MonkeyPatch) -> None:
 def voters_change_while_a_change_is_open(patch: pytest.MonkeyPatch) -> None:
     """KIP-853: a change does not wait until the one before it is committed."""
 
-    def refusal(membership: Membership, cluster_id: str | None, now_ms: int) -> tuple[ErrorCode, str]:
+    def refusal(membership: Membership, cluster_id: str | None) -> tuple[ErrorCode, str]:
         core = membership._core
         if not isinstance(core.role, Leader) or core.history.kraft_version == 0:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, ""

@@ -47,8 +47,15 @@ SOFTWARE_NAME = "penstock"
 API_VERSIONS = APIS[ApiKey.API_VERSIONS]
 UNSUPPORTED_VERSION_BYTES = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
+
+class NotServed(str):
+    """The reason why a call was not even sent: the other side serves no version of the API that could say it."""
+
+    __slots__ = ()
+
+
 Done = Callable[[Message | None, str | None, int], None]
-"""`done(answer, None, now_ms)`, or `done(None, reason, now_ms)`."""
+"""`done(answer, None, now_ms)`, or `done(None, reason, now_ms)`; `NotServed` is a reason of its own kind."""
 LinkLost = Callable[["Peer", str, str, int], None]
 """`lost(peer, channel, reason, now_ms)`."""
 
@@ -310,7 +317,7 @@ class Outgoing:
                 try:
                     call.version = common_version(call.api, connection.versions)
                 except ProtocolError as error:
-                    self._refuse(waiting.popleft(), f"{connection.peer} {error}")
+                    self._refuse(waiting.popleft(), NotServed(f"{connection.peer} {error}"))
                     continue
             self._send_one(waiting.popleft())
 
@@ -324,7 +331,7 @@ class Outgoing:
         try:
             chunks = encode_request(call.api, version, correlation_id, SOFTWARE_NAME, message)
         except ProtocolError as error:
-            self._refuse(call, f"version {version} of {call.api.name} cannot say this: {error}")
+            self._refuse(call, NotServed(f"version {version} of {call.api.name} cannot say this: {error}"))
             return
         call.correlation_id = correlation_id
         call.sent = True

@@ -141,6 +141,11 @@ class Quorum:
         return self.committed.leads
 
     @property
+    def is_only_voter(self) -> bool:
+        """Whether this node is the whole quorum."""
+        return self._replica.is_voter and len(self._replica.voters.voters) == 1
+
+    @property
     def kraft_version(self) -> int:
         """The finalized kraft.version, which is not among `image.features`."""
         return self._replica.kraft_version
@@ -354,6 +359,14 @@ class Quorum:
         if not self._closing:
             self._hear(lambda: self._replica.leader_link_lost(now_ms), now_ms)
 
+    def upgrade_kraft_version(self, version: int, now_ms: int, *, validate_only: bool = False) -> None:
+        """As the leader, finalizes a kraft.version; what is appended next is committed after it.
+
+        Raises RequestError INVALID_UPDATE_VERSION for one that the voters do not support, or not all are known to.
+        """
+        assert self.leads, "only the leader finalizes a version"
+        self.perform(self._replica.upgrade_kraft_version(version, now_ms, validate_only=validate_only), now_ms)
+
     def resign(self, now_ms: int) -> None:
         """Gives up the leadership."""
         self._hear(lambda: self._replica.resign(now_ms), now_ms)
@@ -459,4 +472,5 @@ def raft_config(settings: Settings) -> RaftConfig:
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         fetch_max_bytes=settings.controller_quorum_fetch_max_bytes,
         fetch_snapshot_max_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
+        auto_join=settings.controller_quorum_auto_join_enable,
     )

@@ -23,6 +23,8 @@ class RaftConfig:
             stands; half as long again by chance, so that not all stand at once.
         start_election_ms: how long a voter that has just started waits before it asks for pre-votes; as long again by
             chance. They disturb nobody, and a quorum that starts as a whole need not wait for an election timeout.
+        auto_join: a controller that is no voter asks to become one, and has the voter removed that it was with the
+            directory before.
     """
 
     election_timeout_ms: int = 1000
@@ -35,6 +37,7 @@ class RaftConfig:
     fetch_snapshot_max_bytes: int = 1024 * 1024
     leader_grace_ms: int = 300
     start_election_ms: int = 100
+    auto_join: bool = False
 
     @property
     def check_quorum_timeout_ms(self) -> int:

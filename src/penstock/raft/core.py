@@ -26,7 +26,7 @@ from penstock.raft.history import QuorumHistory
 from penstock.raft.messages import LeaderView, News
 from penstock.raft.replica_log import RaftLog
 from penstock.raft.states import Ballot, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
-from penstock.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
+from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 
 DISCOVERY_INTERVAL_RETRIES = 10
 """Who looks for the leader and was not told asks the next node after so many retry back-offs."""
@@ -380,6 +380,9 @@ class Core:
             now_ms,
         )
         leader.set_voters(self.voters)
+        if self.history.kraft_version == 0 and self.is_voter:
+            endpoints = self.identity.endpoints or self.voters.voters[self.local.id].endpoints
+            leader.reported = self.voters.with_voter(Voter(self.local, endpoints))
         self._become(leader, now_ms)
         return leader
 

@@ -166,6 +166,9 @@ class Elections:
         partition = messages.partition_of(response)
         if partition is None:
             core.back_off(voter_id, now_ms, core.config.election_timeout_ms)
+            unsupported = getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.UNSUPPORTED_VERSION
+            if pre_vote and current and unsupported:  # before Kafka 4.0: who knows no pre-votes refuses none
+                self._record(voter_id, granted=True, now_ms=now_ms)
             return
         news = messages.news_of(response, partition, core.identity.listener)
         if core.hear_news(news, now_ms) or not current or news.error != ErrorCode.NONE:

@@ -42,10 +42,11 @@ class Following:
         busy = core.cutting or core.flushed_offset < max(core.log.end_offset, core.appending_to)
         busy = busy or (role.download is not None and role.download.writing)
         wait_ms = core.channels.wait_ms(role.target.node_id, now_ms)
-        if now_ms >= role.update_voter_due_ms:
+        if now_ms >= role.update_voter_due_ms and wait_ms == 0:
             role.update_voter_due_ms = now_ms + core.config.fetch_timeout_ms
-            if wait_ms == 0 and self._has_moved():
-                core.call(role.target, messages.update_voter(core.identity.cluster_id, core.epoch, self._own_voter()))
+            request = self._news_of_itself(role)
+            if request is not None:
+                core.call(role.target, request)
                 wait_ms = None
         deadlines = [] if core.cutting or (core.stopping and core.may_stand) else [role.fetch_deadline_ms]
         if wait_ms is not None and not busy:
@@ -61,15 +62,38 @@ class Following:
     def _own_voter(self) -> Voter:
         return Voter(self._core.local, self._core.identity.endpoints)
 
-    def _has_moved(self) -> bool:
-        """Whether this voter's entry in the log says anything of it that is not so any more (KIP-853)."""
+    def _news_of_itself(self, role: Follower) -> Message | None:
+        """What the leader is to be told, or asked for, by this replica."""
         core = self._core
-        return (
-            core.is_voter
-            and core.history.kraft_version > 0
-            and bool(core.identity.endpoints)
-            and core.voters.voters[core.local.id] != self._own_voter()
-        )
+        cluster_id = core.identity.cluster_id
+        if self._is_to_update(role):
+            return messages.update_voter(cluster_id, core.epoch, self._own_voter())
+        if core.is_voter or not (core.config.auto_join and core.identity.stands and core.history.kraft_version):
+            return None
+        before = core.voters.voters.get(core.local.id)
+        if before is not None:  # this node with the disk that it has lost
+            return messages.remove_voter(cluster_id, before.key)
+        return messages.add_voter(cluster_id, self._own_voter(), timeout_ms=core.config.request_timeout_ms)
+
+    def _is_to_update(self, role: Follower) -> bool:
+        """Whether the leader is to be told of this voter (KIP-853): its entry in the log says something that is not so
+        any more. With kraft.version 0 there is no entry, and each leader is told once."""
+        core = self._core
+        if not core.is_voter or not core.identity.endpoints:
+            return False
+        if core.history.kraft_version == 0:
+            return not role.has_updated
+        return core.voters.voters[core.local.id] != self._own_voter()
+
+    def update_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
+        """The leader has been told of this voter, or does not want to know (UNSUPPORTED_VERSION before 4.2)."""
+        core = self._core
+        news = messages.news_of_update(response, core.identity.listener)
+        role = core.role
+        if current and isinstance(role, Follower) and news.error in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION):
+            role.has_updated = True
+            role.fetch_deadline_ms = max(role.fetch_deadline_ms, now_ms + core.config.fetch_timeout_ms)
+        core.hear_news(news, now_ms)
 
     def _next_request(self, role: Follower) -> Message:
         core = self._core

@@ -169,7 +169,7 @@ class Leading:
             return False
         voter.key = fetch.key
         voter.fetched(fetch.offset, end_offset, now_ms)
-        self._heard(fetch.key, now_ms)
+        self.heard(fetch.key, now_ms)
         return self._advance(now_ms)
 
     def _observed(self, fetch: Parked, now_ms: int) -> None:
@@ -182,7 +182,7 @@ class Leading:
         while len(leader.observers) > RAFT_OBSERVERS_MAX:
             del leader.observers[next(iter(leader.observers))]
 
-    def _heard(self, key: ReplicaKey, now_ms: int) -> None:
+    def heard(self, key: ReplicaKey, now_ms: int) -> None:
         """Check-quorum: a majority that fetches, with this replica if it votes, keeps it in office."""
         core, leader = self._core, self._leader
         if key not in core.voters or key.id == core.local.id:
@@ -250,7 +250,7 @@ class Leading:
             elif not 0 <= asked.position < size_bytes:
                 partition.error_code = ErrorCode.POSITION_OUT_OF_RANGE
             else:
-                self._heard(ReplicaKey(request.replica_id, asked.replica_directory_id), now_ms)
+                self.heard(ReplicaKey(request.replica_id, asked.replica_directory_id), now_ms)
                 limit_bytes = min(max(1, request.max_bytes), core.config.fetch_snapshot_max_bytes)
                 partition.snapshot_id = fetch_snapshot_response.SnapshotId(
                     end_offset=snapshot.end_offset, epoch=snapshot.epoch

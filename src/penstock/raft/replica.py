@@ -351,6 +351,7 @@ class Replica:
             FetchSnapshotRequest: self._following.snapshot_answered,
             BeginQuorumEpochRequest: self._leading.begin_answered,
             EndQuorumEpochRequest: self._elections.end_answered,
+            UpdateRaftVoterRequest: self._following.update_answered,
         }
         if type(request) in answered:
             answered[type(request)](node_id, response, current=current, now_ms=now_ms)
@@ -362,13 +363,13 @@ class Replica:
 
     # The node
 
-    def upgrade_kraft_version(self, now_ms: int) -> tuple[int, list[Effect]]:
-        """As the leader, finalizes kraft.version 1. The offset that must be committed for it, and the effects.
+    def upgrade_kraft_version(self, version: int, now_ms: int, *, validate_only: bool = False) -> list[Effect]:
+        """As the leader, finalizes a kraft.version; what is appended next is committed after it.
 
-        Raises RequestError INVALID_UPDATE_VERSION while the directory of a voter is not known.
+        Raises RequestError INVALID_UPDATE_VERSION for one that the voters do not support, or not all are known to.
         """
-        offset = self._membership.upgrade()
-        return offset, self._settle(now_ms)
+        self._membership.upgrade(version, validate_only=validate_only)
+        return self._settle(now_ms)
 
     def resign(self, now_ms: int) -> list[Effect]:
         """Stops leading and tells the others; stands again after a while. Nothing more is appended in this epoch."""

@@ -102,6 +102,7 @@ class Follower:
     """Fetches from the leader of `epoch`.
 
     `leader_high_watermark` is the highest that the leader has told. `has_fetched`: the leader has answered a fetch.
+    `has_updated`: it knows where this voter is, and which kraft.version it supports.
     """
 
     epoch: int
@@ -112,6 +113,7 @@ class Follower:
     has_fetched: bool = False
     download: Download | None = None
     update_voter_due_ms: int = 0
+    has_updated: bool = False
     suspected: bool = False
 
     def election(self) -> ElectionState:
@@ -163,6 +165,7 @@ class Leader:
     `epoch_start_offset` is the offset of its LeaderChange record. `high_watermark` is None until a record of this
     epoch is committed: a leader commits no older one by itself (section 5.4.2 of the Raft paper).
     `voters` and `observers`: how far they are. `heard`: the voters that fetched since `quorum_deadline_ms` was set.
+    `reported`: with kraft.version 0, the voters as they have told of themselves, for the upgrade; else None.
     """
 
     epoch: int
@@ -176,6 +179,7 @@ class Leader:
     heard: set[int] = field(default_factory=set)
     parked: list[Parked] = field(default_factory=list)
     high_watermark: int | None = None
+    reported: VoterSet | None = None
 
     @property
     def leader_id(self) -> int | None:

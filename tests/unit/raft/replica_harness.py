@@ -8,6 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from penstock.protocol.message import Message
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+from penstock.protocol.messages.api_versions_response import ApiVersionsResponse, SupportedFeatureKey
 from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.config import RaftConfig
 from penstock.raft.core import Identity
@@ -297,6 +299,12 @@ class Quorum:
         self._routes[self._tokens] = (source, call)
         one = self.ones[target]
         request = call.request
+        if isinstance(request, ApiVersionsRequest):  # its node answers that, not its replica
+            kraft = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
+            versions = ApiVersionsResponse(supported_features=[kraft])
+            caller = self.ones[source]
+            effects = caller.do(caller.replica.answered(call.call, versions, caller.now_ms))
+            return [(source, each) for each in effects]
         return [
             (target, each)
             for each in one.do(one.replica.handle(request, request.MAX_VERSION, one.now_ms, self._tokens))

@@ -14,11 +14,12 @@ from penstock.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRe
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import PartitionData
 from penstock.protocol.messages.vote_request import VoteRequest
+from penstock.protocol.messages.vote_response import VoteResponse
 from penstock.raft import messages
 from penstock.raft.config import RaftConfig
 from penstock.raft.effects import Answer, AppendControl, Call, LeaderChanged, PersistElection, Target
 from penstock.raft.election import ElectionState
-from penstock.raft.messages import LeaderView
+from penstock.raft.messages import LeaderView, vote_answer
 from penstock.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from penstock.raft.voters import ReplicaKey
 
@@ -441,6 +442,26 @@ def test_kip_853_a_request_for_another_directory_of_this_node_is_refused() -> No
     another = begin(2, 5)
     another.topics[0].partitions[0].voter_directory_id = key_of(9).directory_id
     assert error(one.ask(another)) == ErrorCode.INVALID_VOTER_KEY
+
+
+def test_kip_996_a_voter_that_knows_no_pre_votes_refuses_none() -> None:
+    one = One(1, [1, 2, 3])
+    one.start()
+    one.pass_ms(1_000)
+    assert isinstance(one.replica.role, Prospective)
+    one.reply(one.calls(VoteRequest)[0], VoteResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+    assert isinstance(one.replica.role, Candidate)
+    assert not any(call.request.topics[0].partitions[0].pre_vote for call in one.calls(VoteRequest))  # type: ignore[attr-defined]
+
+
+def test_a_vote_that_is_not_understood_is_none() -> None:
+    one = One(1, [1, 2, 3])
+    one.start()
+    one.pass_ms(1_000)
+    one.reply(one.calls(VoteRequest)[0], vote_answer(ErrorCode.NONE, view(one), granted=True))
+    assert isinstance(one.replica.role, Candidate)
+    one.reply(one.calls(VoteRequest)[0], VoteResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+    assert isinstance(one.replica.role, Candidate)
 
 
 # Finding the leader
