@@ -1,0 +1,121 @@
+"""The metadata quorum of whole clusters: its upgrade, its sign of life, and how soon brokers find its next leader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.errors import ErrorCode
+from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from penstock.testing.simulator.cluster.scenarios import SCENARIOS
+from penstock.testing.simulator.cluster_world import ClusterWorld
+from penstock.testing.simulator.machine import Machine
+
+FOUND_WITHIN_MS = 800
+"""From the death of the active controller until every broker has heard of the next: the grace of its voters, an
+election, and the broker's question."""
+
+
+def started(name: str, seed: int = 1) -> ClusterWorld:
+    world = ClusterWorld(seed, SCENARIOS[name])
+    world._boot()
+    return world
+
+
+def pass_ms(world: ClusterWorld, milliseconds: int) -> None:
+    world.simulation.run(world.simulation.now_ms + milliseconds)
+
+
+def active(world: ClusterWorld) -> Machine:
+    (found,) = [machine for machine in world.machines if machine.running and machine.broker.controller.active]
+    return found
+
+
+def upgrade(world: ClusterWorld, level: int = 1, *, validate_only: bool = False) -> Any:
+    """Asks any node for a kraft.version."""
+    answers: list[Any] = []
+    key = FeatureUpdateKey(feature="kraft.version", max_version_level=level, upgrade_type=1)
+    request = UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[key], validate_only=validate_only)
+    world.load.client("administrator").ask_any(request, 2, answers.append)
+    world._wait_until(lambda: bool(answers), 20_000, "an administrator is answered", str)
+    return answers[0]
+
+
+def versions(world: ClusterWorld) -> list[int]:
+    return [machine.broker.quorum.kraft_version for machine in world.machines]
+
+
+def test_a_static_quorum_becomes_a_dynamic_one_by_request() -> None:
+    world = started("calm")
+    pass_ms(world, 3_000)
+    assert upgrade(world, validate_only=True).error_code == ErrorCode.NONE
+    assert set(versions(world)) == {0}
+    assert upgrade(world).error_code == ErrorCode.NONE
+    pass_ms(world, 1_000)
+    assert set(versions(world)) == {1}
+    expected = {
+        (machine.settings.node_id, machine.broker.quorum.local.directory_id)
+        for machine in world.machines
+        if machine.settings.is_controller
+    }
+    assert world._voters() == expected
+    assert upgrade(world).error_code == ErrorCode.NONE
+    lowered = upgrade(world, 0)
+    assert lowered.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert "kraft.version" in lowered.error_message
+
+
+def test_an_upgraded_quorum_comes_back_from_its_disks() -> None:
+    world = started("calm", 2)
+    pass_ms(world, 3_000)
+    assert upgrade(world).error_code == ErrorCode.NONE
+    expected = world._voters()
+    for machine in world.machines:
+        machine.kill()
+    world._wait_until(world._all_ready, 30_000, "a cluster starts again", world._unready)
+    pass_ms(world, 1_000)
+    assert set(versions(world)) == {1}
+    assert world._voters() == expected
+
+
+def test_a_quorum_of_which_not_all_are_up_is_not_upgraded() -> None:
+    world = started("roles", 3)
+    silent = next(each for each in world.machines if each.settings.is_controller and each is not active(world))
+    silent.restart_delay_ms = 3_600_000
+    silent.kill()
+    pass_ms(world, 200)
+    controller = active(world)
+    controller.do(lambda node: node.quorum.resign(node.now_ms))  # the next leader has not heard of it
+    pass_ms(world, 6_000)
+    answer = upgrade(world)
+    assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert f"voters [{silent.settings.node_id}] have not yet told the leader" in answer.error_message
+
+
+def test_a_cluster_that_is_idle_moves_on_all_the_same() -> None:
+    world = started("roles")
+    pass_ms(world, 2_000)
+    before = [machine.broker.image.offset for machine in world.machines]
+    pass_ms(world, 5_000)
+    moved = [machine.broker.image.offset - offset for machine, offset in zip(world.machines, before, strict=True)]
+    assert all(9 <= each <= 11 for each in moved)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_brokers_find_the_next_controller_soon(seed: int) -> None:
+    world = started("roles", seed)
+    pass_ms(world, 2_000)
+    dead = active(world)
+    dead.restart_delay_ms = 3_600_000
+    dead.kill(power_failed=False)
+    brokers = [machine for machine in world.machines if machine.settings.is_broker]
+    started_ms = world.simulation.now_ms
+
+    def found() -> bool:
+        peers = [machine.broker.channel.controller for machine in brokers]
+        return all(peer is not None and peer.node_id != dead.settings.node_id for peer in peers)
+
+    while not found():
+        pass_ms(world, 5)
+        assert world.simulation.now_ms - started_ms <= FOUND_WITHIN_MS
