@@ -52,6 +52,7 @@ REFUSED_FOR_GOOD = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "it belongs to another cluster",
 }
 """Answers to a registration that no waiting helps against; see the controller's log for the particulars."""
+USED_TWICE = "is its node.id that of another node as well?"
 
 
 class Lifecycle:
@@ -78,6 +79,7 @@ class Lifecycle:
         self._has_replicas = False
         self._registering = False
         self._registered = False
+        self._seen_as_controller = False
         self._farewells = 0
         self._heartbeat: ControllerCall | None = None
         self._heartbeat_due: Timer | None = None
@@ -137,7 +139,10 @@ class Lifecycle:
             self._fail(f"the controller refuses this broker ({code.name}): {REFUSED_FOR_GOOD[code]}")
         elif now_ms + RETRY_MS >= deadline_ms:
             seconds = node.settings.initial_broker_registration_timeout_ms / 1000
-            self._fail(f"no controller has registered this broker within {seconds:g} s (the last answer: {code.name})")
+            hint = f"; {USED_TWICE}" if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION else ""
+            self._fail(
+                f"no controller has registered this broker within {seconds:g} s (the last answer: {code.name}{hint})"
+            )
         else:
             node.timers.at(now_ms + RETRY_MS, lambda at_ms: self._register(at_ms, deadline_ms))
 
@@ -152,12 +157,18 @@ class Lifecycle:
             if own is not None and own.fenced and own.epoch == self.broker_epoch:
                 self._left(now_ms)  # at once: a client that is told of a cluster without any broker may forget us
             return
+        if self._replaced():
+            return
         if self.controller_endpoints is not None:
             self._register_controller(now_ms)
         if self.registration is None:
             self.ready = True
-        if self.broker_epoch < 0:
-            return
+        if self.broker_epoch >= 0:
+            self._look_at_itself(now_ms)
+
+    def _look_at_itself(self, now_ms: int) -> None:
+        """What the image says of this broker, which has been registered."""
+        node = self._node
         own = node.image.brokers.get(node.node_id)
         if own is None and node.replicas.caught_up:
             self._register_again(now_ms)
@@ -179,6 +190,24 @@ class Lifecycle:
             self._leaving = frozenset(each.id for each in brokers.values() if each.in_controlled_shutdown)
             if not self._leaving <= before:
                 self._beat(now_ms)
+
+    def _replaced(self) -> bool:
+        """Whether another process has taken this node's id since this one had it; then this one ends.
+
+        It would go on to lead what the other one leads: both are meant by the same id. Kafka lets it.
+        """
+        node = self._node
+        broker = node.image.brokers.get(node.node_id)
+        newer = broker is not None and 0 <= self.broker_epoch < broker.epoch
+        controller = node.image.controllers.get(node.node_id)
+        if controller is not None and controller.incarnation_id == self.incarnation_id:
+            self._seen_as_controller = True
+        for what, other, counts in (("broker", broker, newer), ("controller", controller, self._seen_as_controller)):
+            if other is not None and counts and other.incarnation_id != self.incarnation_id:
+                places = ", ".join(f"{each.host}:{each.port}" for each in other.endpoints)
+                self._fail(f"another process has registered as {what} {node.node_id} ({places}); {USED_TWICE}")
+                return True
+        return False
 
     def _register_again(self, now_ms: int) -> None:
         """Somebody has unregistered this broker, which lives."""
