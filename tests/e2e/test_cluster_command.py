@@ -171,6 +171,8 @@ def refusal(cluster: Cluster, *words: str) -> str:
     [
         ("drain 7", "there is no broker 7: the cluster has 1,2,3"),
         ("undrain 7", "there is no broker 7"),
+        ("unregister 7", "there is no broker 7"),
+        ("unregister 2", "broker 2 is up: drain and stop it first"),
         ("reassign --to 1,7", "there is no broker 7"),
         ("reassign --to 1 --topic nowhere", "there is no such topic"),
         ("reassign --plan /nowhere.json", "/nowhere.json: No such file or directory"),

@@ -229,6 +229,14 @@ async def list_reassignments(client: Client) -> dict[Partition, Ongoing]:
     }
 
 
+async def unregister_broker(client: Client, broker_id: int) -> None:
+    """Has the cluster forget a broker. Raises RequestError."""
+    from penstock.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+
+    answer = await client.send(UnregisterBrokerRequest(broker_id=broker_id))
+    refused(answer.error_code, answer.error_message, f"broker {broker_id}")
+
+
 async def replica_sizes(client: Client, node_ids: Iterable[int]) -> dict[tuple[str, int, int], int]:
     """Bytes on disk by (topic, index, broker); brokers that cannot be reached are left out."""
     from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest

@@ -13,6 +13,7 @@ from penstock.cli.cluster.elect import confirm, parse_partition, select
 from penstock.cli.cluster.moves import Progress
 from penstock.cli.cluster.quorum import quorum_json
 from penstock.cli.cluster.rolling_restart import command_for, objections_to, ordered, what_lacks
+from penstock.cli.cluster.unregister import check as unregister
 from penstock.cli.cluster.view import PartitionView, View, parse_ids
 from penstock.cli.common import UsageError
 from penstock.cli.main import main
@@ -88,7 +89,18 @@ def test_what_a_drained_broker_leaves_without_a_leader_is_said(capsys: pytest.Ca
     seen = view(partition(leader=-1, in_sync=(2,), replicas=(2,)), partition(1), fenced=(2,))
     told = told_of_rest(argparse.Namespace(json=False, replicas=False), seen, 2)
     assert told == {"leaders": 0, "replicas": 2, "left": 1}
-    assert "nobody leads these, which only this broker could: t-0" in capsys.readouterr().out
+    assert "nobody leads these until it is up, and they cannot be copied: t-0" in capsys.readouterr().out
+
+
+def test_a_broker_is_forgotten_that_is_down_and_has_nothing() -> None:
+    unregister(view(partition(replicas=(1, 2)), fenced=(3,)), 3, sure=False)
+    with pytest.raises(UsageError, match="there is no broker 7"):
+        unregister(view(), 7, sure=True)
+    with pytest.raises(UsageError, match="broker 3 is up: drain and stop it first"):
+        unregister(view(), 3, sure=True)
+    with pytest.raises(UsageError, match=r"broker 3 still has replicas of t-0, t-1\n.* drain 3 --replicas"):
+        unregister(view(partition(), partition(1), fenced=(3,)), 3, sure=False)
+    unregister(view(partition(), fenced=(3,)), 3, sure=True)
 
 
 def test_a_brokers_share_counts_what_it_leads_and_where_it_lags() -> None:

@@ -6,6 +6,7 @@ examples:
   penstock cluster reassign --to 1,2,3,4 --dry-run
   penstock cluster elect preferred
   penstock cluster drain 2 --replicas
+  penstock cluster unregister 2
   penstock cluster rolling-restart --command 'ssh {host} systemctl restart penstock@{id}'
 """
 
@@ -46,6 +47,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         register_elect(actions),
         register_drain(actions),
         register_undrain(actions),
+        register_unregister(actions),
         register_rolling_restart(actions),
     ]
     for action in added:
@@ -159,6 +161,19 @@ def register_undrain(actions: Actions[argparse.ArgumentParser]) -> argparse.Argu
     undrain.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
     add_change(undrain)
     return undrain
+
+
+def register_unregister(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    unregister = add_action(
+        actions,
+        "unregister",
+        later("unregister", "unregister"),
+        "forget a broker that was stopped and will not come back",
+        "  penstock cluster drain 4 --replicas\n  penstock cluster unregister 4",
+    )
+    unregister.add_argument("broker", type=int, metavar="BROKER", help="its id")
+    unregister.add_argument("--yes", action="store_true", help="even if it has replicas")
+    return unregister
 
 
 def register_rolling_restart(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:

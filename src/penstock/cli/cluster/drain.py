@@ -10,13 +10,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.cluster.elect import elected
 from penstock.cli.cluster.moves import carry_out, say_errors
 from penstock.cli.cluster.plan import Plan, changed, demoted, emptied, filled_up, promoted
-from penstock.cli.cluster.view import PartitionView, View, look
+from penstock.cli.cluster.view import PartitionView, View, look, names_of
 from penstock.cli.common import UsageError, with_client
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 SETTLED_TIMEOUT_S = 10.0
 LOOK_EVERY_S = 0.1
-SHOWN_MAX = 10
-"""Partitions that are named in a sentence."""
 
 
 def drain_action(arguments: argparse.Namespace) -> int:
@@ -38,7 +35,8 @@ def drain_action(arguments: argparse.Namespace) -> int:
         if not others:
             raise UsageError(f"there is no other broker that could take over from {broker_id}")
         if arguments.replicas:
-            plan = emptied(view.replicas, broker_id, others, view.racks)
+            led = {each.key: view.replicas[each.key] for each in view.partitions if not each.unavailable}
+            plan = emptied(led, broker_id, others, view.racks)  # what nobody leads cannot be copied
         else:
             in_sync = {each.key: each.in_sync for each in view.partitions}
             plan = demoted(view.replicas, broker_id, in_sync)
@@ -114,14 +112,9 @@ def told_of_rest(arguments: argparse.Namespace, view: View, broker_id: int) -> d
             print(f"  no other replica of these is in sync: {names_of(leads)}")
             print("  --replicas moves them away; or wait until others have caught up, or add replicas")
         if stuck:
-            print(f"  nobody leads these, which only this broker could: {names_of(stuck)}")
+            print(f"  nobody leads these until it is up, and they cannot be copied: {names_of(stuck)}")
     left = has if arguments.replicas else [*leads, *stuck]
     return {"leaders": len(leads), "replicas": len(has), "left": len(left)}
-
-
-def names_of(partitions: Sequence[PartitionView]) -> str:
-    """Partitions in a sentence, not all of too many."""
-    return ", ".join(map(str, partitions[:SHOWN_MAX])) + (", ..." if len(partitions) > SHOWN_MAX else "")
 
 
 def told_of_share(arguments: argparse.Namespace, view: View, broker_id: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.cluster.plan import Plan, Replicas, plan_json
-from penstock.cli.cluster.view import View, ids_text
+from penstock.cli.cluster.view import View, ids_text, names_of
 from penstock.cli.output import GREEN, RED, YELLOW, paint, size_text
 from penstock.cli.progress import Lines
 from penstock.errors import PenstockError, RequestError
@@ -40,11 +40,14 @@ async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan
     `finish` is what is to be done when all has moved; it gives what a report in JSON has of it, with `left` if not all
     went well.
     """
+    leaderless = [each for each in view.partitions if each.unavailable and each.key in plan]
     copies = [(key, broker_id) for key, after in plan.items() for broker_id in after if broker_id not in on(view, key)]
     size_bytes = await bytes_to_copy(client, view, copies)
     if not arguments.json:
         print_diff(view, plan, None if arguments.dry_run else SHOWN_MAX)
         print(summary(plan, copies, size_bytes))
+        if leaderless:
+            print(f"nobody leads these, so that nothing is copied until somebody does: {names_of(leaderless)}")
     if arguments.save is not None and plan:
         save(arguments.save, {key: on(view, key) for key in plan})
     state, more = "planned", {}
@@ -52,17 +55,18 @@ async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan
     if not arguments.dry_run:
         errors = await begin(client, plan)
         state = "begun"
-        moving = plan.keys() - {error[0] for error in errors}
+        moving = plan.keys() - {error[0] for error in errors} - {each.key for each in leaderless}
         if not arguments.no_wait and moving:
             await watch(client, moving)
         if not arguments.no_wait and not errors:
             more = {} if finish is None else await finish()
-            state = "done"
+            state = "begun" if leaderless else "done"
     if arguments.json:
         from penstock.cli.output import print_json
 
         print_json({**report(view, plan, size_bytes, state, errors), **more})
-    return max(say_errors(errors), 1 if more.get("left") else 0)
+    left = more.get("left") or (leaderless and not arguments.no_wait and not arguments.dry_run)
+    return max(say_errors(errors), 1 if left else 0)
 
 
 def on(view: View, key: Partition) -> Replicas:
