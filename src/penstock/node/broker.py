@@ -25,6 +25,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
 from penstock.errors import StorageError
@@ -41,7 +42,7 @@ from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.effects import Effect, Run
-from penstock.node.followers import Followers
+from penstock.node.followers import REPLICATION_CHANNEL, Followers
 from penstock.node.handlers import registry
 from penstock.node.isr import IsrChanges
 from penstock.node.lifecycle import Lifecycle
@@ -54,8 +55,10 @@ from penstock.node.purgatory import Purgatory
 from penstock.node.quorum import Quorum
 from penstock.node.request import Message, Request
 from penstock.node.samples import samples_of
+from penstock.node.suspects import Suspects
 from penstock.node.throttles import ReplicationThrottles
 from penstock.node.timers import Timer, TimerWheel
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.raft.effects import Target
 from penstock.raft.messages import unsupported
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+DOOR_CHANNEL = "door"
 RAFT_CHANNEL, FETCH_CHANNEL = "raft", "raft fetch"
 """Channels of the quorum: a vote must not wait behind a fetch that waits for records."""
 OWN_CALL_ROUNDS_MAX = 16
@@ -124,6 +128,7 @@ class Broker:
             setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
         )
         self.outgoing.on_link_lost.append(self._link_lost)
+        self.suspects = Suspects(self.outgoing)
         self.channel = Channel(self)
         self.authorizer: Authorizer = AllowAll()
         self.connections: dict[int, Connection] = {}
@@ -406,12 +411,35 @@ class Broker:
             self.lifecycle.controller_lost(now_ms)
             self.dispatcher.controller_known(now_ms)
 
+    def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """Knocks at the broker's door: a dead process is fenced at once, a live one keeps its grace."""
+        peer = self.followers.peer(broker_id)
+        if peer is None or broker_id == self.node_id:
+            return
+
+        def answered(answer: Message | None, reason: str | None, at_ms: int) -> None:
+            self.outgoing.hang_up(peer, DOOR_CHANNEL, "it was only to be seen whether anybody is there", at_ms)
+            if answer is None and self.outgoing.is_gone(peer, reason):
+                self.controller.process_gone(broker_id, broker_epoch, at_ms)
+
+        self.outgoing.call(
+            peer,
+            ApiVersionsRequest(),
+            version=0,
+            timeout_ms=LOST_CONNECTION_GRACE_MS,
+            done=answered,
+            now_ms=now_ms,
+            channel=DOOR_CHANNEL,
+        )
+
     def _link_lost(self, peer: Peer, channel: str, reason: str, now_ms: int) -> None:
         """The controller takes a lost connection for the death of a broker, unless it soon hears of it again."""
         if channel == Channel.NAME and peer == self.channel.controller:
             self.lifecycle.controller_lost(now_ms)
         elif channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id:
             self.quorum.leader_link_lost(now_ms)
+        elif channel.startswith(REPLICATION_CHANNEL):
+            self.suspects.link_lost(peer, channel, now_ms)
 
     def call_quorum(
         self,
@@ -428,6 +456,9 @@ class Broker:
             if isinstance(reason, NotServed):
                 answer = unsupported(request)
             done(answer, at_ms)
+            of_leader = channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id
+            if of_leader and self.outgoing.is_gone(peer, reason):
+                self.quorum.leader_gone(at_ms)
 
         self.outgoing.call(peer, request, timeout_ms=timeout_ms, done=ended, now_ms=now_ms, channel=channel)
 

@@ -46,6 +46,9 @@ class ControllerObserver(Protocol):
     def controller_active(self, now_ms: int) -> None:
         """This node is the active controller from now on: its state is complete, and `append` is allowed."""
 
+    def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """The connection to a broker is lost: `ControllerNode.process_gone` is called if its process is no more."""
+
 
 Done = Callable[[int], None]
 Failed = Callable[[ErrorCode, int], None]
@@ -215,13 +218,22 @@ class ControllerNode:
         """The broker in the process that led before has a short grace to be heard of: most leaders end by dying."""
         predecessor = self.state.image.brokers.get(self._quorum.last_other_leader or -1)
         if predecessor is not None:
-            self.duties.heartbeats.connection_lost(predecessor.id, predecessor.epoch, now_ms)
+            self._suspect(predecessor.id, predecessor.epoch, now_ms)
 
     def connection_lost(self, connection: int, now_ms: int) -> None:
         """A connection is gone. A broker that heartbeat over it has a short grace to come back on another one."""
         found = self._heartbeat_connections.pop(connection, None)
         if found is not None and self.active and found not in self._heartbeat_connections.values():
-            self.duties.heartbeats.connection_lost(*found, now_ms)
+            self._suspect(*found, now_ms)
+
+    def _suspect(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        self.duties.heartbeats.connection_lost(broker_id, broker_epoch, now_ms)
+        self._observer.broker_suspected(broker_id, broker_epoch, now_ms)
+
+    def process_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """The process of a broker that was suspected is no more."""
+        if self.active:
+            self.duties.heartbeats.process_gone(broker_id, broker_epoch, now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Time has come to `next_deadline_ms`: does one piece of what is due."""

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+REPLICATION_CHANNEL = "replication"
+"""Begins the names of the channels over which replicas are fetched."""
+
+
 class Followers:
     """The `FollowerDriver` of a node. See the module's head.
 
@@ -236,7 +240,7 @@ class Followers:
             done=lambda answer, reason, at_ms: self._answered(fetcher, answer, at_ms),
             now_ms=now_ms,
             version=self.version.fetch_request,
-            channel=f"replication {fetcher.number}",
+            channel=f"{REPLICATION_CHANNEL} {fetcher.number}",
         )
 
     def _release_later(self, now_ms: int) -> None:

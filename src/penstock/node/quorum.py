@@ -367,6 +367,11 @@ class Quorum:
         assert self.leads, "only the leader finalizes a version"
         self.perform(self._replica.upgrade_kraft_version(version, now_ms, validate_only=validate_only), now_ms)
 
+    def leader_gone(self, now_ms: int) -> None:
+        """Nobody listens where the leader did: its process is no more."""
+        if not self._closing:
+            self.perform(self._replica.leader_gone(now_ms), now_ms)
+
     def resign(self, now_ms: int) -> None:
         """Gives up the leadership."""
         self._hear(lambda: self._replica.resign(now_ms), now_ms)

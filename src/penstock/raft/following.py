@@ -123,6 +123,15 @@ class Following:
             grace_ms = core.config.leader_grace_ms + core.random.randrange(core.config.leader_grace_ms // 2 + 1)
             role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + grace_ms)
 
+    def leader_gone(self, now_ms: int) -> None:
+        """The leader's process is no more: no grace, but a little time by chance, so that not all stand at once."""
+        core = self._core
+        self.suspect(now_ms)
+        role = core.role
+        if isinstance(role, Follower) and role.suspected and core.is_voter:
+            wait_ms = core.random.randrange(core.config.leader_gone_ms + 1)
+            role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + wait_ms)
+
     # Fetch
 
     def fetch_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:

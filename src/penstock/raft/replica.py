@@ -361,6 +361,11 @@ class Replica:
         self._following.suspect(now_ms)
         return self._settle(now_ms)
 
+    def leader_gone(self, now_ms: int) -> list[Effect]:
+        """The leader's address refuses connections: its process is no more."""
+        self._following.leader_gone(now_ms)
+        return self._settle(now_ms)
+
     # The node
 
     def upgrade_kraft_version(self, version: int, now_ms: int, *, validate_only: bool = False) -> list[Effect]:

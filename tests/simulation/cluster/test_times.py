@@ -56,6 +56,22 @@ class World:
             simulation.run(simulation.now_ms + 1)
         return simulation.now_ms - began_ms
 
+    def kill(self, victim: Machine) -> int:
+        """kill -9; how long until everything that it led is led by others, in ms."""
+        simulation, node_id = self.world.simulation, victim.settings.node_id
+        others = [each for each in self.machines if each is not victim]
+        began_ms = simulation.now_ms
+        victim.kill(power_failed=False)
+
+        def led(machine: Machine) -> bool:
+            topics = machine.broker.image.topics_by_name.values()
+            return all(each.leader not in (-1, node_id) for topic in topics for each in topic.partitions)
+
+        while not all(led(each) for each in others):
+            assert simulation.now_ms < began_ms + 10_000
+            simulation.run(simulation.now_ms + 1)
+        return simulation.now_ms - began_ms
+
     def wait_until_whole(self) -> int:
         """How long it takes until all are ready and in sync, in ms."""
         simulation = self.world.simulation
@@ -83,3 +99,30 @@ def test_all_nodes_stop_at_once_and_start_again(seed: int) -> None:
     for machine in world.machines:
         machine.start()
     assert world.wait_until_whole() <= 1_000
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_process_led_that_died_is_led_by_others_at_once(seed: int) -> None:
+    """Its connections break and its address refuses new ones, so nobody gives it the grace of a broken connection."""
+    world = World(seed)
+    controller = world.controller
+    victims = sorted(world.machines, key=lambda each: each is controller)[1:]
+    for victim, at_most_ms in zip(victims, (40, 250), strict=True):
+        world.wait_until_whole()
+        assert world.kill(victim) <= at_most_ms
+        victim.start()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_asks_right_after_a_leader_has_died_is_not_sent_to_it(seed: int) -> None:
+    world = World(seed)
+    simulation = world.world.simulation
+    controller = world.controller
+    (other,) = [each for each in world.machines if each is not controller][1:]
+    assert not other.broker.suspects.brokers(other.now_ms)
+    controller.kill(power_failed=False)
+    simulation.run(simulation.now_ms + 3)
+    assert other.broker.suspects.brokers(other.now_ms) == {controller.settings.node_id}
+    controller.start()
+    simulation.run(simulation.now_ms + 1_000)
+    assert not other.broker.suspects.brokers(other.now_ms)
