@@ -71,6 +71,8 @@ DEEP_VALIDATION_INLINE_MAX_BYTES = 64 * KiB
 # Logs
 OPEN_LOGS_MAX = 10_000
 """Logs with open descriptors; the least recently used are closed beyond it (and never more than descriptors allow)."""
+BUSY_LOGS_PASSED_OVER_MAX = 100
+"""Logs in use that are passed over in search of one to close; if there is none, a later opening looks again."""
 PRODUCER_IDS_PER_PARTITION_MAX = 100_000
 """Idempotent producers remembered in one partition; the one idle longest is forgotten beyond it."""
 BATCHES_PER_PRODUCER = 5

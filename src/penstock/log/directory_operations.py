@@ -37,6 +37,8 @@ class CreateReplicas(Operation):
 
     The file with the topic id appears by a rename, so that a crash leaves all of it or nothing: a directory with half
     of it could not be opened, one without it is tied to its topic when it is. So its own directory needs no fsync.
+
+    The result are the names that were there already: nobody knows what is in those.
     """
 
     __slots__ = ("names", "replicas")
@@ -46,14 +48,19 @@ class CreateReplicas(Operation):
         self.replicas = replicas
         self.names = [(replica.name, replica.topic_id) for replica in replicas]
 
-    def run(self, disk: Disk) -> None:
+    def run(self, disk: Disk) -> set[str]:
         files = []
+        found = set()
         for name, topic_id in self.names:
             assert topic_id is not None, "a new replica is of a topic with an id"
-            disk.make_directory(name)
+            if disk.exists(name):
+                found.add(name)
+            else:
+                disk.make_directory(name)
             files.append((f"{name}/{PARTITION_METADATA}", partition_metadata.encode(topic_id)))
         disk.replace_all(files)
         disk.fsync_directory("")
+        return found
 
 
 class WritePartitionMetadata(Operation):

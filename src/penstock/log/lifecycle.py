@@ -25,7 +25,7 @@ from penstock.log.directory_operations import (
 )
 from penstock.log.disk import Operation
 from penstock.log.events import LogBroken, RecordsLost, RecoveryFinished, StrayFound, TailCut
-from penstock.log.loading import RecoveryNeeded
+from penstock.log.loading import RecoveryNeeded, nothing
 from penstock.log.log import Log
 from penstock.log.part import ManagerPart
 from penstock.log.recovery import RecoveryReport
@@ -52,7 +52,7 @@ class Lifecycle(ManagerPart):
     def completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         match operation:
             case CreateReplicas():
-                self._created(operation, now_ms)
+                self._created(operation, result, now_ms)
             case OpenLog():
                 self._opened(operation, result, now_ms)
             case RecoverLog():
@@ -78,9 +78,10 @@ class Lifecycle(ManagerPart):
             for start in range(0, len(batch), CREATE_BATCH_MAX):
                 self.manager.emit(CreateReplicas(index, self, batch[start : start + CREATE_BATCH_MAX]))
 
-    def _created(self, operation: CreateReplicas, now_ms: int) -> None:
+    def _created(self, operation: CreateReplicas, found: set[str], now_ms: int) -> None:
         for replica in operation.replicas:
             if replica.state is State.CREATING:
+                replica.unused = replica.name not in found
                 self.settled(replica, now_ms)
             else:
                 self.leave_if_held(replica)
@@ -91,9 +92,28 @@ class Lifecycle(ManagerPart):
         """One step nearer to being open, unless a step is under way."""
         if replica.state is State.UNRECOVERED:
             self._recover(replica, now_ms)
+        elif replica.state is State.CLOSED and replica.unused:
+            self.open_unused(replica, now_ms)
         elif replica.state is State.CLOSED:
             replica.state = State.OPENING
             self.manager.emit(OpenLog(replica, self, self.manager, self._arguments(replica, now_ms), self._random))
+
+    def open_unused(self, replica: Replica, now_ms: int) -> None:
+        """Opens a log that has no file yet, at once: there is nothing to read."""
+        replica.unused = False
+        arguments = self._arguments(replica, now_ms)
+        start = arguments.log_start_offset
+        log = Log(
+            replica.directory.disk,
+            replica.name,
+            arguments.config,
+            nothing(replica.topic_id, start, arguments.producer_expiration_ms),
+            recovery_point=start,
+            log_start_offset=start,
+            owner=self.manager,
+            random=self._random,
+        )
+        self.manager.now_open(replica, log, now_ms)
 
     def settled(self, replica: Replica, now_ms: int) -> None:
         """A step has ended with the log closed: goes on if somebody waits for it."""

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import OPEN_LOGS_MAX
+from penstock.config.limits import BUSY_LOGS_PASSED_OVER_MAX, OPEN_LOGS_MAX
 from penstock.errors import StorageError
 from penstock.log.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from penstock.log.directory import Found, LogDirectory
@@ -227,6 +228,11 @@ class LogManager:
             raise replica.error
         if self._stopping is not None:
             raise StorageError("the node is stopping")
+        if replica.unused and replica.state is State.CLOSED:
+            self.lifecycle.open_unused(replica, now_ms)
+            if replica.state is State.OPEN:
+                assert replica.log is not None
+                return replica.log
         waiting = replica.wait()
         self.lifecycle.proceed(replica, now_ms)
         raise waiting
@@ -434,7 +440,7 @@ class LogManager:
     def _close_oldest(self, now_ms: int) -> None:
         """Closes what is too much: the logs longest unused. One that is busy stays, and goes after a later opening."""
         excess = len(self._open) - self.open_logs_max
-        for replica in list(self._open.values()):
+        for replica in list(islice(self._open.values(), excess + BUSY_LOGS_PASSED_OVER_MAX)):
             if excess <= 0:
                 return
             if replica.state is State.CLOSING:

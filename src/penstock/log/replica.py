@@ -87,6 +87,7 @@ class Replica:
         size_bytes: of a log that is not open; None while unknown.
         retention_ms: when retention looks at it next; None if only after a change.
         flush_set: whether a deadline for flush.ms is in the heap.
+        unused: its directory has been made and nothing in it yet, so that opening it needs no look.
     """
 
     __slots__ = (
@@ -101,6 +102,7 @@ class Replica:
         "state",
         "topic",
         "topic_id",
+        "unused",
     )
 
     def __init__(
@@ -117,6 +119,7 @@ class Replica:
         self.size_bytes: int | None = None
         self.retention_ms: int | None = None
         self.flush_set = False
+        self.unused = False
 
     @property
     def key(self) -> tuple[str, int]:
