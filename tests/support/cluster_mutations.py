@@ -18,6 +18,9 @@ from penstock.metadata import heartbeats, isr
 from penstock.metadata.partition_change import _Change
 from penstock.node.committed import CommittedMetadata
 from penstock.replication.partition import Partition, Prepared
+from penstock.testing.simulator.cluster.checkers import ONE_LEADER, WATERMARK
+from penstock.testing.simulator.cluster.readers import FENCED
+from penstock.testing.simulator.cluster_world import STEADY
 from penstock.testing.simulator.disk import SimulatedDisk
 from support import replication_mutations as replication
 
@@ -67,6 +70,11 @@ def stale_proposal_accepted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(isr, "problem_of", lambda *_: ErrorCode.NONE)
 
 
+def stale_epoch_served(patch: pytest.MonkeyPatch) -> None:
+    """A leader does not look at the leader epoch that a fetch comes with."""
+    patch.setattr(Partition, "check_epoch", lambda partition, leader_epoch: ErrorCode.NONE)
+
+
 def anybody_is_elected(patch: pytest.MonkeyPatch) -> None:
     """Any replica that lives may lead, in sync or not."""
     patch.setattr(_Change, "_may_lead", lambda change, broker_id: change._acceptable(broker_id))
@@ -103,26 +111,41 @@ def lost_connection_is_death(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(heartbeats, "LOST_CONNECTION_GRACE_MS", -1)
 
 
+KEEPS = "an offset keeps its value"
+SURVIVES = "what was acknowledged survives"
+SEEN = "what a reader saw stays"
+EQUAL = "replicas are equal"
+LOST = (SURVIVES, SEEN, KEEPS, WATERMARK)
+"""The ways to see that something committed is gone: when another leads, when a reader passes, at the end."""
+METADATA = ("committed metadata never changes", "nodes have the same metadata", "metadata survives")
+
+
 @dataclass(frozen=True)
 class Mutation:
-    """A fault to plant, the scenario that finds it, and a seed of that which does."""
+    """A fault to plant, the scenario that finds it, a seed of that which does, and the rules one of which it breaks."""
 
     plant: Callable[[pytest.MonkeyPatch], None]
     scenario: str
     found_by: int
+    rules: tuple[str, ...]
+
+    def breaks(self, violation: BaseException) -> bool:
+        """Whether a seed failed by a rule that names this fault, and not by something that came of it later."""
+        return str(violation).startswith(self.rules)
 
 
 MUTATIONS = {
-    "acknowledged before the ISR": Mutation(replication.acknowledged_before_the_isr, "network", 1),
-    "high watermark over the committed ISR": Mutation(committed_isr_alone, "laggards", 7),
-    "truncation skipped": Mutation(replication.skipped_truncation, "network", 1),
-    "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 1),
-    "records not fsynced": Mutation(records_are_not_fsynced, "power", 3),
-    "metadata not fsynced": Mutation(metadata_is_not_fsynced(".log"), "power", 1),
-    "vote not durable": Mutation(metadata_is_not_fsynced("quorum-state"), "power", 1),
-    "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 1),
-    "unclean election": Mutation(anybody_is_elected, "crashes", 2),
-    "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 2),
-    "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 1),
-    "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1),
+    "acknowledged before the ISR": Mutation(replication.acknowledged_before_the_isr, "network", 1, (WATERMARK,)),
+    "high watermark over the committed ISR": Mutation(committed_isr_alone, "laggards", 7, (WATERMARK,)),
+    "truncation skipped": Mutation(replication.skipped_truncation, "network", 1, (EQUAL, KEEPS, SURVIVES)),
+    "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 1, LOST),
+    "records not fsynced": Mutation(records_are_not_fsynced, "power", 3, LOST),
+    "metadata not fsynced": Mutation(metadata_is_not_fsynced(".log"), "power", 1, METADATA),
+    "vote not durable": Mutation(metadata_is_not_fsynced("quorum-state"), "power", 1, (ONE_LEADER,)),
+    "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 1, LOST),
+    "stale epoch accepted by a leader": Mutation(stale_epoch_served, "crashes", 1, (FENCED,)),
+    "unclean election": Mutation(anybody_is_elected, "crashes", 2, LOST),
+    "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 2, (SURVIVES,)),
+    "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 1, METADATA),
+    "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1, (STEADY,)),
 }

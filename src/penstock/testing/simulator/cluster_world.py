@@ -38,6 +38,7 @@ from penstock.testing.simulator.timeline import Violation, check
 START_MS_MAX = 30_000
 END_MS_MAX = 120_000
 """A cluster that is well has started, or finished everything, within these."""
+STEADY = "no leader changes because of a broken connection"
 SETTLE_MS = 1_000
 """By then every node has the newest metadata."""
 STEP_MS = 250
@@ -45,7 +46,8 @@ BOOT_SPREAD_MS = 300
 TOPICS = ("clicks", "orders")
 PARTITIONS = 2
 IDEMPOTENT_PRODUCERS, PLAIN_PRODUCERS, READERS = 6, 2, 6
-THINK_MS = 120
+THINK_MS = (120, 300, 600)
+"""Up to one of these clients wait between two requests: a seed costs more than anything else what they ask for."""
 HALF_OPEN_PROBABILITY = 0.3
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 FIRST_CONTROLLER_ID = 11
@@ -72,7 +74,7 @@ class ClusterWorld:
         self.replication_factor = min(3, len(broker_ids))
         brokers = [machine.address() for machine in self.machines if machine.settings.is_broker]
         self.partitions = [PartitionHistory(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
-        self.load = Load(self.simulation, self.network, brokers, self.partitions, think_ms=THINK_MS)
+        self.load = Load(self.simulation, self.network, brokers, self.partitions, think_ms=self.random.choice(THINK_MS))
         self.load.really_leads = self._really_leads
         self.producers = [
             IdempotentProducer(self.load, self._partition(number), f"producer-{number}")
@@ -263,7 +265,7 @@ class ClusterWorld:
         if self.scenario.steady:
             after = self._leader_epochs()
             changed = sorted(name for name, epoch in before.items() if after[name] != epoch)
-            check(not changed, "no leader changes because of a broken connection", ", ".join(changed))
+            check(not changed, STEADY, ", ".join(changed))
 
     def _leader_epochs(self) -> dict[str, int]:
         """Leader epochs of the partitions of the load, and of the metadata quorum."""
