@@ -95,6 +95,12 @@ UNREADABLE_WRITES_MAX = 1024
 """Writes above a high watermark whose sizes a leader remembers, to estimate what a new high watermark gives readers."""
 FOLLOWERS_OPENED_PER_STEP = 100
 """Logs of followers that one step of long work has opened."""
+PREFERRED_DIRECTORIES_MAX = 10_000
+"""Replicas that do not exist yet and of which a node remembers the log directory that somebody wants them in."""
+MOVES_AT_ONCE_MAX = 4
+"""Replicas that are copied to other log directories at the same time; further ones wait."""
+MOVE_READ_BYTES = 1024 * 1024
+"""What such a copy reads at once."""
 THROTTLED_LOOK_MS = 1_000
 """Longest time before a throttled replica is looked at again: its throttle may have been taken away."""
 FETCH_RETRY_MS = 20

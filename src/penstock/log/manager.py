@@ -36,7 +36,8 @@ from penstock.log.lifecycle import Lifecycle
 from penstock.log.listener import LogListener
 from penstock.log.log import Log
 from penstock.log.meta_properties import identify
-from penstock.log.replica import NotOpen, Opening, Replica, ReplicaRequest, State, parse_name
+from penstock.log.moving import Moving
+from penstock.log.replica import NotOpen, Opening, Replica, ReplicaRequest, State, parse_future_name, parse_name
 from penstock.log.stopping import Stopping
 from penstock.log.upkeep import Upkeep
 
@@ -80,6 +81,7 @@ class LogManager:
         self.cluster_id = ""
         self.lifecycle = Lifecycle(self, random)
         self.upkeep = Upkeep(self)
+        self.moving = Moving(self, random)
         self._random = random
         self._replicas: dict[str, dict[int, Replica]] = {}
         self._open: OrderedDict[str, Replica] = OrderedDict()
@@ -132,6 +134,9 @@ class LogManager:
             self.upkeep.schedule.changed(replica)
             if not clean:
                 directory.recovery_queue.append(replica)
+        for key, name in found.futures:
+            if not self.moving.adopt(key, name, directory, State.CLOSED if clean else State.UNRECOVERED):
+                self.emit(RemoveDirectory(directory.index, self.upkeep, name))
         if directory.recovery_queue:
             self.report(RecoveryStarted(directory.path, len(directory.recovery_queue)))
         for name in found.deleted:
@@ -156,7 +161,7 @@ class LogManager:
         self._stopping = Stopping(self, broker_epoch)
         self.upkeep.stop()
         for replica in list(self._open.values()):
-            self._close(replica, now_ms)
+            self.close(replica, now_ms)
         self._stopping.proceed()
 
     @property
@@ -197,6 +202,9 @@ class LogManager:
     def _choose(self, request: ReplicaRequest) -> LogDirectory | None:
         cordoned = self.settings.cordoned_log_dirs
         candidates = [directory for directory in self.online if directory.path not in cordoned and "*" not in cordoned]
+        preferred = self.moving.preferred.pop((request.topic, request.partition), None)
+        if preferred is not None and preferred.error is None and request.is_new:
+            return preferred
         for directory in candidates:
             if directory.id is not None and directory.id == request.directory_id:
                 return directory
@@ -218,6 +226,10 @@ class LogManager:
         replica = self.find(topic, partition)
         if replica is None:
             raise StorageError(f"this node has no replica of {topic}-{partition}")
+        return self.log_of(replica, now_ms)
+
+    def log_of(self, replica: Replica, now_ms: int) -> Log:
+        """As `log`."""
         if replica.state is State.OPEN:
             assert replica.log is not None
             self._open.move_to_end(replica.log.name)
@@ -228,9 +240,11 @@ class LogManager:
             raise replica.error
         if self._stopping is not None:
             raise StorageError("the node is stopping")
+        if replica.frozen:
+            raise replica.wait()
         if replica.unused and replica.state is State.CLOSED:
             self.lifecycle.open_unused(replica, now_ms)
-            if replica.state is State.OPEN:
+            if replica.is_open:
                 assert replica.log is not None
                 return replica.log
         waiting = replica.wait()
@@ -244,6 +258,7 @@ class LogManager:
 
     def delete(self, topic: str, partition: int, now_ms: int) -> None:
         """Takes the replica away at once; its directory is renamed, and removed after `file.delete.delay.ms`."""
+        self.moving.abandon((topic, partition), now_ms)
         replica = self.find(topic, partition)
         if replica is not None:
             self._leave(replica, "delete", now_ms)
@@ -259,6 +274,10 @@ class LogManager:
 
     def _leave(self, replica: Replica, suffix: str, now_ms: int) -> None:
         self.remove(replica)
+        self.leave(replica, suffix, now_ms)
+
+    def leave(self, replica: Replica, suffix: str, now_ms: int) -> None:
+        """Forgets a replica that is out of the table already, and has its directory renamed."""
         self.upkeep.forget(replica.directory, replica.key)
         if replica.log is not None:
             self._open.pop(replica.log.name, None)
@@ -271,7 +290,8 @@ class LogManager:
     def config_changed(self, topic: str, now_ms: int) -> None:
         """The topic's configuration is another: open logs get it, and retention looks again."""
         config = self.topic_config(topic)
-        for replica in self._replicas.get(topic, {}).values():
+        futures = [each for each in self.moving.futures.values() if each.topic == topic]
+        for replica in (*self._replicas.get(topic, {}).values(), *futures):
             if replica.log is not None:
                 replica.log.update_config(config)
                 self.upkeep.expect_flush(replica, replica.log)
@@ -305,6 +325,10 @@ class LogManager:
         replica = self.find(topic, partition)
         if replica is None or replica.directory.error is not None:
             raise StorageError(f"this node has no replica of {topic}-{partition}, or its log directory is offline")
+        return self.size_of_replica(replica)
+
+    def size_of_replica(self, replica: Replica) -> int:
+        """As `size_of`, of a replica in a directory that is well."""
         if replica.log is not None:
             return replica.log.size_bytes
         if replica.size_bytes is not None:
@@ -361,7 +385,9 @@ class LogManager:
             return
         directory.error = error
         self.report(DirectoryFailed(directory.path, error))
+        futures = [key for key, replica in self.moving.futures.items() if replica.directory is directory]
         lost = [replica for replica in self.replicas() if replica.directory is directory]
+        lost += [self.moving.futures.pop(key) for key in futures]
         for replica in lost:
             if replica.log is not None:
                 self._open.pop(replica.log.name, None)
@@ -383,7 +409,10 @@ class LogManager:
     def find_name(self, name: str) -> Replica | None:
         """The replica whose directory has this name."""
         partition = parse_name(name)
-        return self.find(*partition) if partition is not None else None
+        if partition is not None:
+            return self.find(*partition)
+        future = parse_future_name(name)
+        return self.moving.futures.get(future) if future is not None else None
 
     def replicas(self) -> Iterator[Replica]:
         """All replicas: only for start, stop, strays, failures and descriptions."""
@@ -433,7 +462,7 @@ class LogManager:
         self.upkeep.expect_expiry(replica, log)
         replica.done(now_ms)
         if self._stopping is not None:
-            self._close(replica, now_ms)
+            self.close(replica, now_ms)
         elif len(self._open) > self.open_logs_max:
             self._close_oldest(now_ms)
 
@@ -446,10 +475,11 @@ class LogManager:
             if replica.state is State.CLOSING:
                 excess -= 1
             elif replica.state is State.OPEN and replica.log is not None and replica.log.idle:
-                self._close(replica, now_ms)
+                self.close(replica, now_ms)
                 excess -= 1
 
-    def _close(self, replica: Replica, now_ms: int) -> None:
+    def close(self, replica: Replica, now_ms: int) -> None:
+        """Closes an open log; `lifecycle.settled` when it has."""
         if replica.state is State.OPEN:
             assert replica.log is not None
             replica.state = State.CLOSING

@@ -48,6 +48,7 @@ from penstock.node.isr import IsrChanges
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
 from penstock.node.metrics import RequestCounters, Sample, TopicMetrics
+from penstock.node.moves import Moves
 from penstock.node.outgoing import NotServed, Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.publishing import Publishing
@@ -151,6 +152,7 @@ class Broker:
         )
         self.quorum: Quorum
         self.controller: ControllerNode
+        self.moves = Moves(self)
         self.dispatcher = Dispatcher(self, registry())
         self.publishing = Publishing(self)
         self.lifecycle = Lifecycle(self)
@@ -468,6 +470,7 @@ class Broker:
 
     def directory_lost(self, index: int, error: OSError, now_ms: int) -> None:
         """A log directory is offline. Without the metadata log's, or without any, the node ends."""
+        self.moves.directory_failed(index, self.now_ms)
         if self.directories[index] is self.metadata_directory or not self.logs.online:
             self.failure = self.failure or error
         else:

@@ -177,6 +177,7 @@ class Lifecycle:
         if not node.replicas.caught_up:
             node.replicas.caught_up = True
             node.logs.set_aside_strays(self._assigned, now_ms)
+            node.moves.resume(now_ms)
             node.do(self._make_replicas(now_ms))
         elif not self.ready and not own.fenced:
             self.ready = True

@@ -73,6 +73,7 @@ class Publishing:
         for index in range(partition_count):
             if index and not index % REPLICAS_PER_STEP:
                 yield
+            node.moves.cancel(topic, index, node.now_ms)
             node.logs.delete(topic, index, node.now_ms)
         del self._deletions[topic]
 
@@ -97,6 +98,7 @@ class Publishing:
             exists = node.logs.exists(changed.name, index)
             if node.node_id not in registration.replicas:
                 if exists:
+                    node.moves.cancel(changed.name, index, now_ms)
                     node.logs.delete(changed.name, index, now_ms)
             elif not exists:
                 had = before.partitions[index].replicas if before is not None and index < len(before.partitions) else ()
@@ -108,6 +110,7 @@ class Publishing:
                 node.do(self._create_rest(requests[REPLICAS_PER_STEP:], now_ms))
         for index, registration in changed.partitions.items():
             self.assignments.look(changed.name, changed.id, index, registration)
+            node.moves.published(changed.name, index, now_ms)
 
     def _create_rest(self, requests: list[ReplicaRequest], now_ms: int) -> Iterator[None]:
         node, image = self._node, self._node.image

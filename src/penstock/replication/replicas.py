@@ -61,6 +61,7 @@ class Replicas:
             us any more.
         caught_up: the image is of the present; before, nothing is led: what was ours once is perhaps another's by now.
         expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
+        copied: who wants to know that a log has advanced or was cut, by its name: it is being copied elsewhere.
         isr_shrinks, isr_expands: changes that the controller has accepted.
     """
 
@@ -91,6 +92,7 @@ class Replicas:
         self._followers: dict[tuple[str, int], Follower] = {}
         self._by_log: dict[str, Partition | Follower] = {}
         self._names: dict[UUID, str] = {}
+        self.copied: dict[str, Callable[[int], None]] = {}
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -355,6 +357,8 @@ class Replicas:
     # LogListener
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
+        if log.name in self.copied:
+            self.copied[log.name](now_ms)
         replica = self._by_log.get(log.name)
         if type(replica) is Partition:
             replica.log_advanced(now_ms)
@@ -366,12 +370,22 @@ class Replicas:
         if type(replica) is Partition:
             replica.wake(now_ms)
         elif type(replica) is Follower:
-            self.followers.follower_moved(replica, now_ms)
+            replica.log_start_moved(now_ms)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:
         replica = self._by_log.get(log.name)
         if type(replica) is Follower:
             replica.log_changed(now_ms)
+        if log.name in self.copied:
+            self.copied[log.name](now_ms)
+
+    def copy(self, log: Log, follower: Follower) -> None:
+        """`log` is a future one: what is written to it concerns its follower."""
+        self._by_log[log.name] = follower
+
+    def copy_ended(self, log: Log) -> None:
+        """A future log is one no more."""
+        self._by_log.pop(log.name, None)
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         replica = self._by_log.get(log.name)
