@@ -148,6 +148,20 @@ def test_a_broker_is_emptied_and_filled_again(three_nodes: Cluster, ask: Ask) ->
         assert (back["leaders"], back["replicas"]) == (1, 2)
 
 
+def test_levels_are_shown_and_set(ask: Ask) -> None:
+    def level() -> int:
+        return {each["name"]: each["level"] for each in ask("features")["features"]}["eligible.leader.replicas.version"]
+
+    before = level()
+    change = [{"name": "eligible.leader.replicas.version", "from": before, "to": 1 - before}]
+    planned = ask("features", f"eligible.leader.replicas.version={1 - before}", "--dry-run")
+    assert (planned["state"], planned["changes"], level()) == ("possible", change, before)
+    assert ask("features", f"eligible.leader.replicas.version={1 - before}")["changes"] == change
+    assert level() == 1 - before
+    assert ask("features", f"eligible.leader.replicas.version={before}")["state"] == "done"
+    assert ask("features", f"eligible.leader.replicas.version={before}")["changes"] == []
+
+
 def test_leaderships_that_nobody_can_take_are_said(three_nodes: Cluster, ask: Ask) -> None:
     with topic(three_nodes, "alone", "2"):
         assert ask("drain", 2, code=1)["left"] == 1
@@ -172,6 +186,8 @@ def refusal(cluster: Cluster, *words: str) -> str:
         ("drain 7", "there is no broker 7: the cluster has 1,2,3"),
         ("undrain 7", "there is no broker 7"),
         ("unregister 7", "there is no broker 7"),
+        ("features nothing=1", "there is no feature nothing"),
+        ("features metadata.version=25", "Refusing to perform the requested downgrade"),
         ("unregister 2", "broker 2 is up: drain and stop it first"),
         ("reassign --to 1,7", "there is no broker 7"),
         ("reassign --to 1 --topic nowhere", "there is no such topic"),

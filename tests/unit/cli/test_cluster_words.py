@@ -10,6 +10,7 @@ import pytest
 from penstock.cli.cluster.describe import brokers_json, described, print_brokers, print_problems, print_summary
 from penstock.cli.cluster.drain import told_of_rest
 from penstock.cli.cluster.elect import confirm, parse_partition, select
+from penstock.cli.cluster.features import parse_level, steps
 from penstock.cli.cluster.moves import Progress
 from penstock.cli.cluster.quorum import quorum_json
 from penstock.cli.cluster.rolling_restart import command_for, objections_to, ordered, what_lacks
@@ -18,6 +19,7 @@ from penstock.cli.cluster.view import PartitionView, View, parse_ids
 from penstock.cli.common import UsageError
 from penstock.cli.main import main
 from penstock.client.cluster import BrokerState, ClusterState, Ongoing, QuorumState, Replica
+from penstock.client.features import FeatureState, UpgradeType
 
 
 def partition(
@@ -101,6 +103,29 @@ def test_a_broker_is_forgotten_that_is_down_and_has_nothing() -> None:
     with pytest.raises(UsageError, match=r"broker 3 still has replicas of t-0, t-1\n.* drain 3 --replicas"):
         unregister(view(partition(), partition(1), fenced=(3,)), 3, sure=False)
     unregister(view(partition(), fenced=(3,)), 3, sure=True)
+
+
+def test_a_level_is_a_number_or_the_name_of_a_metadata_version() -> None:
+    assert parse_level("metadata.version=4.0") == ("metadata.version", 25)
+    assert parse_level("metadata.version=4.2-IV0") == ("metadata.version", 28)
+    assert parse_level("eligible.leader.replicas.version=1") == ("eligible.leader.replicas.version", 1)
+    for text, said in (
+        ("metadata.version", "it must be NAME=LEVEL"),
+        ("=1", "it must be NAME=LEVEL"),
+        ("group.version=new", "the level must be a number"),
+        ("metadata.version=5.7", "unknown metadata.version 5.7: supported are 4.0-IV3"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            parse_level(text)
+
+
+def test_a_level_goes_up_or_down_or_stays() -> None:
+    states = [FeatureState("a", 1, 0, 2), FeatureState("b", 1, 0, 1)]
+    assert steps(states, {"a": 2, "b": 1}, unsafe=False) == {"a": (2, UpgradeType.UPGRADE)}
+    assert steps(states, {"a": 0}, unsafe=False) == {"a": (0, UpgradeType.SAFE_DOWNGRADE)}
+    assert steps(states, {"a": 0}, unsafe=True) == {"a": (0, UpgradeType.UNSAFE_DOWNGRADE)}
+    with pytest.raises(UsageError, match="there is no feature c: the cluster has a, b"):
+        steps(states, {"c": 1}, unsafe=False)
 
 
 def test_a_brokers_share_counts_what_it_leads_and_where_it_lags() -> None:

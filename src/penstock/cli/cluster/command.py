@@ -49,6 +49,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         register_undrain(actions),
         register_unregister(actions),
         register_rolling_restart(actions),
+        register_features(actions),
     ]
     for action in added:
         add_json(action)
@@ -206,3 +207,21 @@ def register_rolling_restart(actions: Actions[argparse.ArgumentParser]) -> argpa
     restart.add_argument("--no-elect", action="store_true", help="leave the leaderships as the restarts left them")
     restart.add_argument("--dry-run", action="store_true", help="show the order and what stands against it")
     return restart
+
+
+def register_features(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    features = add_action(
+        actions,
+        "features",
+        later("features", "features"),
+        "show the feature levels that the cluster works at, or set some",
+        "  penstock cluster features\n"
+        "  penstock cluster features metadata.version=4.3 --dry-run\n"
+        "  penstock cluster features eligible.leader.replicas.version=1",
+    )
+    features.add_argument(
+        "levels", nargs="*", default=[], metavar="NAME=LEVEL", help="set it; 0 switches a feature off"
+    )
+    features.add_argument("--unsafe", action="store_true", help="go down even if metadata is lost by it")
+    features.add_argument("--dry-run", action="store_true", help="only ask the controller whether it would")
+    return features
