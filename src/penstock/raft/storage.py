@@ -139,13 +139,7 @@ class Storage:
             disk.replace(f"{NAME}/{NOTE}", noted(self.log.log_end_offset))
 
     def _begin_after(self, checkpoint: CheckpointId, now_ms: int) -> None:
-        """Ends what a crash has interrupted: a snapshot was installed, and the log had still to begin at its end.
-
-        Raises StorageError if the log was once flushed further than it goes: then it has lost records.
-        """
-        end_offset = self.log.log_end_offset
-        if read_flushed(self.disk, NAME) > end_offset:
-            raise StorageError(f"{NAME} ends at offset {end_offset}, before its checkpoint {checkpoint.file}")
+        """Ends what a crash has interrupted: a snapshot was installed, and the log had still to begin at its end."""
         self.log.truncate_fully_and_start_at(checkpoint.end_offset, now_ms)
         for operation in self.log.take_operations():
             self.log.operation_completed(operation, operation.run(self.disk), now_ms)
@@ -168,6 +162,7 @@ class Storage:
 
     def _open_log(self, settings: Settings, random: Random, now_ms: int) -> Log:
         aside = [f"{NAME}/{entry.name}" for entry in self.disk.list(NAME) if entry.name.endswith(CORRUPT)]
+        flushed_offset = read_flushed(self.disk, NAME)
         config = log_config(settings)
         expiration_ms = settings.producer_id_expiration_ms
         report = recover_log(
@@ -178,13 +173,19 @@ class Storage:
             log_start_offset=0,
             now_ms=now_ms,
             producer_expiration_ms=expiration_ms,
+            flushed_offset=flushed_offset,
         )
         if report.lost or aside:
             kept_aside = sorted({*aside, *report.kept_aside})
-            if not 0 <= read_flushed(self.disk, NAME) <= report.log_end_offset:
+            if not 0 <= flushed_offset <= report.log_end_offset:
                 raise StorageError(damaged(report.log_end_offset if report.lost else None, kept_aside))
             for path in kept_aside:  # written, never flushed, acknowledged to nobody
                 self.disk.unlink(path)
+        elif flushed_offset > report.log_end_offset:
+            raise StorageError(
+                f"{NAME} ends at offset {report.log_end_offset}, and was once flushed up to {flushed_offset}: restore "
+                f"the log from a copy, or remove {NAME}/{NOTE} to go on without what is lost"
+            )
         return Log.open(
             self.disk,
             NAME,
@@ -463,8 +464,8 @@ def damaged(offset: int | None, kept_aside: Sequence[str]) -> str:
     """
     where = "" if offset is None else f" from offset {offset} on"
     return (
-        f"{NAME} is damaged{where}, and valid records followed, now in {', '.join(kept_aside)}: restore the log from a "
-        "copy, or remove these files to go on without what is in them"
+        f"{NAME} is damaged{where}, where records were flushed; they are now in {', '.join(kept_aside)}: restore the "
+        f"log from a copy, or remove these files and {NAME}/{NOTE} to go on without what is in them"
     )
 
 

@@ -277,9 +277,9 @@ def test_a_damaged_log_is_not_served() -> None:
     run.settle()
     run.stop()
     disk.flip_bit(LOG, 250)
-    with pytest.raises(StorageError, match="is damaged from offset 3 on, and valid records followed"):
+    with pytest.raises(StorageError, match="is damaged from offset 3 on, where records were flushed"):
         Harness(disk).start()
-    with pytest.raises(StorageError, match="remove these files to go on without what is in them"):
+    with pytest.raises(StorageError, match="remove these files and __cluster_metadata-0/flushed-offset to go on without"):
         Harness(disk).start()
 
 
