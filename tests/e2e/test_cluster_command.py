@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,6 +167,18 @@ def test_levels_are_shown_and_set(ask: Ask) -> None:
 def test_leaderships_that_nobody_can_take_are_said(three_nodes: Cluster, ask: Ask) -> None:
     with topic(three_nodes, "alone", "2"):
         assert ask("drain", 2, code=1)["left"] == 1
+
+
+def test_a_node_that_hangs_does_not_hold_up_those_after_it(
+    three_nodes: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("penstock.client.client.HURRY_MS", 50)
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        bootstrap = f"127.0.0.1:{hanging.getsockname()[1]},{three_nodes.bootstrap}"
+        began_s = time.monotonic()
+        assert main(["cluster", "quorum", "--bootstrap", bootstrap]) == 0
+        assert time.monotonic() - began_s < 20, "the time-out of one request alone is 30 s"
+    capsys.readouterr()
 
 
 def refusal(cluster: Cluster, *words: str) -> str:

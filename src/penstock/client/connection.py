@@ -78,17 +78,18 @@ class Connection:
         self._waiting: dict[int, tuple[ApiKey, int, asyncio.Future[Any]]] = {}
         self._failure: Exception | None = None
 
-    async def open(self) -> None:
+    async def open(self, timeout_ms: int | None = None) -> None:
         """Connects and asks for the broker's API versions. Raises UnreachableError."""
+        timeout_s = self._timeout_s if timeout_ms is None else timeout_ms / 1000
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(timeout_s):
                 transport, _ = await loop.create_connection(lambda: _Frames(self), self._host, self._port)
         except (OSError, TimeoutError) as error:
             raise UnreachableError(f"cannot reach {self.address}: {reason_of(error)}") from None
         self._transport = transport
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
-        answer = await self.send(request, version=3)
+        answer = await self.send(request, version=3, timeout_ms=round(timeout_s * 1000))
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     @property
