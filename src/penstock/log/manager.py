@@ -200,10 +200,9 @@ class LogManager:
         self.lifecycle.create(created)
 
     def _choose(self, request: ReplicaRequest) -> LogDirectory | None:
-        cordoned = self.settings.cordoned_log_dirs
-        candidates = [directory for directory in self.online if directory.path not in cordoned and "*" not in cordoned]
+        candidates = [directory for directory in self.online if not self.is_cordoned(directory)]
         preferred = self.moving.preferred.pop((request.topic, request.partition), None)
-        if preferred is not None and preferred.error is None and request.is_new:
+        if preferred in candidates and request.is_new:
             return preferred
         for directory in candidates:
             if directory.id is not None and directory.id == request.directory_id:
@@ -211,6 +210,11 @@ class LogManager:
         if not request.is_new and len(self.online) < len(self.directories):
             return None
         return min(candidates, key=lambda directory: directory.replicas, default=None)
+
+    def is_cordoned(self, directory: LogDirectory) -> bool:
+        """Whether a directory keeps what it has and gets nothing new (cordoned.log.dirs)."""
+        cordoned = self.settings.cordoned_log_dirs
+        return directory.path in cordoned or "*" in cordoned
 
     def exists(self, topic: str, partition: int) -> bool:
         """Whether this node has the replica, open or not."""

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from penstock.errors import ErrorCode, StorageError
 from penstock.log.manager import ReplicaRequest
+from penstock.metadata.directories import CORDONS_FROM_LEVEL
 from penstock.protocol.messages import broker_registration_request, controller_registration_request
 from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -245,7 +246,7 @@ class Lifecycle:
     # Heartbeats
 
     def directories_changed(self, now_ms: int) -> None:
-        """A log directory has failed: the controller is told at once."""
+        """A log directory has failed, or is cordoned off: the controller is told at once."""
         if self.broker_epoch >= 0 and not self._closing_logs:
             self._beat(now_ms)
 
@@ -282,6 +283,13 @@ class Lifecycle:
             node.channel.cancel(self._heartbeat)
             self._heartbeat = None
 
+    def _cordoned(self) -> list[UUID] | None:
+        """The log directories that get nothing new; None while the cluster cannot record them."""
+        node = self._node
+        if node.image.metadata_version < CORDONS_FROM_LEVEL:
+            return None
+        return [found.id for found in node.directories if found.id is not None and node.logs.is_cordoned(found)]
+
     def _heartbeat_request(self) -> BrokerHeartbeatRequest:
         node = self._node
         offline = [found.id for found in node.directories if found.error is not None and found.id is not None]
@@ -292,6 +300,7 @@ class Lifecycle:
             want_fence=not self._has_replicas,
             want_shut_down=self.stopping,
             offline_log_dirs=offline,
+            cordoned_log_dirs=self._cordoned(),
         )
 
     def _heartbeat_answered(self, answer: Message | None, now_ms: int) -> None:

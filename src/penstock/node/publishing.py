@@ -145,6 +145,7 @@ class Publishing:
 
     def _broker_changed(self) -> None:
         node = self._node
+        cordoned = node.settings.cordoned_log_dirs
         configs = node.image.configs
         try:
             node.settings = node.settings.with_dynamic(
@@ -156,4 +157,6 @@ class Publishing:
             return
         node.logs.settings = node.settings
         node.throttles.configure(node.settings)
+        if node.settings.cordoned_log_dirs != cordoned:
+            node.lifecycle.directories_changed(node.now_ms)
         node.fetch_sessions.capacity = node.settings.max_incremental_fetch_session_cache_slots

@@ -4,7 +4,8 @@ Versions 0-2, flexible from 2. The answer says that a move has begun; DescribeLo
 directory where the replica lies, a move to elsewhere ends. A replica that is not here yet is made in the directory
 asked for when it comes; the answer is REPLICA_NOT_AVAILABLE all the same, as Kafka's. Other errors: LOG_DIR_NOT_FOUND
 for a path that is none of log.dirs, KAFKA_STORAGE_ERROR when that or any other directory is offline,
-INVALID_TOPIC_EXCEPTION for a name too long for the directory of a move.
+INVALID_REPLICA_ASSIGNMENT when it is cordoned off, INVALID_TOPIC_EXCEPTION for a name too long for the directory of a
+move.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def begin(node: Broker, topic: str, index: int, path: str, now_ms: int) -> Error
         return ErrorCode.LOG_DIR_NOT_FOUND
     if target.error is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if node.logs.is_cordoned(target):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     registration = node.image.partition(topic, index)
     if registration is None or node.node_id not in registration.replicas or not node.logs.exists(topic, index):
         node.logs.moving.prefer((topic, index), target)

@@ -70,13 +70,12 @@ def describe(
                     is_future_key=True,
                 )
             )
-    cordoned = node.settings.cordoned_log_dirs
     return DescribeLogDirsResult(
         log_dir=directory.path,
         topics=[DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
         total_bytes=directory.disk.total_bytes(),
         usable_bytes=directory.disk.free_bytes(),
-        is_cordoned=directory.path in cordoned or "*" in cordoned,
+        is_cordoned=node.logs.is_cordoned(directory),
     )
 
 
