@@ -152,7 +152,8 @@ def test_a_broker_is_emptied_and_filled_again(three_nodes: Cluster, ask: Ask) ->
 
 def test_levels_are_shown_and_set(ask: Ask) -> None:
     def level() -> int:
-        return {each["name"]: each["level"] for each in ask("features")["features"]}["eligible.leader.replicas.version"]
+        levels = {each["name"]: int(each["level"]) for each in ask("features")["features"]}
+        return levels["eligible.leader.replicas.version"]
 
     before = level()
     change = [{"name": "eligible.leader.replicas.version", "from": before, "to": 1 - before}]
