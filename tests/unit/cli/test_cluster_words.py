@@ -196,6 +196,7 @@ def test_the_bar_is_full_when_nothing_is_left() -> None:
     assert progress.line(4, 0, 0) == f"[{'.' * 30}] 0 of 4 partitions"
     assert progress.line(2, 512, 1024) == f"[{'#' * 22}{'.' * 8}] 2 of 4 partitions, 512 B of 1.0 KiB of the others"
     assert progress.line(0, 0, 0) == f"[{'#' * 30}] 4 of 4 partitions"
+    assert progress.line(4, 0, 0, [2, 3]).endswith("0 of 4 partitions; not up: broker 2,3")
 
 
 def test_the_active_controller_is_restarted_last_and_controllers_too() -> None:

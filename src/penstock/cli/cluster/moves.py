@@ -148,7 +148,7 @@ async def watch(client: Client, keys: Iterable[Partition]) -> None:
 
     The cluster may be without a controller for a while. Ctrl-C ends the watching, not the moving.
     """
-    from penstock.client.cluster import list_reassignments
+    from penstock.client.cluster import describe_cluster, list_reassignments
 
     wanted = set(keys)
     lines, progress = Lines(sys.stderr), Progress(len(wanted))
@@ -159,12 +159,14 @@ async def watch(client: Client, keys: Iterable[Partition]) -> None:
                 ongoing = await list_reassignments(client)
                 left = {key: moving for key, moving in ongoing.items() if key in wanted}
                 copied, total = await bytes_copied(client, left)
+                live = {broker.id for broker in (await describe_cluster(client)).brokers if not broker.fenced}
                 answered_at = time.monotonic()
             except PenstockError:
                 if time.monotonic() > answered_at + PATIENCE_S:
                     raise
             else:
-                lines.show([progress.line(len(left), copied, total)], last=not left)
+                away = sorted({each for moving in left.values() for each in moving.adding} - live)
+                lines.show([progress.line(len(left), copied, total, away)], last=not left)
                 if not left:
                     return
             await asyncio.sleep(LOOK_EVERY_S)
@@ -199,8 +201,8 @@ class Progress:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
 
-    def line(self, left: int, copied_bytes: int, total_bytes: int) -> str:
-        """The line now: partitions still moving, and bytes of those copied so far."""
+    def line(self, left: int, copied_bytes: int, total_bytes: int, away: Sequence[int] = ()) -> str:
+        """The line now: partitions still moving, bytes of those copied so far, brokers waited for that are not up."""
         part = copied_bytes / total_bytes if total_bytes else 0.0
         done = self._partitions - left
         filled = int(BAR_WIDTH * min(1.0, (done + part * left) / self._partitions))
@@ -208,4 +210,6 @@ class Progress:
         text = f"[{bar}] {done} of {self._partitions} partitions"
         if left and total_bytes:
             text += f", {size_text(copied_bytes)} of {size_text(total_bytes)} of the others"
+        if away:
+            text += f"; not up: broker {ids_text(away)}"
         return text
