@@ -10,6 +10,7 @@ its new epoch's first record is committed.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,9 +18,10 @@ from random import Random
 from typing import Any, Protocol
 from uuid import UUID
 
+from penstock.config.limits import RAFT_VOTERS_MAX
 from penstock.config.listeners import split_address
 from penstock.config.server import Settings
-from penstock.errors import ConfigError, StorageError
+from penstock.errors import ConfigError, ErrorCode, StorageError
 from penstock.log.disk import Disk, Operation
 from penstock.metadata.delta import MetadataError
 from penstock.metadata.image import MetadataImage
@@ -56,6 +58,7 @@ HAND_OVER_TIMEOUT_MS = 1_000
 BOOTSTRAP_ID = -2
 """Node id of the first of controller.quorum.bootstrap.servers, counted down from here, as Kafka does."""
 
+logger = logging.getLogger(__name__)
 
 Write = AppendFetched | AppendControl | PersistElection | Truncate | WriteSnapshot | InstallSnapshot
 
@@ -117,6 +120,7 @@ class Quorum:
         self._stop_deadline_ms: int | None = None
         self._closing = False
         self._failed = False
+        self._foreign: set[Target] = set()
         self._now_ms = 0
         self._storage: Storage
         self._replica: Replica
@@ -268,7 +272,7 @@ class Quorum:
         if isinstance(effect, Committed):
             self.committed.commit(effect.high_watermark, now_ms, claim=effect.first)
         elif isinstance(effect, Call):
-            done = partial(self._answered, effect.call)
+            done = partial(self._answered, effect.call, effect.target)
             self._observer.call_quorum(effect.target, effect.request, effect.timeout_ms, done, now_ms)
         elif isinstance(effect, Answer):
             self._observer.answer(effect.token, effect.response, now_ms)
@@ -316,9 +320,23 @@ class Quorum:
             self.last_other_leader = changed.leader_id
         self._observer.leader_changed(None if own else self._replica.leader_target, now_ms)
 
-    def _answered(self, call: int, response: Message | None, now_ms: int) -> None:
+    def _answered(self, call: int, target: Target, response: Message | None, now_ms: int) -> None:
+        if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._refused_by(target)
         if not self._closing:
             self._hear(lambda: self._replica.answered(call, response, now_ms), now_ms)
+
+    def _refused_by(self, target: Target) -> None:
+        """Says once of each node that it belongs to another cluster; it goes on to be asked, should that be mended."""
+        if target not in self._foreign and len(self._foreign) < RAFT_VOTERS_MAX:
+            self._foreign.add(target)
+            logger.error(
+                "%s:%d belongs to another cluster than this node, whose cluster.id is %s: is it meant in "
+                "controller.quorum.voters or controller.quorum.bootstrap.servers?",
+                target.host,
+                target.port,
+                self._cluster_id,
+            )
 
     # For the controller and the handlers
 
