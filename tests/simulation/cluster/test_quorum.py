@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.testing.simulator.cluster.scenarios import SCENARIOS
+from penstock.testing.simulator.cluster.voter_admins import VoterAdmin
 from penstock.testing.simulator.cluster_world import ClusterWorld
 from penstock.testing.simulator.machine import Machine
 
@@ -91,6 +94,34 @@ def test_a_quorum_of_which_not_all_are_up_is_not_upgraded() -> None:
     answer = upgrade(world)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert f"voters [{silent.settings.node_id}] have not yet told the leader" in answer.error_message
+
+
+class Joining(ClusterWorld):
+    """A dynamic quorum that is formatted with one voter, and that the other controllers join by themselves."""
+
+    def _settings(self, controller_ids: Sequence[int]) -> dict[str, Any]:
+        return {**super()._settings(controller_ids), "controller_quorum_auto_join_enable": True}
+
+    def _first_voters(self, admin: VoterAdmin) -> None:
+        self._wait_until(lambda: self._voters() == self.controllers(), 30_000, "all controllers join", str)
+
+    def controllers(self) -> set[tuple[int, UUID]]:
+        """All that shall vote, with their directories."""
+        return {
+            (machine.settings.node_id, machine.broker.quorum.local.directory_id)
+            for machine in self.machines
+            if machine.settings.is_controller
+        }
+
+
+def test_controllers_join_a_dynamic_quorum_by_themselves() -> None:
+    world = Joining(1, SCENARIOS["voters"])
+    world._boot()
+    assert len(world._voters()) >= 3
+    for machine in world.machines:
+        machine.kill()
+    world._wait_until(world._all_ready, 30_000, "a cluster starts again", world._unready)
+    assert world._voters() == world.controllers()
 
 
 def test_a_cluster_that_is_idle_moves_on_all_the_same() -> None:
