@@ -118,6 +118,8 @@ EQUAL = "replicas are equal"
 LOST = (SURVIVES, SEEN, KEEPS, WATERMARK)
 """The ways to see that something committed is gone: when another leads, when a reader passes, at the end."""
 METADATA = ("committed metadata never changes", "nodes have the same metadata", "metadata survives")
+UNFLUSHED = (*METADATA, "a node starts after a crash")
+"""A node that misses what it had noted as flushed does not start (adr/0009)."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ MUTATIONS = {
     "truncation skipped": Mutation(replication.skipped_truncation, "network", 1, (EQUAL, KEEPS, SURVIVES)),
     "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 1, LOST),
     "records not fsynced": Mutation(records_are_not_fsynced, "power", 3, LOST),
-    "metadata not fsynced": Mutation(metadata_is_not_fsynced(".log"), "power", 1, METADATA),
+    "metadata not fsynced": Mutation(metadata_is_not_fsynced(".log"), "power", 1, UNFLUSHED),
     "vote not durable": Mutation(metadata_is_not_fsynced("quorum-state"), "power", 1, (ONE_LEADER,)),
     "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 1, LOST),
     "stale epoch accepted by a leader": Mutation(stale_epoch_served, "crashes", 1, (FENCED,)),

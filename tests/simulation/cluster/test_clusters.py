@@ -60,17 +60,21 @@ def test_a_storm_reaches_what_it_is_to_test() -> None:
     assert incarnations > 30
 
 
-def test_partitions_are_moved_and_voters_change_while_it_lasts() -> None:
-    moves = changes = 0
+def test_partitions_and_replicas_are_moved_and_voters_change_while_it_lasts() -> None:
+    moves = changes = directory_moves = 0
     for seed in (1, 2):
         moving = ClusterWorld(seed, SCENARIOS["moves"])
         moving.run()
         moves += sum(mover.moves for mover in moving.movers)
+        tidying = ClusterWorld(seed, SCENARIOS["directories"])
+        tidying.run()
+        directory_moves += sum(mover.moves for mover in tidying.directory_movers)
         voting = ClusterWorld(seed, SCENARIOS["voters"])
         voting.run()
         assert voting.voter_admin is not None
         changes += voting.voter_admin.changes
     assert moves > 20
+    assert directory_moves > 20
     assert changes > 4
 
 

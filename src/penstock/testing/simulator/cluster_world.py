@@ -13,14 +13,19 @@ records, `faults` what happens, `scenarios` how much of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
+from penstock.errors import StorageError
+from penstock.log.replica import NotOpen
 from penstock.metadata.format import FormatRequest
 from penstock.metadata.image import PartitionRegistration
+from penstock.node.broker import Broker
 from penstock.raft.voters import VoterEndpoint
 from penstock.testing.simulator.cluster.admins import Admin, create_request
 from penstock.testing.simulator.cluster.checkers import ClusterChecker, replica_bytes
+from penstock.testing.simulator.cluster.directory_movers import DirectoryMover
 from penstock.testing.simulator.cluster.history import PartitionHistory
 from penstock.testing.simulator.cluster.load import Load
 from penstock.testing.simulator.cluster.movers import Mover
@@ -86,6 +91,8 @@ class ClusterWorld:
         self.readers = [Reader(self.load, self._partition(number), f"reader-{number}") for number in range(READERS)]
         self.admins = [Admin(self.load, number, self.replication_factor) for number in range(scenario.admins)]
         self.movers = [Mover(self.load, number, list(broker_ids)) for number in range(scenario.moves)]
+        machines = [machine for machine in self.machines if machine.settings.is_broker]
+        self.directory_movers = [DirectoryMover(self.load, each, machines) for each in range(scenario.directory_moves)]
         controllers = [machine for machine in self.machines if machine.settings.is_controller]
         self.voter_admin = None if scenario.voters is None else VoterAdmin(self.load, controllers)
         names = [client.name for client in self.load.clients]
@@ -127,7 +134,7 @@ class ClusterWorld:
 
     def _machine(self, node_id: int, *, broker: bool, controller: bool) -> Machine:
         host = f"node-{node_id}"
-        disk_count = self.random.choice((1, 1, 2))
+        disk_count = self.random.choice(self.scenario.disks)
         disks = [
             SimulatedDisk(index, random=Random(self.random.getrandbits(64)), clock=self.simulation.clock)
             for index in range(disk_count)
@@ -299,8 +306,8 @@ class ClusterWorld:
         names = [producer.name for producer in self.producers if producer.window]
         return names + [admin.client.name for admin in self._all_admins() if admin.busy]
 
-    def _all_admins(self) -> list[Admin | Mover | VoterAdmin]:
-        found: list[Admin | Mover | VoterAdmin] = [*self.admins, *self.movers]
+    def _all_admins(self) -> list[Admin | Mover | DirectoryMover | VoterAdmin]:
+        found: list[Admin | Mover | DirectoryMover | VoterAdmin] = [*self.admins, *self.movers, *self.directory_movers]
         return found if self.voter_admin is None else [*found, self.voter_admin]
 
     def _unsynced(self) -> list[str]:
@@ -321,8 +328,13 @@ class ClusterWorld:
         return found
 
     def _end_offset(self, broker_id: int, partition: PartitionHistory) -> int | None:
-        log = self.checker.machines[broker_id].broker.logs.open_log(partition.topic, partition.index)
-        return None if log is None else log.log_end_offset
+        """Where a replica's log ends; None while it is not open, which is mended."""
+        machine = self.checker.machines[broker_id]
+        log = machine.broker.logs.open_log(partition.topic, partition.index)
+        if log is None:
+            machine.do(lambda broker: open_log(broker, partition))
+            return None
+        return log.log_end_offset
 
     def _read_everything(self) -> None:
         """A new reader of each partition reads all of it; admins look for their topics."""
@@ -374,12 +386,23 @@ class ClusterWorld:
             keep = [
                 machine.settings.node_id
                 for machine in self.machines
-                if any(disk.exists(f"{partition.topic}-{partition.index}") for disk in machine.disks)
+                for disk in machine.disks
+                if disk.exists(f"{partition.topic}-{partition.index}")
             ]
             detail = f"{partition.name}: {keep} keep one, its replicas are {registration.replicas}"
-            check(sorted(keep) == sorted(registration.replicas), "who is no replica keeps none", detail)
+            check(
+                sorted(keep) == sorted(registration.replicas),
+                "a replica lies in one place, with those who are to have one",
+                detail,
+            )
         if self.voter_admin is not None:
             self.voter_admin.check_voters(self._voters())
+
+
+def open_log(broker: Broker, partition: PartitionHistory) -> None:
+    """Has a log opened that nobody has used since it was closed."""
+    with suppress(NotOpen, StorageError):
+        broker.logs.log(partition.topic, partition.index, broker.now_ms)
 
 
 def describe(bug: Exception) -> str:

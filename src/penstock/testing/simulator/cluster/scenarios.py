@@ -36,6 +36,7 @@ class Scenario:
         load_ms: how long there are load and faults.
         features: levels that the cluster is formatted with, by name of the feature.
         admins: how many create and delete topics. moves: others reassign the partitions of the load.
+        disks: of a machine, one of these. directory_moves: replicas of the load move between them.
         voters: of the `controllers`, that many are voters at first; more are added and removed. None: the voters stand
             in the settings.
     """
@@ -54,6 +55,8 @@ class Scenario:
     features: Mapping[str, int] = field(default_factory=dict)
     admins: int = 2
     moves: bool = False
+    disks: tuple[int, ...] = (1, 1, 2)
+    directory_moves: bool = False
     voters: int | None = None
 
 
@@ -137,9 +140,10 @@ SCENARIOS = {
         ),
         Scenario(
             "eligible",
-            "eligible leader replicas: the same, while processes die and are cut off as well",
+            "eligible leader replicas: the same, while others stop, stand still and are cut off; none is killed, since"
+            " two unclean stops at a time are more than KIP-966 promises to survive",
             features={ELR_VERSION: 1},
-            kinds=(faults.power_loss_of_one, faults.power_loss_of_one, *CRASHES, faults.isolation),
+            kinds=(*2 * (faults.power_loss_of_one, faults.stop), faults.pause, faults.isolation, faults.partition),
             at_once_max=3,
         ),
         Scenario(
@@ -155,6 +159,21 @@ SCENARIOS = {
                 faults.broken_connections,
             ),
             moves=True,
+        ),
+        Scenario(
+            "directories",
+            "replicas move between the log directories of their brokers, while these and their disks fail",
+            kinds=(
+                *CRASHES,
+                faults.power_loss,
+                faults.power_loss,
+                faults.cold_disk,
+                faults.fsync_fails,
+                faults.isolation,
+            ),
+            disks=(2, 3),
+            directory_moves=True,
+            durable=True,
         ),
         Scenario(
             "voters",
