@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from support.broker import Client, Node
+from support.replicated import Cluster
 from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 
 from penstock.config import limits
 from penstock.errors import ErrorCode
 from penstock.log.directory_operations import ReadBytes
+from penstock.log.disk import Operation
 from penstock.log.moving import Step
 from penstock.metadata.image import ConfigResource
 from penstock.protocol.messages.alter_replica_log_dirs_request import (
@@ -286,3 +288,110 @@ def test_deleted_records_and_a_log_start_are_moved(node: Node) -> None:
     assert log.log_start_offset == 17
     node.restart()
     assert values(node, 17) == expected[17:]
+
+
+class Replicated:
+    """`t` on three nodes with two directories each; node 2 follows."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(3, directories=2)
+        self.cluster.create("t")
+        self.cluster.advance(50)
+        self.expected: list[bytes] = []
+        self.node = self.cluster.nodes[2]
+
+    def write(self, count: int, leader: int = 1) -> None:
+        client = self.cluster.client(leader)
+        for number in range(count):
+            value = b"%d" % (len(self.expected) + number)
+            client.send(produce("t", batch(value), acks=-1), 9)
+        self.cluster.advance(100)
+        for _ in range(count):
+            assert client.receive().responses[0].partition_responses[0].error_code == 0
+        self.expected += [b"%d" % (len(self.expected) + number) for number in range(count)]
+
+    def begin(self) -> str:
+        """Begins to move node 2's replica to its other directory; gives that."""
+        here = self.node.broker.logs.directory_of("t", 0).path
+        target = "/data/1" if here == "/data/0" else "/data/0"
+        assert move(self.node, target) is ErrorCode.NONE
+        return target
+
+    def assign(self, path: str) -> None:
+        """The controller has heard of the directory."""
+        directories = list(self.cluster.registration("t").directories)
+        replicas = self.cluster.registration("t").replicas
+        found = next(each.id for each in self.node.broker.directories if each.path == path)
+        assert found is not None
+        directories[replicas.index(2)] = found
+        self.cluster.change("t", directories=directories)
+
+    def content(self, node_id: int) -> bytes:
+        node = self.cluster.nodes[node_id]
+        log = node.broker.logs.open_log("t", 0)
+        assert log is not None
+        return b"".join(node.disks[log.disk.directory].content(segment.log_path) for segment in log.segments)
+
+
+def test_a_follower_moves_while_it_follows() -> None:
+    made = Replicated()
+    made.write(20)
+    target = made.begin()
+    made.cluster.advance(100)
+    assert made.node.broker.logs.directory_of("t", 0).path != target  # the controller has not heard of it yet
+    made.write(20)
+    made.assign(target)
+    made.cluster.advance(100)
+    assert made.node.broker.logs.directory_of("t", 0).path == target
+    made.write(20)
+    assert made.content(2) == made.content(1)
+    assert made.cluster.registration("t").isr == (1, 2, 3)
+
+
+@pytest.mark.parametrize("held", [ReadBytes, Step])
+def test_a_replica_becomes_leader_in_the_middle_of_a_move_and_follows_again(held: type[Operation]) -> None:
+    made = Replicated()
+    made.write(20)
+    made.node.held = lambda operation: isinstance(operation, held)
+    target = made.begin()
+    made.cluster.advance(50)
+    made.assign(target)
+    made.cluster.advance(50)
+    assert made.node.waiting_operations
+    made.cluster.change("t", leader=2)
+    made.cluster.advance(50)
+    while made.node.waiting_operations:
+        made.node.let_go()
+    made.cluster.advance(200)
+    made.write(20, leader=2)
+    made.cluster.change("t", leader=3)
+    made.cluster.advance(200)
+    made.write(20, leader=3)
+    made.cluster.advance(200)
+    assert made.node.broker.logs.directory_of("t", 0).path == target
+    assert made.content(2) == made.content(1) == made.content(3)
+
+
+def test_what_a_follower_cuts_is_cut_from_what_was_copied() -> None:
+    made = Replicated()
+    made.write(10)
+    made.cluster.change("t", leader=2)
+    made.cluster.advance(100)
+    made.cluster.dead |= {1, 3}
+    client = made.cluster.client(2)
+    for number in range(5):
+        client.send(produce("t", batch(b"lost %d" % number)), 9)
+    target = made.begin()
+    made.node.advance(100)
+    future = made.node.broker.logs.moving.log(("t", 0), made.node.now_ms)
+    assert future.log_end_offset == 15
+    made.cluster.dead -= {1, 3}
+    made.cluster.change("t", leader=1)
+    made.cluster.advance(200)
+    assert future.log_end_offset == 10
+    made.write(10)
+    made.assign(target)
+    made.cluster.advance(200)
+    made.write(10)
+    assert made.node.broker.logs.directory_of("t", 0).path == target
+    assert made.content(2) == made.content(1)
