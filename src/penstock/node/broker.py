@@ -158,7 +158,7 @@ class Broker:
         self.lifecycle = Lifecycle(self)
         self.producer_ids = ProducerIds(self)
         self.fetch_sessions = SessionCache(settings.max_incremental_fetch_session_cache_slots, random)
-        self.api_versions_cache: tuple[object, dict[tuple[str, int], tuple[bytes, bytes]]] = (None, {})
+        self.api_versions_cache: tuple[object, int, dict[tuple[str, int], tuple[bytes, bytes]]] = (None, 0, {})
         self.metadata_cache: tuple[object, dict[tuple[object, ...], tuple[bytes, bytes]]] = (None, {})
         self.topic_metrics = TopicMetrics()
         self.request_counters = {

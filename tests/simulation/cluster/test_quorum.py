@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from penstock.errors import ErrorCode
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.testing.simulator.cluster.scenarios import SCENARIOS
 from penstock.testing.simulator.cluster.voter_admins import VoterAdmin
@@ -45,6 +46,15 @@ def upgrade(world: ClusterWorld, level: int = 1, *, validate_only: bool = False)
     return answers[0]
 
 
+def finalized(world: ClusterWorld) -> dict[str, int]:
+    """The levels as a client is told of them."""
+    answers: list[Any] = []
+    request = ApiVersionsRequest(client_software_name="client", client_software_version="1")
+    world.load.client("client").ask_any(request, 4, answers.append)
+    world._wait_until(lambda: bool(answers), 20_000, "a client is answered", str)
+    return {each.name: each.max_version_level for each in answers[0].finalized_features}
+
+
 def versions(world: ClusterWorld) -> list[int]:
     return [machine.broker.quorum.kraft_version for machine in world.machines]
 
@@ -54,6 +64,7 @@ def test_a_static_quorum_becomes_a_dynamic_one_by_request() -> None:
     pass_ms(world, 3_000)
     assert upgrade(world, validate_only=True).error_code == ErrorCode.NONE
     assert set(versions(world)) == {0}
+    assert "kraft.version" not in finalized(world)
     assert upgrade(world).error_code == ErrorCode.NONE
     pass_ms(world, 1_000)
     assert set(versions(world)) == {1}
@@ -63,6 +74,7 @@ def test_a_static_quorum_becomes_a_dynamic_one_by_request() -> None:
         if machine.settings.is_controller
     }
     assert world._voters() == expected
+    assert finalized(world)["kraft.version"] == 1
     assert upgrade(world).error_code == ErrorCode.NONE
     lowered = upgrade(world, 0)
     assert lowered.error_code == ErrorCode.INVALID_UPDATE_VERSION
