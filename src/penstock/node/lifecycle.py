@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LEAVE_TIMEOUT_MS = 5_000
 """How long a clean stop waits for the controller to take the leaderships; it goes on without, as Kafka does."""
-REPLICAS_PER_STEP = 500
+REPLICAS_PER_STEP = 200
 FAREWELL_TIMEOUT_MS = 1_000
 """How long a clean stop waits for one answer of the controller: there may be none any more."""
 FAREWELL_INTERVAL_MS = 20
@@ -179,7 +179,7 @@ class Lifecycle:
             node.replicas.caught_up = True
             node.logs.set_aside_strays(self._assigned, now_ms)
             node.moves.resume(now_ms)
-            node.do(self._make_replicas(now_ms))
+            node.do(self._make_replicas())
         elif not self.ready and not own.fenced:
             self.ready = True
         self._note_leaving(now_ms)
@@ -224,7 +224,7 @@ class Lifecycle:
             return None
         return found.id if self._node.node_id in found.partitions[index].replicas else None
 
-    def _make_replicas(self, now_ms: int) -> Iterator[None]:
+    def _make_replicas(self) -> Iterator[None]:
         node = self._node
         batch: list[ReplicaRequest] = []
         for topic in node.image.topics_by_name.values():
@@ -233,15 +233,19 @@ class Lifecycle:
                     wish = registration.directory(node.node_id)
                     batch.append(ReplicaRequest(topic.name, index, topic.id, wish, is_new=False))
             if len(batch) >= REPLICAS_PER_STEP:
-                node.logs.create(batch, now_ms)
+                self._make(batch)
                 batch = []
                 yield
-        node.logs.create(batch, now_ms)
+        self._make(batch)
         self._has_replicas = True
         if not self.stopping:
             node.followers.begin(node.now_ms)
             node.do(node.publishing.assignments.look_at_all())
             self._beat(node.now_ms)
+
+    def _make(self, wanted: list[ReplicaRequest]) -> None:
+        node = self._node
+        node.logs.create([request for request in wanted if node.publishing.is_ours(request)], node.now_ms)
 
     # Heartbeats
 

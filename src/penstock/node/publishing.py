@@ -117,7 +117,7 @@ class Publishing:
         for start in range(0, len(requests), REPLICAS_PER_STEP):
             wanted = requests[start : start + REPLICAS_PER_STEP]
             if image is not node.image:
-                wanted = [request for request in wanted if self._is_ours(request)]
+                wanted = [request for request in wanted if self.is_ours(request)]
             node.logs.create(wanted, now_ms)
             for request in wanted:
                 topic = node.image.topics_by_id[request.topic_id]
@@ -125,8 +125,8 @@ class Publishing:
                 self.assignments.look(topic.name, topic.id, index, topic.partitions[index])
             yield
 
-    def _is_ours(self, request: ReplicaRequest) -> bool:
-        """Whether a replica is still to be made."""
+    def is_ours(self, request: ReplicaRequest) -> bool:
+        """Whether a replica is still to be made: there may be a newer image than when it was asked for."""
         topic = self._node.image.topics_by_id.get(request.topic_id)
         return topic is not None and self._node.node_id in topic.partitions[request.partition].replicas
 

@@ -234,6 +234,14 @@ def test_a_dead_follower_leaves_the_isr_and_joins_it_again(cluster: Cluster) -> 
     assert cluster.bytes_of(1) == cluster.bytes_of(3)
 
 
+def test_a_leader_from_an_unclean_election_has_recovered_with_its_first_proposal(cluster: Cluster) -> None:
+    cluster.change("t", leader=1, isr=[1], leader_recovery_state=1)
+    assert not produced(cluster, b"a", acks=1)
+    (request, *_) = cluster.altered
+    assert request.topics[0].partitions[0].leader_recovery_state == 0
+    assert cluster.registration("t").isr == (1, 2, 3)
+
+
 def test_a_follower_that_keeps_up_stays_in_sync_for_as_long_as_it_takes(cluster: Cluster) -> None:
     for _ in range(4):
         assert produced(cluster, b"a") == 0

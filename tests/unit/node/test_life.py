@@ -205,3 +205,23 @@ def test_who_asks_before_the_metadata_is_read_is_sent_away(behind: Node) -> None
     """What this node led once it may lead no more."""
     behind.create_topic("u")
     assert produced(behind.connect(), "u", batch(b"late")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_replicas_whose_topic_goes_while_they_are_made_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node with many replicas makes them in steps, and its metadata goes on meanwhile."""
+    monkeypatch.setattr("penstock.node.lifecycle.REPLICAS_PER_STEP", 1)
+    node = Node()
+    for name in ("a", "b"):
+        node.create_topic(name)
+    broker = node.broker
+    for name in ("a", "b"):
+        broker.logs.delete(name, 0, node.now_ms)
+    making = broker.lifecycle._make_replicas()
+    next(making)
+    made = [name for name in ("a", "b") if broker.logs.exists(name, 0)]
+    assert len(made) == 1
+    (other,) = {"a", "b"} - set(made)
+    node.delete_topic(other)
+    for _ in making:
+        pass
+    assert not broker.logs.exists(other, 0)
