@@ -19,6 +19,7 @@ from typing import Any
 
 from penstock.errors import StorageError
 from penstock.log.replica import NotOpen
+from penstock.metadata.features import ELR_VERSION
 from penstock.metadata.format import FormatRequest
 from penstock.metadata.image import PartitionRegistration
 from penstock.node.broker import Broker
@@ -71,6 +72,7 @@ class ClusterWorld:
         own = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + scenario.controllers)
         controller_ids = own or broker_ids
         self.settings = self._settings(controller_ids)
+        self.eligible = self.random.choice(scenario.eligible)
         self.machines = [
             self._machine(node_id, broker=node_id in broker_ids, controller=node_id in controller_ids)
             for node_id in (*broker_ids, *own)
@@ -163,7 +165,7 @@ class ClusterWorld:
             CLUSTER_ID,
             node_id,
             path,
-            feature_levels=self.scenario.features,
+            feature_levels={ELR_VERSION: self.eligible},
             standalone=standalone,
             controller=VoterEndpoint(CONTROLLER_LISTENER, host, CONTROLLER_PORT) if standalone else None,
         )

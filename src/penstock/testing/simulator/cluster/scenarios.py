@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from penstock.metadata.features import ELR_VERSION
 from penstock.testing.simulator.cluster import faults
 from penstock.testing.simulator.cluster.suffering import DOWN_MS, Fault
 
@@ -34,7 +32,7 @@ class Scenario:
             every machine; without it there is none in the scenario.
         steady: no leader may change.
         load_ms: how long there are load and faults.
-        features: levels that the cluster is formatted with, by name of the feature.
+        eligible: eligible.leader.replicas.version, one of these.
         admins: how many create and delete topics. moves: others reassign the partitions of the load.
         disks: of a machine, one of these. directory_moves: replicas of the load move between them.
         voters: of the `controllers`, that many are voters at first; more are added and removed. None: the voters stand
@@ -52,7 +50,7 @@ class Scenario:
     durable: bool = False
     steady: bool = False
     load_ms: int = 12_000
-    features: Mapping[str, int] = field(default_factory=dict)
+    eligible: tuple[int, ...] = (0,)
     admins: int = 2
     moves: bool = False
     disks: tuple[int, ...] = (1, 1, 2)
@@ -114,6 +112,7 @@ SCENARIOS = {
             kinds=CONTROLLER,
             at_once_max=1,
             admins=6,
+            eligible=(0, 1),
         ),
         Scenario(
             "silence",
@@ -142,7 +141,7 @@ SCENARIOS = {
             "eligible",
             "eligible leader replicas: the same, while others stop, stand still and are cut off; none is killed, since"
             " two unclean stops at a time are more than KIP-966 promises to survive",
-            features={ELR_VERSION: 1},
+            eligible=(1,),
             kinds=(*2 * (faults.power_loss_of_one, faults.stop), faults.pause, faults.isolation, faults.partition),
             at_once_max=3,
         ),
@@ -159,6 +158,7 @@ SCENARIOS = {
                 faults.broken_connections,
             ),
             moves=True,
+            eligible=(0, 1),
         ),
         Scenario(
             "directories",
@@ -186,7 +186,7 @@ SCENARIOS = {
         ),
         Scenario(
             "storm",
-            "everything at once, clocks that jump as well",
+            "everything at once: all faults, while partitions and replicas move",
             kinds=(
                 *NETWORK,
                 *CRASHES,
@@ -198,6 +198,9 @@ SCENARIOS = {
             ),
             at_once_max=4,
             durable=True,
+            eligible=(0, 1),
+            moves=True,
+            directory_moves=True,
         ),
     )
 }
