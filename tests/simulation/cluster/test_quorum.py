@@ -9,6 +9,8 @@ from uuid import UUID
 import pytest
 
 from penstock.errors import ErrorCode
+from penstock.node.handlers import raft
+from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.testing.simulator.cluster.scenarios import SCENARIOS
@@ -134,6 +136,22 @@ def test_controllers_join_a_dynamic_quorum_by_themselves() -> None:
         machine.kill()
     world._wait_until(world._all_ready, 30_000, "a cluster starts again", world._unready)
     assert world._voters() == world.controllers()
+
+
+def test_voters_that_know_no_pre_votes_elect_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of Kafka before 4.0, which serve Vote 0-1."""
+    (handler,) = [each for each in raft.HANDLERS if each.key is ApiKey.VOTE]
+    monkeypatch.setattr(handler, "max_version", 1)
+    world = started("roles")
+    dead = active(world)
+    dead.restart_delay_ms = 3_600_000
+    dead.kill()
+    world._wait_until(
+        lambda: any(machine.running and machine.broker.controller.active for machine in world.machines),
+        10_000,
+        "another voter is elected",
+        str,
+    )
 
 
 def test_a_cluster_that_is_idle_moves_on_all_the_same() -> None:

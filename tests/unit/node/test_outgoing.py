@@ -12,7 +12,7 @@ from penstock.config.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FL
 from penstock.errors import ErrorCode
 from penstock.node.effects import REFUSED, Dial, HangUp
 from penstock.node.handlers import api_versions
-from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS
+from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS, NotServed
 from penstock.node.timers import TICK_MS
 from penstock.protocol import frames
 from penstock.protocol.api import ApiKey
@@ -195,6 +195,7 @@ def test_a_message_that_the_version_cannot_say_is_refused() -> None:
     ((_, _, reason),) = wire.ended
     assert reason is not None
     assert "version 0 of Metadata cannot say this" in reason
+    assert isinstance(reason, NotServed)
 
 
 # What goes wrong
