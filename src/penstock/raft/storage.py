@@ -53,7 +53,7 @@ from penstock.raft.voters import VoterSet
 
 TOPIC_ID = UUID(int=1)
 """The id of the metadata topic, the same in every cluster."""
-READ_BYTES = 8 * 1024 * 1024
+READ_BYTES = 1024 * 1024
 """What one read of the log at start asks for."""
 NEVER = "9223372036854775807"
 

@@ -10,7 +10,7 @@ the log, and the high watermark, which the log manager keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -349,10 +349,15 @@ class Replicas:
 
     def look_after_followers(self, now_ms: int) -> bool:
         """Looks at the partitions whose followers are behind or not in sync; gives whether there are any still."""
-        for key, partition in list(self.lagging.items()):
-            if not partition.look_after_followers(now_ms):
-                self.lagging.pop(key, None)
+        self.look_after_some(list(self.lagging), now_ms)
         return bool(self.lagging)
+
+    def look_after_some(self, keys: Sequence[tuple[str, int]], now_ms: int) -> None:
+        """Looks at some of those partitions; the others among `keys` are well, or gone."""
+        for key in keys:
+            partition = self.lagging.get(key)
+            if partition is not None and not partition.look_after_followers(now_ms):
+                self.lagging.pop(key, None)
 
     # LogListener
 

@@ -59,7 +59,7 @@ FOLLOWERS_FROM = 11
 TOPIC_IDS_FROM = 13
 LEADERS_FROM = 16
 NO_RECORDS = b""
-LOOKS_PER_STEP = 200
+LOOKS_PER_STEP = 100
 """Partitions that a fetch looks at before others have their turn."""
 SENT_WITH_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
