@@ -17,6 +17,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 JAVA_MAJOR := $(shell java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p')
 JAVA_EXTRA := $(shell [ "$(JAVA_MAJOR)0" -ge 170 ] || echo ,java)
 
+# Tests and figures start hundreds of processes. Without bytecode each compiles anew all that it imports, which an
+# installed package never does: half of the start of a node.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test simulate test-all lint docs bench clean
 .DELETE_ON_ERROR:
 
