@@ -16,6 +16,7 @@ import pytest
 from support.processes import Cluster, wait_until
 
 from penstock.cli.main import main
+from penstock.client.admin import Resource, ResourceType, describe_configs
 from penstock.client.client import Client
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.incremental_alter_configs_request import (
@@ -115,6 +116,30 @@ def test_a_person_sees_a_diff_and_a_bar(three_nodes: Cluster, say: Ask) -> None:
         assert out.splitlines()[1] == "partitions to change: 1, replicas to copy: 1 (0 B)"
         assert "seen-0  1,2 -> 2,3  +3 -1 preferred leader 2" in out
         assert error.endswith("1 of 1 partitions\n")
+
+
+def test_a_reassignment_keeps_to_its_throttle_and_takes_it_away(three_nodes: Cluster, say: Ask) -> None:
+    with topic(three_nodes, "slow", "1:2") as name:
+        assert main(["produce", name, "--bootstrap", three_nodes.bootstrap, "--value", "x" * 900_000]) == 0
+        code, out, _ = say("reassign", "--to", "2,3", "--topic", name, "--throttle", "100M")
+        assert code == 0
+        assert "throttle: 100 MiB/s" in out
+        assert throttles(three_nodes, name) == []
+        assert say("reassign", "--to", "1,2", "--topic", name, "--throttle", "1K", "--no-wait")[0] == 0
+        assert throttles(three_nodes, name)
+        assert say("reassign", "--cancel", "--topic", name)[0] == 0
+        assert throttles(three_nodes, name) == []
+
+
+def throttles(cluster: Cluster, topic: str) -> list[str]:
+    """Throttled replicas of a topic."""
+
+    async def ask() -> list[str]:
+        async with Client(cluster.bootstrap) as client:
+            configs = await describe_configs(client, Resource(ResourceType.TOPIC, topic))
+            return [each.value for each in configs if "throttled.replicas" in each.name and each.value]
+
+    return asyncio.run(ask())
 
 
 def test_what_is_being_moved_is_shown_and_cancelled(three_nodes: Cluster, ask: Ask, tmp_path: Path) -> None:

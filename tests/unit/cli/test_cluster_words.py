@@ -14,6 +14,7 @@ from penstock.cli.cluster.features import parse_level, steps
 from penstock.cli.cluster.moves import Progress
 from penstock.cli.cluster.quorum import quorum_json
 from penstock.cli.cluster.rolling_restart import command_for, objections_to, ordered, what_lacks
+from penstock.cli.cluster.throttle import rate, throttled_replicas
 from penstock.cli.cluster.unregister import check as unregister
 from penstock.cli.cluster.view import PartitionView, View, parse_ids
 from penstock.cli.common import UsageError
@@ -237,6 +238,18 @@ def test_a_restart_waits_for_brokers_partitions_and_voters() -> None:
     assert what_lacks(view(), late, None) == "voter 1 has not caught up"
 
 
+def test_a_throttle_is_bytes_a_second() -> None:
+    assert [rate(text) for text in ("500000", "10M", "2k", "1GB")] == [500_000, 10 << 20, 2 << 10, 1 << 30]
+    for text in ("fast", "0", "-1", "1.5M", "10MM", ""):
+        with pytest.raises(argparse.ArgumentTypeError, match="bytes a second"):
+            rate(text)
+
+
+def test_a_throttle_names_old_replicas_for_leaders_and_new_ones_for_followers() -> None:
+    before, plan = {("t", 0): (1, 2), ("t", 1): (1,)}, {("t", 0): (2, 3), ("t", 1): (1, 3)}
+    assert throttled_replicas(before, plan) == {"t": (["0:1", "0:2", "1:1"], ["0:3", "1:3"])}
+
+
 def test_a_command_names_its_node_and_keeps_the_shells_braces() -> None:
     node = ordered(view(), quorum(), "3")[0]
     arguments = argparse.Namespace(shell_command="ssh {host} 'restart ${x} penstock@{id}' {port}")
@@ -251,6 +264,7 @@ def test_a_command_names_its_node_and_keeps_the_shells_braces() -> None:
         (("reassign", "--cancel", "--replication-factor", "2"), "--replication-factor goes with --to or alone"),
         (("reassign", "--plan", "x", "--topic", "t"), "--topic does not go with --plan"),
         (("reassign", "--watch", "--save", "x"), "--save goes with a plan only"),
+        (("reassign", "--cancel", "--throttle", "1M"), "--throttle goes with a plan only"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, tuple) else None,
 )

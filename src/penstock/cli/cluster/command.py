@@ -16,6 +16,7 @@ import argparse
 from collections.abc import Callable
 from importlib import import_module
 
+from penstock.cli.cluster.throttle import rate
 from penstock.cli.common import Actions, add_action, add_actions, add_bootstrap, add_json, run_action
 
 SUMMARY = "see and change a cluster: brokers, quorum, leaders, replicas, restarts"
@@ -100,6 +101,9 @@ def register_reassign(actions: Actions[argparse.ArgumentParser]) -> argparse.Arg
     reassign.add_argument("--topic", action="append", metavar="TOPIC", help="only this one; repeatable (all topics)")
     reassign.add_argument(
         "--replication-factor", type=int, metavar="N", help="replicas of each partition (as many as it has)"
+    )
+    reassign.add_argument(
+        "--throttle", type=rate, metavar="RATE", help="bytes a second that each broker may copy, such as 10M (no limit)"
     )
     reassign.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
     add_change(reassign)
