@@ -93,6 +93,26 @@ def test_the_first_leader_of_a_formatted_quorum_puts_the_voters_into_the_log() -
     assert record.voters == one.replica.voters
 
 
+def test_a_leader_that_has_moved_writes_down_where_it_is() -> None:
+    one = One(epochs=[1])
+    one.history.note(0, one.replica.voters.to_record())
+    endpoints = (VoterEndpoint(LISTENER, "elsewhere", 9094),)
+    one.replica._core.identity = replace(one.replica._core.identity, endpoints=endpoints)
+    one.elect()
+    assert one.replica.voters.voters[1].endpoints == endpoints
+    assert one.history.voters_offset == 3  # with its LeaderChange, in one batch
+    assert ids(one) == [1, 2, 3]
+
+
+def test_a_leader_that_does_not_know_its_port_yet_writes_nothing() -> None:
+    one = One(epochs=[1])
+    one.history.note(0, one.replica.voters.to_record())
+    endpoints = (VoterEndpoint(LISTENER, "elsewhere", 0),)
+    one.replica._core.identity = replace(one.replica._core.identity, endpoints=endpoints)
+    one.elect()
+    assert one.history.voters_offset == 0
+
+
 def test_a_later_leader_does_not_repeat_them() -> None:
     quorum = Quorum()
     quorum.start()
