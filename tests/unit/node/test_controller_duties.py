@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from unit.node.controller_harness import Harness, formatted_disk
 
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode
+from penstock.metadata.activation import activation_records
+from penstock.metadata.controller import Controller
 from penstock.metadata.image import ConfigResource
+from penstock.metadata.records import decode_records
+from penstock.metadata.result import MetadataMessage, Result
 from penstock.node.quorum import Quorum
 
 
@@ -123,6 +129,35 @@ def test_the_bootstrap_records_may_need_several_batches(monkeypatch: pytest.Monk
     assert run.history[-2:] == ["active", "NoteFlushed"]
     assert run.history.count("published 5") == 1
     assert [each for each in run.history if each.startswith("published")] == ["published 2", "published 5"]
+
+
+def test_a_bootstrap_that_was_cut_short_is_begun_anew() -> None:
+    disk = formatted_disk()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.node.controller.activation_records", without_their_end)
+        first = Harness(disk).start()
+    assert first.quorum.image.features == {}, "nothing of a transaction shows before its end"
+    second = Harness(disk).start()
+    assert second.quorum.image.features == {"metadata.version": 30}
+    assert second.node.state.transaction_start_offset == -1
+    (transactions,) = [
+        [record.NAME for record in batch if "Transaction" in record.NAME]
+        for batch in metadata_batches(second)
+        if any(record.NAME == "AbortTransactionRecord" for record in batch)
+    ]
+    assert transactions == ["AbortTransactionRecord", "BeginTransactionRecord", "EndTransactionRecord"]
+    third = Harness(disk).start()
+    assert third.quorum.image.features == {"metadata.version": 30}
+
+
+def without_their_end(controller: Controller, bootstrap: Sequence[MetadataMessage]) -> Result[None]:
+    """As if the controller had died before it could append the last of them."""
+    records = activation_records(controller, bootstrap).records
+    return Result(None, records[:-1], atomic=False)
+
+
+def metadata_batches(run: Harness) -> list[Sequence[MetadataMessage]]:
+    return [decode_records(batch.values, "the log") for batch in run.quorum._storage.batches(0) if batch.values]
 
 
 def test_with_eligible_leader_replicas_all_brokers_have_one_minimum() -> None:
