@@ -111,7 +111,10 @@ class Membership:
             )
         else:
             added = Voter(voter.key, voter.endpoints, (lowest, highest))
+            alone = self._core.voters.majority == 1
             self._append(change, self._core.voters.with_voter(added))
+            if alone:  # nobody had to fetch so far; check-quorum begins here
+                self._leader.quorum_deadline_ms = now_ms + self._core.config.check_quorum_timeout_ms
 
     def _is_caught_up(self, key: ReplicaKey, now_ms: int) -> bool:
         leader = self._core.role

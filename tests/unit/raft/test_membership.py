@@ -157,6 +157,22 @@ def test_a_voter_is_added_when_it_is_asked_caught_up_and_committed() -> None:
     assert [each.error_code for each in answers(one.effects)] == [ErrorCode.NONE]
 
 
+def test_the_first_to_vote_beside_a_sole_voter_is_given_the_time_to_fetch() -> None:
+    one = One(1, [1])
+    one.elect()
+    timeout_ms = RaftConfig().check_quorum_timeout_ms
+    one.pass_ms(10 * timeout_ms)  # nobody had to fetch from it so far
+    fetch(one, 2)
+    assert one.ask(add(2)) is None
+    one.reply(one.calls(ApiVersionsRequest)[0], supports())
+    one.pass_ms(RaftConfig().request_timeout_ms // 2)
+    assert one.replica.is_leader
+    fetch(one, 2)
+    assert [each.error_code for each in answers(one.effects)] == [ErrorCode.NONE]
+    one.pass_ms(2 * timeout_ms)
+    assert not one.replica.is_leader, "a voter that fetches no more is missed then"
+
+
 def test_an_administrator_need_not_wait_for_the_commit() -> None:
     one = leader()
     fetch(one, 4)
