@@ -46,7 +46,6 @@ END_MS_MAX = 120_000
 """A cluster that is well has started, or finished everything, within these."""
 STEADY = "no leader changes because of a broken connection"
 SETTLE_MS = 1_000
-"""By then every node has the newest metadata."""
 STEP_MS = 250
 BOOT_SPREAD_MS = 300
 TOPICS = ("clicks", "orders")
@@ -302,7 +301,13 @@ class ClusterWorld:
         rule = "replicas come back into sync"
         self._wait_until(lambda: not self._unsynced(), END_MS_MAX, rule, lambda: ", ".join(self._unsynced()))
         self.simulation.run(self.simulation.now_ms + SETTLE_MS)
+        newest, rule = self.checker.image.offset, "every node follows the metadata"
+        self._wait_until(lambda: not self._behind(newest), END_MS_MAX, rule, lambda: ", ".join(self._behind(newest)))
         self._read_everything()
+
+    def _behind(self, offset: int) -> list[str]:
+        """Nodes that do not have the metadata up to an offset."""
+        return [machine.host for machine in self.machines if machine.broker.image.offset < offset]
 
     def _unfinished(self) -> list[str]:
         names = [producer.name for producer in self.producers if producer.window]
