@@ -412,10 +412,11 @@ class Core:
         known = leader_id >= 0 and leader_id != self.local.id
         if known and epoch == self.epoch and self.role.election().leader_id not in (None, leader_id):
             return False  # an epoch has one leader, and this replica knows it
+        moved = known and self._has_moved(leader_id, epoch, target, from_leader=from_leader)
         if known and target is None:
             target = self.target_of(leader_id)
         if known and target is not None:
-            if epoch > self.epoch or self._wants_leader(from_leader=from_leader):
+            if epoch > self.epoch or moved or self._wants_leader(from_leader=from_leader):
                 self.become_follower(epoch, leader_id, target, now_ms)
                 return True
         elif epoch > self.epoch:
@@ -429,6 +430,16 @@ class Core:
         if isinstance(role, Prospective):
             return from_leader or role.leader_id is None
         return isinstance(role, Unattached | Candidate)
+
+    def _has_moved(self, leader_id: int, epoch: int, target: Target | None, *, from_leader: bool) -> bool:
+        """Whether the leader that this replica follows, and gets no answer from, is elsewhere.
+
+        The log may say where it was before it moved; the leader and those that fetch from it know better.
+        """
+        role = self.role
+        if not isinstance(role, Follower) or (role.epoch, role.leader_id) != (epoch, leader_id) or target is None:
+            return False
+        return target != role.target and (role.suspected or (from_leader and not role.has_fetched))
 
     def hear_news(self, news: News, now_ms: int) -> bool:
         """As `hear`, for what a response says. True if the response has nothing else to say to this replica's role."""

@@ -286,5 +286,7 @@ def test_what_was_moved_aside_from_below_the_flushed_offset_stays_an_error() -> 
     files.disk.truncate(f"{NAME}/00000000000000000000.log", len(batch(0, 1, 3)))
     files.disk.write(f"{NAME}/00000000000000000003.log.corrupt", 0, [batch(3, 1)])
     for _ in range(2):
-        with pytest.raises(StorageError, match=r"is damaged, where records were flushed; they are now in .*3\.log\.corrupt"):
+        with pytest.raises(
+            StorageError, match=r"is damaged, where records were flushed; they are now in .*3\.log\.corrupt"
+        ):
             Files(files.disk)
