@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import signal
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from interop.mixed_cluster.comparison import log_bytes, replicas_are_equal, sequences_are_whole
@@ -18,6 +16,8 @@ from penstock.records.batch import headers
 pytestmark = pytest.mark.java
 
 TOPIC = "moved"
+KAFKAS = ("kafka",)
+"""A controller that is a node of its own."""
 CLEANING_INTERVAL_S = 60
 """Of Kafka's metadata log; there is no setting for it."""
 RECORDS = 300
@@ -88,7 +88,7 @@ def test_brokers_of_both_replicate_to_each_other(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("metadata_version", [30, 25])
 def test_partitions_move_there_and_back(tmp_path: Path, metadata_version: int) -> None:
-    with MixedCluster(tmp_path, metadata_version=metadata_version, separate=True) as cluster:
+    with MixedCluster(tmp_path, metadata_version=metadata_version, controllers=KAFKAS) as cluster:
         cluster.create_topic(TOPIC, LED_BY_EACH, segment_bytes=1 << 20)
         load = Load(cluster.bootstrap, TOPIC, range(3))
         load.start()
@@ -114,7 +114,7 @@ def test_partitions_move_there_and_back(tmp_path: Path, metadata_version: int) -
 def test_every_node_stops_and_comes_back(tmp_path: Path, how: signal.Signals) -> None:
     """Also the controller: nobody misses it while nothing is to be decided."""
     settings = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
-    with MixedCluster(tmp_path, separate=True, settings=settings) as cluster:
+    with MixedCluster(tmp_path, controllers=KAFKAS, settings=settings) as cluster:
         cluster.create_topic(TOPIC, LED_BY_EACH, min_insync_replicas=2)
         load = Load(cluster.bootstrap, TOPIC, range(3))
         load.start()
@@ -143,15 +143,14 @@ def test_a_broker_of_ours_with_an_empty_disk_begins_with_a_snapshot_of_kafkas(tm
         "broker.session.timeout.ms": 3000,
         "broker.heartbeat.interval.ms": 500,
     }
-    with MixedCluster(tmp_path, separate=True, dynamic=True, settings=settings) as cluster:
+    with MixedCluster(tmp_path, controllers=KAFKAS, dynamic=True, settings=settings) as cluster:
         cluster.create_topic(TOPIC, LED_BY_EACH, min_insync_replicas=2)
         assert set(cluster.observers()) == set(BROKERS)
-        assert cluster.observers()[2] == meta_properties(cluster, 2)
+        assert cluster.observers()[2] == cluster.directory_id(2)
         load = Load(cluster.bootstrap, TOPIC, range(3))
         load.start()
         more_is_acknowledged(cluster, load)
-        assert cluster.controller is not None
-        metadata = cluster.controller.log_dirs[0] / f"{METADATA}-0"
+        metadata = cluster.controllers[CONTROLLER].log_dirs[0] / f"{METADATA}-0"
         first = metadata / "00000000000000000000-0000000000.checkpoint"
         cluster.wait_until(lambda: not first.exists(), "the controller cleans its log", 2 * CLEANING_INTERVAL_S)
         cluster.stop_node(3)
@@ -159,7 +158,7 @@ def test_a_broker_of_ours_with_an_empty_disk_begins_with_a_snapshot_of_kafkas(tm
         more_is_acknowledged(cluster, load)
         cluster.start_node(3)
         cluster.wait_until_in_sync(TOPIC)
-        segments = sorted((cluster.penstocks[3].log_dir / f"{METADATA}-0").glob("*.log"))
+        segments = sorted((cluster.penstocks[3].log_dirs[0] / f"{METADATA}-0").glob("*.log"))
         assert int(segments[0].stem) > 0, "its log begins where the snapshot ends"
         cluster.elect_preferred(TOPIC, range(3), through=3)
         cluster.wait_until_in_sync(TOPIC, leaders={0: 1, 1: 2, 2: 3})
@@ -190,10 +189,3 @@ def test_the_metadata_version_rises_under_load(tmp_path: Path) -> None:
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
     all_is_equal(cluster, load)
-
-
-def meta_properties(cluster: MixedCluster, broker_id: int) -> UUID:
-    """The directory id in meta.properties."""
-    text = (cluster.penstocks[broker_id].log_dir / "meta.properties").read_text()
-    (encoded,) = (line.partition("=")[2] for line in text.splitlines() if line.startswith("directory.id="))
-    return UUID(bytes=base64.urlsafe_b64decode(encoded + "=="))
