@@ -2,6 +2,7 @@
 #
 #   make demo       a broker, real data of this machine, a lake table, a report (DEMO_SECONDS=60)
 #   make test       the tests, a few minutes
+#   make simulate   hundreds of simulated clusters, each with its own faults, on two cores (SEEDS=1..16)
 #   make test-all   also the long ones
 #   make lint       style, types, import contracts
 #   make docs       the documentation as a site, in site/
@@ -9,13 +10,18 @@
 
 PYTHON ?= python3
 DEMO_SECONDS ?= 60
+SEEDS ?= 1..16
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Spark needs a Java of 17 or newer; without one the extra `java` brings it.
 JAVA_MAJOR := $(shell java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p')
 JAVA_EXTRA := $(shell [ "$(JAVA_MAJOR)0" -ge 170 ] || echo ,java)
 
-.PHONY: demo test test-all lint docs bench clean
+# Tests and figures start hundreds of processes. Without bytecode each compiles anew all that it imports, which an
+# installed package never does: half of the start of a node.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test simulate test-all lint docs bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/ready-demo
@@ -26,6 +32,9 @@ test: .venv/ready-test
 
 test-all: .venv/ready-test
 	$(BIN)/python -m pytest
+
+simulate: .venv/ready-test
+	$(BIN)/penstock simulate --scenario clusters --seeds $(SEEDS) --jobs 2 --twice 1
 
 lint: .venv/ready-test
 	$(BIN)/ruff check .

@@ -6,7 +6,7 @@ longest time between two acknowledgements after the event is the silence; also w
 
     python bench/cluster.py                # all of it, about ten minutes
     python bench/cluster.py --only start,load,kill --rounds 3
-    python bench/cluster.py --partitions 3000       # also: that many partitions of three replicas
+    python bench/cluster.py --only start --partitions 10000       # that many partitions of three replicas
     python bench/cluster.py --json FILE
 """
 
@@ -40,6 +40,8 @@ LOADS = {
 TRICKLE_RECORDS, TRICKLE_PER_S = 10_000, 1_000
 PACE_PER_S = 1_000
 CALM_S, WATCH_S = 3.0, 20.0
+WRITTEN_PARTITIONS, WRITTEN_PER_S, WRITTEN_S = 10, 500, 10.0
+"""How many of many partitions are written to, and how much."""
 PARTS = ("start", "load", "kill", "stop", "controller", "rolling")
 
 Figures = dict[str, float]
@@ -148,6 +150,7 @@ def load(cluster: Cluster) -> Figures:
     )
     cores = (cluster.cpu_seconds() - before) / (time.perf_counter() - began)
     figures |= {"1,000/s: p50, ms": made["p50"], "1,000/s: p99, ms": made["p99"], "1,000/s: cores": cores}
+    figures["loop lag p99.9 under load, ms"] = cluster.loop_lag_ms()
     return figures | {"memory a node, after load, MB": max(cluster.resident_mb())}
 
 
@@ -223,19 +226,64 @@ def rolling(cluster: Cluster) -> Figures:
     }
 
 
+def write(cluster: Cluster, topic: str) -> float:
+    """Cores that the nodes use while WRITTEN_PER_S single records a second go to WRITTEN_PARTITIONS partitions."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0})
+    sent, began, used = 0, time.perf_counter(), 0.0
+    since = began
+    while (now := time.perf_counter()) < began + 1 + WRITTEN_S:
+        if since == began and now > began + 1:  # the first second opens logs and connections
+            since, used = now, cluster.cpu_seconds()
+        while sent < (now - began) * WRITTEN_PER_S:
+            producer.produce(topic, b"x" * 100, partition=sent % WRITTEN_PARTITIONS)
+            sent += 1
+        producer.poll(0.002)
+    cores = (cluster.cpu_seconds() - used) / (time.perf_counter() - since)
+    producer.flush(30)
+    return cores
+
+
 def many(cluster: Cluster, partitions: int) -> Figures:
-    """Many partitions of three replicas on three nodes."""
-    began = time.perf_counter()
-    for number in range(partitions // 1000):
-        cluster.create(f"many-{number}", 1000)
-    made = time.perf_counter() - began
+    """Many partitions of three replicas: made, idle, ten of them written to, a leader lost, nodes started."""
+    cluster.create("few", WRITTEN_PARTITIONS)
     cluster.settle()
-    figures = {"many partitions: created, s": made, "many partitions: memory a node, MB": max(cluster.resident_mb())}
+    alone = write(cluster, "few")
+    cluster.settle()
+    topics = [f"many-{number}" for number in range(partitions // 1000)]
+    began, before = time.perf_counter(), cluster.cpu_seconds()
+    for topic in topics:
+        cluster.create(topic, 1000)
+    cluster.wait_in_sync(*topics)
+    figures = {"created, s": time.perf_counter() - began}
+    cluster.settle()
+    figures["created, CPU-s"] = cluster.cpu_seconds() - before
+    figures["loop lag p99.9, ms"] = cluster.loop_lag_ms()
+    figures["memory a node, MB"] = max(cluster.resident_mb())
     before, since = cluster.cpu_seconds(), time.perf_counter()
     time.sleep(10)
-    figures["many partitions: idle, cores"] = (cluster.cpu_seconds() - before) / (time.perf_counter() - since)
-    silence, _ = struck(cluster, "many-0", cluster.kill, lambda: cluster.leader("many-0"))
-    return figures | {"many partitions: leader kill -9, silence, ms": silence}
+    figures["idle, cores"] = (cluster.cpu_seconds() - before) / (time.perf_counter() - since)
+    figures["10 alone written, cores"] = alone
+    figures["10 of them written, cores"] = statistics.mean([write(cluster, "few"), write(cluster, "many-0")])
+    figures["leader kill -9, silence, ms"], _ = struck(
+        cluster, "many-0", cluster.kill, lambda: cluster.leader("many-0")
+    )
+    cluster.wait_in_sync(*topics)
+    cluster.settle()
+    node, before, since = NODES[-1], cluster.cpu_seconds(), time.perf_counter()
+    cluster.stop(node)
+    figures["stop of a node, s"] = time.perf_counter() - since
+    cluster.start(node)
+    cluster.wait_in_sync(*topics)
+    figures["stop and start of a node until all is in sync, s"] = time.perf_counter() - since
+    figures["the same, CPU-s"] = cluster.cpu_seconds() - before
+    for node in NODES:
+        cluster.stop(node)
+    since = time.perf_counter()
+    for node in NODES:
+        cluster.start(node)
+    cluster.wait_in_sync(*topics)
+    figures["start of all until all is in sync, s"] = time.perf_counter() - since
+    return {f"{partitions:,} partitions: {key}": value for key, value in figures.items()}
 
 
 def measure(name: str, parts: list[str], rounds: int, partitions: int) -> dict[str, list[float]]:

@@ -4,16 +4,19 @@
         cluster.kill(2); cluster.start(2)
 
 All nodes are brokers and controllers with static voters and Kafka's defaults, but for the internal topics' replicas.
+Penstock's nodes also tell how long the callbacks of their event loops took.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +38,7 @@ class Cluster:
         self.name = name
         self.directory = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
         self._ports = {node: (free_port(), free_port()) for node in NODES}
+        self._metrics = {node: free_port() for node in NODES} if name == "penstock" else {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._spent = 0.0
         self.started_at = 0.0
@@ -81,6 +85,16 @@ class Cluster:
     def resident_mb(self) -> list[float]:
         """Resident memory of each node."""
         return [psutil.Process(each.pid).memory_info().rss / 1e6 for each in self._processes.values()]
+
+    def loop_lag_ms(self) -> float:
+        """The p99.9 of the time that callbacks of the event loop took since the start, of the slowest node; else 0."""
+        found = [0.0]
+        for node in self.alive if self._metrics else ():
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics[node]}/metrics", timeout=10) as answer:
+                page = answer.read().decode()
+            told = re.search(r'^penstock_loop_callback_quantile_seconds\{quantile="0.999"\} (\S+)$', page, re.MULTILINE)
+            found.append(float(told[1]) * 1e3 if told else 0.0)
+        return max(found)
 
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
@@ -149,6 +163,8 @@ class Cluster:
             f"log.dirs={self.directory / str(node)}",
             "offsets.topic.replication.factor=3",
         ]
+        if self._metrics:
+            lines.append(f"penstock.metrics.listener=127.0.0.1:{self._metrics[node]}")
         file = self.directory / f"{node}.properties"
         file.write_text("\n".join(lines) + "\n")
         if self.name == "kafka":

@@ -132,7 +132,7 @@ def main() -> None:
     ):
         frames_of_turns = bench.produce_turns(version, acks, idempotent=idempotent, turns=turns)
         measure(bench, name, frames_of_turns, profile=options.profile)
-    one_by_one = [[memoryview(frame_of(fetch("t", wanted(50)), 12))] for _ in range(options.requests)]
+    one_by_one = [[memoryview(frame_of(fetch("t", wanted(offset=50)), 12))] for _ in range(options.requests)]
     measure(bench, "fetch v12, one partition, no session", one_by_one, profile=options.profile)
 
 

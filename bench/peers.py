@@ -7,6 +7,7 @@ children, so a client's cost is never counted as the broker's.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import socket
@@ -19,6 +20,8 @@ from pathlib import Path
 
 import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a node starts with bytecode, as an installed package does
 
 ROOT = Path(__file__).resolve().parent.parent
 KAFKA_JARS = ROOT / ".cache" / "kafka-4.3.1"

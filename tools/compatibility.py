@@ -37,7 +37,7 @@ FEATURES = (
     ("KRaft with any number of controllers, combined or separate, static or dynamic quorum", "yes"),
     (
         "Several brokers and controllers: replication, ISR, failover, fetching from the closest replica",
-        "yes; no throttles of replication and no moves between log directories yet",
+        "yes",
     ),
     (
         "Brokers in a cluster of Apache Kafka's controllers and brokers, replicating to each other",

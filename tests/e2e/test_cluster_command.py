@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from support.processes import Cluster, wait_until
 
 from penstock.cli.main import main
+from penstock.client.admin import Resource, ResourceType, describe_configs
 from penstock.client.client import Client
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.incremental_alter_configs_request import (
@@ -115,6 +118,30 @@ def test_a_person_sees_a_diff_and_a_bar(three_nodes: Cluster, say: Ask) -> None:
         assert error.endswith("1 of 1 partitions\n")
 
 
+def test_a_reassignment_keeps_to_its_throttle_and_takes_it_away(three_nodes: Cluster, say: Ask) -> None:
+    with topic(three_nodes, "slow", "1:2") as name:
+        assert main(["produce", name, "--bootstrap", three_nodes.bootstrap, "--value", "x" * 900_000]) == 0
+        code, out, _ = say("reassign", "--to", "2,3", "--topic", name, "--throttle", "100M")
+        assert code == 0
+        assert "throttle: 100 MiB/s" in out
+        assert throttles(three_nodes, name) == []
+        assert say("reassign", "--to", "1,2", "--topic", name, "--throttle", "1K", "--no-wait")[0] == 0
+        assert throttles(three_nodes, name)
+        assert say("reassign", "--cancel", "--topic", name)[0] == 0
+        assert throttles(three_nodes, name) == []
+
+
+def throttles(cluster: Cluster, topic: str) -> list[str]:
+    """Throttled replicas of a topic."""
+
+    async def ask() -> list[str]:
+        async with Client(cluster.bootstrap) as client:
+            configs = await describe_configs(client, Resource(ResourceType.TOPIC, topic))
+            return [each.value for each in configs if "throttled.replicas" in each.name and each.value]
+
+    return asyncio.run(ask())
+
+
 def test_what_is_being_moved_is_shown_and_cancelled(three_nodes: Cluster, ask: Ask, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"partitions": [{"topic": "stuck", "partition": 0, "replicas": [1, 3]}]}))
@@ -148,9 +175,36 @@ def test_a_broker_is_emptied_and_filled_again(three_nodes: Cluster, ask: Ask) ->
         assert (back["leaders"], back["replicas"]) == (1, 2)
 
 
+def test_levels_are_shown_and_set(ask: Ask) -> None:
+    def level() -> int:
+        levels = {each["name"]: int(each["level"]) for each in ask("features")["features"]}
+        return levels["eligible.leader.replicas.version"]
+
+    before = level()
+    change = [{"name": "eligible.leader.replicas.version", "from": before, "to": 1 - before}]
+    planned = ask("features", f"eligible.leader.replicas.version={1 - before}", "--dry-run")
+    assert (planned["state"], planned["changes"], level()) == ("possible", change, before)
+    assert ask("features", f"eligible.leader.replicas.version={1 - before}")["changes"] == change
+    assert level() == 1 - before
+    assert ask("features", f"eligible.leader.replicas.version={before}")["state"] == "done"
+    assert ask("features", f"eligible.leader.replicas.version={before}")["changes"] == []
+
+
 def test_leaderships_that_nobody_can_take_are_said(three_nodes: Cluster, ask: Ask) -> None:
     with topic(three_nodes, "alone", "2"):
         assert ask("drain", 2, code=1)["left"] == 1
+
+
+def test_a_node_that_hangs_does_not_hold_up_those_after_it(
+    three_nodes: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("penstock.client.client.HURRY_MS", 50)
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        bootstrap = f"127.0.0.1:{hanging.getsockname()[1]},{three_nodes.bootstrap}"
+        began_s = time.monotonic()
+        assert main(["cluster", "quorum", "--bootstrap", bootstrap]) == 0
+        assert time.monotonic() - began_s < 20, "the time-out of one request alone is 30 s"
+    capsys.readouterr()
 
 
 def refusal(cluster: Cluster, *words: str) -> str:
@@ -171,6 +225,10 @@ def refusal(cluster: Cluster, *words: str) -> str:
     [
         ("drain 7", "there is no broker 7: the cluster has 1,2,3"),
         ("undrain 7", "there is no broker 7"),
+        ("unregister 7", "there is no broker 7"),
+        ("features nothing=1", "there is no feature nothing"),
+        ("features metadata.version=25", "Refusing to perform the requested downgrade"),
+        ("unregister 2", "broker 2 is up: drain and stop it first"),
         ("reassign --to 1,7", "there is no broker 7"),
         ("reassign --to 1 --topic nowhere", "there is no such topic"),
         ("reassign --plan /nowhere.json", "/nowhere.json: No such file or directory"),
@@ -200,6 +258,26 @@ def test_elections(three_nodes: Cluster, ask: Ask, say: Ask) -> None:
         elected = ask("elect", "preferred", "led:0")["elected"]
         assert [(each["topic"], each["was"]) for each in elected] == [("led", 2)]
         assert say("elect", "preferred")[1] == "no partition needs an election\n"
+
+
+@pytest.mark.slow
+def test_a_cluster_without_its_quorum_is_still_described(three_nodes: Cluster, ask: Ask) -> None:
+    """By what the broker that is left remembers, and by who answers."""
+    with topic(three_nodes, "remembered", "1:2:3"):
+        for node_id in (2, 3):
+            three_nodes.kill(node_id)
+        try:
+            described = ask("describe")
+            assert (described["controller"], described["reassignments"]) == (None, None)
+            assert [broker["silent"] for broker in described["brokers"]] == [False, True, True]
+            assert described["partitions"] == 1
+            for words in (("quorum",), ("drain", "1"), ("reassign", "--to", "1,2"), ("elect", "preferred")):
+                assert "the cluster has no active controller" in refusal(three_nodes, *words)
+        finally:
+            for node_id in (2, 3):
+                three_nodes.start(node_id)
+            three_nodes.wait_ready(2, 3)
+        wait_until(lambda: ask("describe")["counts"]["under_replicated"] == 0, "all is in sync")
 
 
 def test_configs_are_changed_of_each_broker_by_itself(three_nodes: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,7 +186,7 @@ class KafkaPeer:
     Parameters: `directory`, where its log directories and its configuration go (a temporary one otherwise, removed
     at the end); `properties`, more lines of server.properties (None leaves one out); `log_directories`, how many;
     `features`, feature levels to format with, by default without those that Penstock lacks; `format`, False to start
-    on what the directory holds; `cluster_id`; `node_id`.
+    on what the directory holds; `cluster_id`; `node_id`; `java_options`, more for the Java machine.
 
     Attributes: `bootstrap`, `port`, `log_dirs`, `config_file`, `log_file`, `process`.
     """
@@ -201,6 +201,7 @@ class KafkaPeer:
         format: bool = True,  # noqa: A002 - as the tool calls it
         cluster_id: str | None = None,
         node_id: int = 1,
+        java_options: Sequence[str] = (),
     ) -> None:
         require_kafka()
         self._own_directory = directory is None
@@ -214,6 +215,7 @@ class KafkaPeer:
         self.process: subprocess.Popen[bytes] | None = None
         self._properties = dict(properties or {})
         self._format = format
+        self._java_options = java_options
         self.port = 0
 
     @property
@@ -270,7 +272,7 @@ class KafkaPeer:
 
     def start(self) -> None:
         """Starts the node and waits until it answers requests."""
-        command = ["java", *NODE_OPTIONS, "-cp", classpath(), "kafka.Kafka", str(self.config_file)]
+        command = ["java", *NODE_OPTIONS, *self._java_options, "-cp", classpath(), "kafka.Kafka", str(self.config_file)]
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory)
         deadline = time.monotonic() + START_TIMEOUT_S

@@ -16,7 +16,7 @@ from penstock.testing.simulator import network as network_module
 from penstock.testing.simulator.client import Client
 from penstock.testing.simulator.disk import SimulatedDisk
 from penstock.testing.simulator.driver import Simulation
-from penstock.testing.simulator.machine import LISTENER, Machine
+from penstock.testing.simulator.machine import LISTENER, RESTART_DELAY_MS, SLEW_MS, Machine
 from penstock.testing.simulator.network import RETRANSMIT_MAX_MS, SYN_RETRY_MS, Network, Quality, Socket, Way
 
 PORT = 9092
@@ -236,6 +236,20 @@ def test_connections_that_are_broken_tell_both_ends_and_lose_what_travels() -> N
     assert near.reasons == far.reasons == ["connection reset"]
     assert far.frames == []
     assert other.reasons == []
+
+
+def test_connections_that_fall_silent_tell_nobody_and_carry_nothing() -> None:
+    wires = Wires()
+    near, far = wires.pair()
+    assert wires.network.silence_connections(A, B) == 1
+    near.socket.send(b"lost")
+    wires.wait(10)
+    assert near.socket.open
+    near.socket.close()
+    wires.wait(10)
+    assert far.socket.open
+    assert far.frames == []
+    assert far.reasons == []
 
 
 def test_latency_and_bandwidth_are_of_one_direction_between_two_hosts() -> None:
@@ -477,6 +491,18 @@ def test_a_clock_that_jumps_ahead_ends_what_has_waited_too_long_by_it() -> None:
     world.wait(10)
     assert len(world.reasons) == 1
     assert world.machines[0].now_ms - world.machines[1].now_ms == 3_600_000
+
+
+def test_a_clock_that_is_set_back_is_followed_slowly_and_read_at_the_next_start() -> None:
+    world = TwoNodes()
+    machine = world.machines[0]
+    machine.step_clock(-1_000)
+    before_ms = machine.now_ms
+    world.wait(5_500)
+    assert machine.now_ms == before_ms + 5_500 - 5 * SLEW_MS
+    machine.kill()
+    world.wait(RESTART_DELAY_MS)
+    assert machine.now_ms == before_ms + 5_500 + RESTART_DELAY_MS - 1_000
 
 
 def test_a_slow_machine_is_slow_to_answer() -> None:

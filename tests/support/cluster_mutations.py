@@ -17,7 +17,11 @@ from penstock.log.operations import Write
 from penstock.metadata import heartbeats, isr
 from penstock.metadata.partition_change import _Change
 from penstock.node.committed import CommittedMetadata
+from penstock.raft.operations import PersistElection
 from penstock.replication.partition import Partition, Prepared
+from penstock.testing.simulator.cluster.checkers import ONE_LEADER, WATERMARK
+from penstock.testing.simulator.cluster.readers import FENCED
+from penstock.testing.simulator.cluster_world import STEADY
 from penstock.testing.simulator.disk import SimulatedDisk
 from support import replication_mutations as replication
 
@@ -47,24 +51,30 @@ def records_are_not_fsynced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Write, "work", unsynced)
 
 
-def metadata_is_not_fsynced(words: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """Files of the metadata log whose path has these words are never fsynced."""
+def metadata_is_not_fsynced(patch: pytest.MonkeyPatch) -> None:
+    """Segments of the metadata log are never fsynced."""
+    real = SimulatedDisk.fsync
 
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        real = SimulatedDisk.fsync
+    def forgetful(disk: SimulatedDisk, path: str) -> None:
+        if not (path.startswith(METADATA_LOG) and ".log" in path):
+            real(disk, path)
 
-        def forgetful(disk: SimulatedDisk, path: str) -> None:
-            if not (path.startswith(METADATA_LOG) and words in path):
-                real(disk, path)
+    patch.setattr(SimulatedDisk, "fsync", forgetful)
 
-        patch.setattr(SimulatedDisk, "fsync", forgetful)
 
-    return plant
+def vote_is_not_written(patch: pytest.MonkeyPatch) -> None:
+    """`quorum-state` is said to be written and is not: a voter that restarts may vote again in the same epoch."""
+    patch.setattr(PersistElection, "run", lambda operation, disk: None)
 
 
 def stale_proposal_accepted(patch: pytest.MonkeyPatch) -> None:
     """The controller changes the ISR for a leader that knows an earlier state of the partition, or leads no more."""
     patch.setattr(isr, "problem_of", lambda *_: ErrorCode.NONE)
+
+
+def stale_epoch_served(patch: pytest.MonkeyPatch) -> None:
+    """A leader does not look at the leader epoch that a fetch comes with."""
+    patch.setattr(Partition, "check_epoch", lambda partition, leader_epoch: ErrorCode.NONE)
 
 
 def anybody_is_elected(patch: pytest.MonkeyPatch) -> None:
@@ -103,26 +113,45 @@ def lost_connection_is_death(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(heartbeats, "LOST_CONNECTION_GRACE_MS", -1)
 
 
+KEEPS = "an offset keeps its value"
+SURVIVES = "what was acknowledged survives"
+SEEN = "what a reader saw stays"
+EQUAL = "replicas are equal"
+LOST = (SURVIVES, SEEN, KEEPS, WATERMARK)
+"""The ways to see that something committed is gone: when another leads, when a reader passes, at the end."""
+TOO_EARLY = (*LOST, "later writes come later")
+"""What was acknowledged before it was committed gives way to others, which are acknowledged at its offset or before."""
+METADATA = ("committed metadata never changes", "nodes have the same metadata", "metadata survives")
+UNFLUSHED = (*METADATA, "a node starts after a crash")
+"""A node that misses what it had noted as flushed does not start (adr/0009)."""
+
+
 @dataclass(frozen=True)
 class Mutation:
-    """A fault to plant, the scenario that finds it, and a seed of that which does."""
+    """A fault to plant, the scenario that finds it, a seed of that which does, and the rules one of which it breaks."""
 
     plant: Callable[[pytest.MonkeyPatch], None]
     scenario: str
     found_by: int
+    rules: tuple[str, ...]
+
+    def breaks(self, violation: BaseException) -> bool:
+        """Whether a seed failed by a rule that names this fault, and not by something that came of it later."""
+        return str(violation).startswith(self.rules)
 
 
 MUTATIONS = {
-    "acknowledged before the ISR": Mutation(replication.acknowledged_before_the_isr, "network", 1),
-    "high watermark over the committed ISR": Mutation(committed_isr_alone, "laggards", 7),
-    "truncation skipped": Mutation(replication.skipped_truncation, "network", 1),
-    "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 1),
-    "records not fsynced": Mutation(records_are_not_fsynced, "power", 3),
-    "metadata not fsynced": Mutation(metadata_is_not_fsynced(".log"), "power", 1),
-    "vote not durable": Mutation(metadata_is_not_fsynced("quorum-state"), "power", 1),
-    "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 1),
-    "unclean election": Mutation(anybody_is_elected, "crashes", 2),
-    "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 2),
-    "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 1),
-    "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1),
+    "acknowledged before the ISR": Mutation(replication.acknowledged_before_the_isr, "network", 1, (WATERMARK,)),
+    "high watermark over the committed ISR": Mutation(committed_isr_alone, "laggards", 3, (WATERMARK,)),
+    "truncation skipped": Mutation(replication.skipped_truncation, "network", 3, (EQUAL, KEEPS, SURVIVES)),
+    "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 3, LOST),
+    "records not fsynced": Mutation(records_are_not_fsynced, "power", 2, LOST),
+    "metadata not fsynced": Mutation(metadata_is_not_fsynced, "power", 1, UNFLUSHED),
+    "vote not durable": Mutation(vote_is_not_written, "controllers", 1, (ONE_LEADER,)),
+    "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 1, LOST),
+    "stale epoch accepted by a leader": Mutation(stale_epoch_served, "crashes", 1, (FENCED,)),
+    "unclean election": Mutation(anybody_is_elected, "crashes", 5, LOST),
+    "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 37, TOO_EARLY),
+    "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 1, METADATA),
+    "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1, (STEADY,)),
 }

@@ -55,6 +55,8 @@ class Cluster:
         combined: how many nodes are broker and controller in one; their ids begin with 1.
         controllers, brokers: how many are only that; their ids follow.
         dynamic: node 1 is the first voter of a dynamic quorum, other controllers are added to it.
+        directories: log directories of each node, data-1 and so on, with the metadata log elsewhere; None: one, data.
+        way: by which port others reach the controller of a node (its id and port); None: by its own.
         settings: of all nodes, by Kafka's names with `_` for `.`.
     """
 
@@ -66,18 +68,21 @@ class Cluster:
         controllers: int = 0,
         brokers: int = 0,
         dynamic: bool = False,
+        directories: int | None = None,
+        way: Callable[[int, int], int] | None = None,
         **settings: object,
     ) -> None:
         roles = ["broker,controller"] * combined + ["controller"] * controllers + ["broker"] * brokers
         self.roles = dict(enumerate(roles, start=1))
         self.directory = directory
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._starts: dict[int, int] = {}
+        self._readied: dict[int, int] = {}
         ports = free_ports(2 * len(roles))
         self.ports = dict(enumerate(ports[: len(roles)], start=1))
         controller_ports = self.controller_ports = dict(enumerate(ports[len(roles) :], start=1))
         at = "" if dynamic else "{}@"
-        addresses = [at.format(id_) + f"127.0.0.1:{controller_ports[id_]}" for id_ in self.nodes("controller")]
+        seen = {id_: way(id_, port) if way else port for id_, port in controller_ports.items()}
+        addresses = [at.format(id_) + f"127.0.0.1:{seen[id_]}" for id_ in self.nodes("controller")]
         for id_, role in self.roles.items():
             listeners = []
             if "broker" in role:
@@ -88,9 +93,10 @@ class Cluster:
                 "process.roles": role,
                 "node.id": id_,
                 "listeners": ",".join(listeners),
+                "advertised.listeners": ",".join(listeners).replace(str(controller_ports[id_]), str(seen[id_])),
                 "controller.listener.names": "CONTROLLER",
                 f"controller.quorum.{'bootstrap.servers' if dynamic else 'voters'}": ",".join(addresses),
-                "log.dirs": self.path(id_) / "data",
+                **self._directories(id_, directories),
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }
             self.path(id_).mkdir(parents=True)
@@ -99,6 +105,13 @@ class Cluster:
             if dynamic and "controller" in role:
                 command.append("--standalone" if id_ == 1 else "--no-initial-controllers")
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)
+
+    def _directories(self, id_: int, count: int | None) -> dict[str, object]:
+        path = self.path(id_)
+        if count is None:
+            return {"log.dirs": path / "data"}
+        log_dirs = ",".join(str(path / f"data-{number}") for number in range(1, count + 1))
+        return {"log.dirs": log_dirs, "metadata.log.dir": path / "metadata"}
 
     def nodes(self, role: str) -> list[int]:
         """The ids of the nodes with a role."""
@@ -144,10 +157,14 @@ class Cluster:
 
     def start(self, id_: int) -> None:
         """Starts a node; `wait_ready` waits for it."""
+        self._readied[id_] = self._ready_lines(id_)
         with open(self.path(id_) / "log", "ab") as log:
             command = [*PENSTOCK, "server", "start", str(self.file(id_))]
             self.processes[id_] = subprocess.Popen(command, stdout=log, stderr=log)
-        self._starts[id_] = self._starts.get(id_, 0) + 1
+
+    def _ready_lines(self, id_: int) -> int:
+        log = self.path(id_) / "log"
+        return log.read_text().count("server: ready") if log.exists() else 0
 
     def wait_ready(self, *ids: int) -> None:
         """Waits until the nodes serve."""
@@ -156,7 +173,7 @@ class Cluster:
             def ready(id_: int = id_) -> bool:
                 code = self.processes[id_].poll()
                 assert code is None, f"node {id_} has ended ({code}):\n{self.log(id_)[-4000:]}"
-                return self.log(id_).count("server: ready") >= self._starts[id_]
+                return self._ready_lines(id_) > self._readied[id_]
 
             wait_until(ready, f"node {id_} serves")
 

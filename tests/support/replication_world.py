@@ -121,6 +121,7 @@ class Machine:
         self.deaf = False
         logs = Logs(self.one)
         self.replicas = Replicas(self.id, lambda: logs, lambda *_: None, lag_time_max_ms=LAG_MS)  # type: ignore[arg-type,return-value]
+        self.replicas.caught_up = True
         self.replicas.followers = self
         self.replicas.isr = self
 

@@ -33,6 +33,9 @@ CONSUMER = -1
 Partition = tuple[str, int]
 Ask = Callable[[int, list[Partition]], Awaitable[list[Partition]]]
 
+HURRY_MS = 3_000
+"""How long one of several bootstrap addresses may take to answer before the next is tried."""
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetAt:
@@ -113,23 +116,29 @@ class Client:
             if node_id is not None and node_id not in self._brokers:
                 await self.refresh([])
             candidates = self._bootstrap if node_id is None else [self._brokers[node_id]]
-            failure: PenstockError | None = None
+            connection = self._connections[node_id] = await self._first_of(candidates)
+            return connection
+
+    async def _first_of(self, candidates: Sequence[tuple[str, int]]) -> Connection:
+        """A connection to the first that answers. One that hangs does not hold up for long those after it."""
+        failure: PenstockError | None = None
+        for limit_ms in (HURRY_MS, self._timeout_ms) if len(candidates) > 1 else (self._timeout_ms,):
             for host, port in candidates:
                 connection = Connection(host, port, self._client_id, self._timeout_ms)
                 try:
-                    await connection.open()
+                    await connection.open(min(limit_ms, self._timeout_ms))
+                    return connection
                 except PenstockError as error:
                     connection.close()
                     failure = error
-                    continue
-                self._connections[node_id] = connection
-                return connection
-            raise failure or UnreachableError("no bootstrap address given")
+        raise failure or UnreachableError("no bootstrap address given")
 
-    async def send(self, message: Any, *, node_id: int | None = None, at_most: int | None = None) -> Any:
+    async def send(
+        self, message: Any, *, node_id: int | None = None, at_most: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
         """Sends any request message to a broker and returns its response message, whatever its error codes."""
         connection = await self.connection(node_id)
-        return await connection.send(message, at_most=at_most)
+        return await connection.send(message, at_most=at_most, timeout_ms=timeout_ms)
 
     async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
         """Asks for metadata (None: all topics) and remembers brokers, leaders and topic ids."""

@@ -10,18 +10,20 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.client.admin import TIMEOUT_MS, refused
 from penstock.client.client import Partition
 from penstock.config.limits import CLIENT_CONFIG_RESOURCES
-from penstock.errors import ErrorCode, RequestError
+from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
     from penstock.protocol.messages.describe_quorum_response import ReplicaState
 
+CONTROLLER_TIMEOUT_MS = 5_000
+"""How long the active controller may take to tell what it knows; a broker waits much longer for there to be one."""
 BROKERS = 1
 """The kind of endpoint that DescribeCluster is asked for."""
 FENCED_BROKERS_FROM_VERSION = 2
@@ -31,6 +33,19 @@ TOPIC = 2
 """The resource type of a topic in DescribeConfigs."""
 
 Outcome = dict[Partition, RequestError | None]
+
+
+NO_CONTROLLER = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE)
+
+
+class NoControllerError(UnreachableError):
+    """A broker finds no active controller."""
+
+    def __init__(self, asked: str) -> None:
+        super().__init__(
+            f"the cluster has no active controller, as {asked} sees it: more than half of the controllers must be up"
+            " and reach each other"
+        )
 
 
 class ElectionType(IntEnum):
@@ -116,8 +131,7 @@ async def describe_quorum(client: Client) -> QuorumState:
     from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 
     topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])
-    answer = await client.send(DescribeQuorumRequest(topics=[topic]))
-    refused(answer.error_code, answer.error_message, "quorum")
+    answer = await told_by_controller(client, DescribeQuorumRequest(topics=[topic]), "quorum")
     got = answer.topics[0].partitions[0]
     refused(got.error_code, got.error_message, "quorum")
     endpoints = {
@@ -204,8 +218,8 @@ async def list_reassignments(client: Client) -> dict[Partition, Ongoing]:
     """All partitions that are being moved."""
     from penstock.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 
-    answer = await client.send(ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=None))
-    refused(answer.error_code, answer.error_message, "reassignments")
+    request = ListPartitionReassignmentsRequest(timeout_ms=CONTROLLER_TIMEOUT_MS, topics=None)
+    answer = await told_by_controller(client, request, "reassignments")
     return {
         (topic.name, each.partition_index): Ongoing(
             tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
@@ -215,9 +229,16 @@ async def list_reassignments(client: Client) -> dict[Partition, Ongoing]:
     }
 
 
+async def unregister_broker(client: Client, broker_id: int) -> None:
+    """Has the cluster forget a broker. Raises RequestError."""
+    from penstock.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+
+    answer = await client.send(UnregisterBrokerRequest(broker_id=broker_id))
+    refused(answer.error_code, answer.error_message, f"broker {broker_id}")
+
+
 async def replica_sizes(client: Client, node_ids: Iterable[int]) -> dict[tuple[str, int, int], int]:
     """Bytes on disk by (topic, index, broker); brokers that cannot be reached are left out."""
-    from penstock.errors import UnreachableError
     from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 
     sizes: dict[tuple[str, int, int], int] = {}
@@ -236,6 +257,25 @@ async def replica_sizes(client: Client, node_ids: Iterable[int]) -> dict[tuple[s
 
     await asyncio.gather(*map(ask, sorted(set(node_ids))))
     return sizes
+
+
+async def told_by_controller(client: Client, request: Any, what: str) -> Any:
+    """The answer to a request that brokers hand on to the active controller.
+
+    Raises NoControllerError when none answers in `CONTROLLER_TIMEOUT_MS`, RequestError when it refuses.
+    """
+    connection = await client.connection(None)
+    try:
+        answer = await connection.send(request, timeout_ms=CONTROLLER_TIMEOUT_MS)
+    except UnreachableError:
+        if connection.closed:
+            raise
+        connection.close()  # answers come in order: the one that it still owes would hold up all that follow
+        raise NoControllerError(connection.address) from None
+    if answer.error_code in NO_CONTROLLER:
+        raise NoControllerError(connection.address)
+    refused(answer.error_code, answer.error_message, what)
+    return answer
 
 
 def refusal(code: int, message: str | None, partition: Partition) -> RequestError | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from typing import Any
 
 from penstock.config.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
@@ -77,18 +78,18 @@ class Connection:
         self._waiting: dict[int, tuple[ApiKey, int, asyncio.Future[Any]]] = {}
         self._failure: Exception | None = None
 
-    async def open(self) -> None:
+    async def open(self, timeout_ms: int | None = None) -> None:
         """Connects and asks for the broker's API versions. Raises UnreachableError."""
+        timeout_s = self._timeout_s if timeout_ms is None else timeout_ms / 1000
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(timeout_s):
                 transport, _ = await loop.create_connection(lambda: _Frames(self), self._host, self._port)
         except (OSError, TimeoutError) as error:
-            reason = "no answer" if isinstance(error, TimeoutError) else os.strerror(error.errno or 0).lower()
-            raise UnreachableError(f"cannot reach {self.address}: {reason}") from None
+            raise UnreachableError(f"cannot reach {self.address}: {reason_of(error)}") from None
         self._transport = transport
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
-        answer = await self.send(request, version=3)
+        answer = await self.send(request, version=3, timeout_ms=round(timeout_s * 1000))
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     @property
@@ -174,3 +175,12 @@ class Connection:
     def close(self) -> None:
         """Closes the connection; requests in flight fail."""
         self.lost(UnreachableError(f"the connection to {self.address} was closed"))
+
+
+def reason_of(error: OSError | TimeoutError) -> str:
+    """Why there is no connection, in words. A name with several addresses fails with no errno, but with all of them."""
+    if isinstance(error, socket.gaierror):
+        return f"the name cannot be resolved ({(error.strerror or str(error)).lower()})"
+    if error.errno is not None:
+        return os.strerror(error.errno).lower()
+    return "no answer" if isinstance(error, TimeoutError) else str(error).lower()

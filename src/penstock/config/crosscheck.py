@@ -5,7 +5,7 @@ One function a rule book; each raises ConfigError with the names involved and wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.listeners import Endpoint, Voter, endpoints, protocol_map, voters
@@ -180,11 +180,19 @@ def check_listeners(settings: Settings, given: Mapping[str, str], node_id: int) 
     return {
         "listener_endpoints": listening,
         "advertised_endpoints": for_clients,
-        "controller_endpoints": tuple(endpoint for endpoint in listening if endpoint.listener in controllers),
+        "controller_endpoints": controller_endpoints(listening, advertised, controllers),
         "inter_broker_listener": inter_broker,
         "voters": quorum,
         "security_protocols": protocols,
     }
+
+
+def controller_endpoints(
+    listening: Sequence[Endpoint], advertised: Sequence[Endpoint], controllers: Sequence[str]
+) -> tuple[Endpoint, ...]:
+    """Where others reach this node's controller: as advertised, else where it listens."""
+    told = {endpoint.listener: endpoint for endpoint in advertised}
+    return tuple(told.get(endpoint.listener, endpoint) for endpoint in listening if endpoint.listener in controllers)
 
 
 def effective_protocols(settings: Settings, given: Mapping[str, str], controllers: tuple[str, ...]) -> dict[str, str]:

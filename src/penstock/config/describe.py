@@ -71,9 +71,15 @@ def describe_topic(
 
 
 def describe_broker(settings: Settings, names: Collection[str] | None = None) -> list[Described]:
-    """The settings of this node, all of them or those in `names`, and what its properties file has beyond."""
+    """The settings of this node, all of them or those in `names`, and what its properties file has beyond. Those that
+    are dynamic configs only are there when they are set."""
     described = []
-    for setting in (*SETTINGS.values(), *KNOWN.values()):
+    throttles = [
+        each
+        for name, each in DYNAMIC_ONLY.items()
+        if name in settings.dynamic_broker or name in settings.dynamic_default
+    ]
+    for setting in (*SETTINGS.values(), *KNOWN.values(), *throttles):
         given = setting.name in settings.given
         if (setting.internal and not given) or (names and setting.name not in names):
             continue
@@ -155,7 +161,7 @@ def static_layer(settings: Settings) -> Mapping[str, str]:
 
 def sensitive(name: str) -> bool:
     """Whether a broker setting is a secret; one that nobody knows may be."""
-    setting = SETTINGS.get(name) or KNOWN.get(name)
+    setting = SETTINGS.get(name) or KNOWN.get(name) or DYNAMIC_ONLY.get(name)
     return setting is None or setting.type.sensitive
 
 

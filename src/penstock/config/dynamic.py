@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.config.known import KNOWN
 from penstock.config.nearest import did_you_mean
-from penstock.config.server import SETTINGS
+from penstock.config.server import SETTINGS, Settings
 from penstock.config.setting import CLUSTER, PER_BROKER, READ_ONLY, Setting
 from penstock.config.values import LONG, LONG_MAX
 from penstock.errors import ConfigError
@@ -41,3 +41,15 @@ def check_dynamic(configs: Mapping[str, str], *, per_broker: bool) -> None:
                 f"{name} differs from broker to broker: it must be set for one broker, not for the cluster"
             )
         setting.parse(text)
+
+
+def dynamic_only(settings: Settings, name: str) -> int:
+    """The value of one of `DYNAMIC_ONLY`: this broker's, else the cluster's, else the default."""
+    setting = DYNAMIC_ONLY[name]
+    for layer in (settings.dynamic_broker, settings.dynamic_default):
+        if name in layer:
+            try:
+                return int(setting.parse(layer[name]))
+            except ConfigError:  # from another broker's metadata: refused where it is set
+                continue
+    return int(setting.default)

@@ -16,8 +16,6 @@ TABLE = """\
 add.partitions.to.txn.retry.backoff.max.ms INT 0.. read-only =100
 add.partitions.to.txn.retry.backoff.ms INT 1.. read-only =20
 alter.config.policy.class.name CLASS - read-only null
-alter.log.dirs.replication.quota.window.num INT 1.. read-only =11
-alter.log.dirs.replication.quota.window.size.seconds INT 1.. read-only =1
 background.threads INT 1.. cluster-wide =10
 client.quota.callback.class CLASS - read-only null
 config.providers LIST distinct cluster-wide =
@@ -27,7 +25,6 @@ controlled.shutdown.enable BOOLEAN - read-only =true
 controller.performance.always.log.threshold.ms LONG 0.. read-only,internal =2000
 controller.performance.sample.period.ms LONG 100.. read-only,internal =60000
 controller.quorum.append.linger.ms INT 0.. read-only =25
-controller.quorum.auto.join.enable BOOLEAN - read-only =false
 controller.quota.window.num INT 1.. read-only =11
 controller.quota.window.size.seconds INT 1.. read-only =1
 controller.socket.timeout.ms INT - read-only =30000
@@ -90,7 +87,6 @@ log.cleaner.io.max.bytes.per.second DOUBLE - cluster-wide =1.7976931348623157E30
 log.cleaner.threads INT 0.. cluster-wide =1
 log.dir.failure.timeout.ms LONG 1.. read-only =30000
 max.connection.creation.rate INT 0.. cluster-wide =2147483647
-metadata.max.idle.interval.ms INT 0.. read-only =500
 metrics.num.samples INT 1.. read-only =2
 metrics.recording.level STRING - read-only =INFO
 metrics.sample.window.ms LONG 1.. read-only =30000
@@ -133,8 +129,6 @@ remote.log.storage.manager.class.path STRING - read-only null
 remote.log.storage.manager.impl.prefix STRING not-empty read-only =rsm.config.
 remote.log.storage.system.enable BOOLEAN - read-only =false
 replica.socket.receive.buffer.bytes INT - read-only =65536
-replication.quota.window.num INT 1.. read-only =11
-replication.quota.window.size.seconds INT 1.. read-only =1
 sasl.client.callback.handler.class CLASS - read-only null
 sasl.enabled.mechanisms LIST distinct per-broker =GSSAPI
 sasl.jaas.config PASSWORD - per-broker null

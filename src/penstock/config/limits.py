@@ -71,6 +71,8 @@ DEEP_VALIDATION_INLINE_MAX_BYTES = 64 * KiB
 # Logs
 OPEN_LOGS_MAX = 10_000
 """Logs with open descriptors; the least recently used are closed beyond it (and never more than descriptors allow)."""
+BUSY_LOGS_PASSED_OVER_MAX = 100
+"""Logs in use that are passed over in search of one to close; if there is none, a later opening looks again."""
 PRODUCER_IDS_PER_PARTITION_MAX = 100_000
 """Idempotent producers remembered in one partition; the one idle longest is forgotten beyond it."""
 BATCHES_PER_PRODUCER = 5
@@ -93,6 +95,20 @@ UNREADABLE_WRITES_MAX = 1024
 """Writes above a high watermark whose sizes a leader remembers, to estimate what a new high watermark gives readers."""
 FOLLOWERS_OPENED_PER_STEP = 100
 """Logs of followers that one step of long work has opened."""
+PREFERRED_DIRECTORIES_MAX = 10_000
+"""Replicas that do not exist yet and of which a node remembers the log directory that somebody wants them in."""
+MOVES_AT_ONCE_MAX = 4
+"""Replicas that are copied to other log directories at the same time; further ones wait."""
+MOVE_READ_BYTES = 1024 * 1024
+"""What such a copy reads at once."""
+THROTTLED_LOOK_MS = 1_000
+"""Longest time before a throttled replica is looked at again: its throttle may have been taken away."""
+FOLLOWED_PER_FETCH_MAX = 500
+"""Partitions that join a follower's fetch session with one fetch; further ones join with the next, at once."""
+LAGGING_PER_STEP = 500
+"""Led partitions with followers behind that are looked at in one turn."""
+ISR_CHANGES_PER_REQUEST_MAX = 500
+"""Partitions of one AlterPartition request; further proposals go with the next."""
 FETCH_RETRY_MS = 20
 """A follower's first pause after an error of its leader; twice as long after each further one, up to
 replica.fetch.backoff.ms."""
@@ -137,7 +153,7 @@ LEADERSHIP_CHANGES_PER_STEP = 200
 in one turn; the rest follow in further steps, with other work in between."""
 CONTROLLER_RECORDS_PER_BATCH_MAX = 10_000
 """Metadata records that one request may append atomically (Kafka's MAX_RECORDS_PER_USER_OP)."""
-METADATA_RECORDS_PER_STEP = 2_000
+METADATA_RECORDS_PER_STEP = 200
 """Committed metadata records that a node replays in one turn of the loop; the rest follow, with other work between."""
 CONTROLLER_CALLS_MAX = 1_000
 """Calls to the active controller that wait or are under way, forwarded requests included; a further one fails."""

@@ -304,8 +304,6 @@ class ChangingLog(ReadableLog):
         segment.seal()
         end_offset = self.reserved_end_offset
         snapshot = self._take_snapshot(end_offset)
-        if self.leader_epochs.dirty:
-            self._write_epochs()
         memory_only = snapshot or segment.offset_index.tail or segment.time_index.tail or segment.aborted_index.tail
         if not memory_only and self.idle and not self.directory_dirty and self.recovery_point == end_offset:
             self._closed_at_once(now_ms)

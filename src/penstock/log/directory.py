@@ -11,7 +11,7 @@ from penstock.log.checkpoints import HIGH_WATERMARK, LOG_START, RECOVERY_POINT, 
 from penstock.log.clean_shutdown import read_clean_shutdown, remove_clean_shutdown
 from penstock.log.disk import Disk
 from penstock.log.events import CheckpointUnreadable, LogEvent
-from penstock.log.replica import Opening, Replica, parse_name
+from penstock.log.replica import Opening, Replica, parse_future_name, parse_name
 
 METADATA_LOG = "__cluster_metadata-0"
 """The metadata log's directory: it belongs to the controller, not to the log manager."""
@@ -22,11 +22,13 @@ DELETE_SUFFIX = "-delete"
 class Found:
     """What a listing of the directory says, by names alone.
 
-    `partitions` are (topic, partition) of replicas; `deleted` the directories whose removal was not finished.
+    `partitions` are (topic, partition) of replicas; `deleted` the directories whose removal was not finished; `futures`
+    those of replicas on their way into use, with their names.
     """
 
     partitions: list[tuple[str, int]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    futures: list[tuple[tuple[str, int], str]] = field(default_factory=list)
 
 
 class LogDirectory:
@@ -103,6 +105,8 @@ class LogDirectory:
                 continue
             if entry.name.endswith(DELETE_SUFFIX):
                 found.deleted.append(entry.name)
+            elif (future := parse_future_name(entry.name)) is not None:
+                found.futures.append((future, entry.name))
             elif (partition := parse_name(entry.name)) is not None:
                 found.partitions.append(partition)
         return found

@@ -20,7 +20,7 @@ from penstock.errors import StorageError
 from penstock.log import partition_metadata
 from penstock.log.checkpoints import TopicPartition, format_checkpoint
 from penstock.log.clean_shutdown import write_clean_shutdown
-from penstock.log.disk import Disk, Operation, OperationOwner
+from penstock.log.disk import Disk, FileSlice, Operation, OperationOwner
 from penstock.log.loading import RecoveryNeeded
 from penstock.log.log import Log, LogOwner, Randomness
 from penstock.log.names import LOG, PARTITION_METADATA
@@ -37,6 +37,8 @@ class CreateReplicas(Operation):
 
     The file with the topic id appears by a rename, so that a crash leaves all of it or nothing: a directory with half
     of it could not be opened, one without it is tied to its topic when it is. So its own directory needs no fsync.
+
+    The result are the names that were there already: nobody knows what is in those.
     """
 
     __slots__ = ("names", "replicas")
@@ -46,14 +48,19 @@ class CreateReplicas(Operation):
         self.replicas = replicas
         self.names = [(replica.name, replica.topic_id) for replica in replicas]
 
-    def run(self, disk: Disk) -> None:
+    def run(self, disk: Disk) -> set[str]:
         files = []
+        found = set()
         for name, topic_id in self.names:
             assert topic_id is not None, "a new replica is of a topic with an id"
-            disk.make_directory(name)
+            if disk.exists(name):
+                found.add(name)
+            else:
+                disk.make_directory(name)
             files.append((f"{name}/{PARTITION_METADATA}", partition_metadata.encode(topic_id)))
         disk.replace_all(files)
         disk.fsync_directory("")
+        return found
 
 
 class WritePartitionMetadata(Operation):
@@ -193,6 +200,28 @@ class ReadRange(Operation):
     def run(self, disk: Disk) -> None:
         with suppress(FileNotFoundError):
             disk.read(self.path, self.position, self.length)
+
+
+class ReadBytes(Operation):
+    """Reads a range for `reader`, who takes up the result: the bytes, or None when the file was deleted meanwhile.
+
+    `is_data` is for the reader, too: whether it wants the bytes, or just that they are resident.
+    """
+
+    __slots__ = ("is_data", "piece", "reader")
+
+    def __init__(self, piece: FileSlice, owner: OperationOwner, reader: object, *, is_data: bool) -> None:
+        super().__init__(piece.directory, piece.path, owner)
+        self.piece = piece
+        self.reader = reader
+        self.is_data = is_data
+
+    def run(self, disk: Disk) -> bytes | None:
+        piece = self.piece
+        try:
+            return disk.read(piece.path, piece.position, piece.length)
+        except FileNotFoundError:
+            return None
 
 
 class MeasureReplicas(Operation):

@@ -1,7 +1,9 @@
 """Leader epoch -> the offset at which it began, in memory and in `leader-epoch-checkpoint` (KIP-101, KIP-279).
 
 The file is text: version `0`, the number of entries, then `epoch offset` a line. It is written whole, before the first
-record of a new epoch; a cut is written a little later, and a stale file is harmless: opening the log cuts again.
+record of a new epoch: an epoch that has no record is known to its leader alone, so a leader of thousands of partitions
+that nobody writes to has no file to write. A cut is written a little later, and a stale file is harmless: opening the
+log cuts again.
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ from penstock.log.directory_operations import (
 )
 from penstock.log.disk import Operation
 from penstock.log.events import LogBroken, RecordsLost, RecoveryFinished, StrayFound, TailCut
-from penstock.log.loading import RecoveryNeeded
+from penstock.log.loading import RecoveryNeeded, nothing
 from penstock.log.log import Log
 from penstock.log.part import ManagerPart
 from penstock.log.recovery import RecoveryReport
-from penstock.log.replica import NotOpen, Opening, Replica, State, aside_name, parse_name
+from penstock.log.replica import NotOpen, Opening, Replica, State, aside_name, parse_future_name, parse_name
 
 if TYPE_CHECKING:
     from penstock.log.manager import LogManager
@@ -52,7 +52,7 @@ class Lifecycle(ManagerPart):
     def completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         match operation:
             case CreateReplicas():
-                self._created(operation, now_ms)
+                self._created(operation, result, now_ms)
             case OpenLog():
                 self._opened(operation, result, now_ms)
             case RecoverLog():
@@ -78,9 +78,10 @@ class Lifecycle(ManagerPart):
             for start in range(0, len(batch), CREATE_BATCH_MAX):
                 self.manager.emit(CreateReplicas(index, self, batch[start : start + CREATE_BATCH_MAX]))
 
-    def _created(self, operation: CreateReplicas, now_ms: int) -> None:
+    def _created(self, operation: CreateReplicas, found: set[str], now_ms: int) -> None:
         for replica in operation.replicas:
             if replica.state is State.CREATING:
+                replica.unused = replica.name not in found
                 self.settled(replica, now_ms)
             else:
                 self.leave_if_held(replica)
@@ -89,15 +90,41 @@ class Lifecycle(ManagerPart):
 
     def proceed(self, replica: Replica, now_ms: int) -> None:
         """One step nearer to being open, unless a step is under way."""
+        if replica.frozen:
+            return
         if replica.state is State.UNRECOVERED:
             self._recover(replica, now_ms)
+        elif replica.state is State.CLOSED and replica.unused:
+            self.open_unused(replica, now_ms)
         elif replica.state is State.CLOSED:
             replica.state = State.OPENING
             self.manager.emit(OpenLog(replica, self, self.manager, self._arguments(replica, now_ms), self._random))
 
+    def open_unused(self, replica: Replica, now_ms: int) -> None:
+        """Opens a log that has no file yet, at once: there is nothing to read."""
+        replica.unused = False
+        arguments = self._arguments(replica, now_ms)
+        start = arguments.log_start_offset
+        log = Log(
+            replica.directory.disk,
+            replica.name,
+            arguments.config,
+            nothing(replica.topic_id, start, arguments.producer_expiration_ms),
+            recovery_point=start,
+            log_start_offset=start,
+            owner=self.manager,
+            random=self._random,
+        )
+        self.manager.now_open(replica, log, now_ms)
+
     def settled(self, replica: Replica, now_ms: int) -> None:
         """A step has ended with the log closed: goes on if somebody waits for it."""
         replica.state = State.CLOSED
+        if replica.frozen:
+            self.manager.moving.settled(replica, now_ms)
+            if self.manager.stopping:
+                replica.done(now_ms)
+            return
         if replica.opening is None:
             return
         if self.manager.stopping:
@@ -125,7 +152,10 @@ class Lifecycle(ManagerPart):
         elif isinstance(result, StorageError):
             self._broken(replica, result, now_ms)
         elif None not in (replica.topic_id, result.topic_id) and replica.topic_id != result.topic_id:
-            self._replace_stray(replica, now_ms)
+            if replica.is_future:
+                self._broken(replica, StorageError(f"{replica.name} is of another topic of this name"), now_ms)
+            else:
+                self._replace_stray(replica, now_ms)
         else:
             self._tie_to_topic(replica, result)
             self.manager.now_open(replica, result, now_ms)
@@ -208,7 +238,8 @@ class Lifecycle(ManagerPart):
         state, replica.state = replica.state, State.GONE
         if state is State.CREATING and replica in self._leaving.get(replica.key, ()):
             return  # it never got a directory: one of the same name is still leaving
-        self._leaving.setdefault(replica.key, [])
+        if not replica.is_future:
+            self._leaving.setdefault(replica.key, [])
         unique = UUID(int=self._random.getrandbits(128), version=4)
         renamed = aside_name(replica.topic, replica.partition, unique, suffix)
         if suffix == "stray":
@@ -227,9 +258,12 @@ class Lifecycle(ManagerPart):
 
     def _left(self, operation: SetAside, now_ms: int) -> None:
         partition = parse_name(operation.name)
-        assert partition is not None
-        successors = self._leaving.pop(partition, [])
-        self.create([replica for replica in successors if replica.state is State.CREATING])
+        if partition is None:
+            partition = parse_future_name(operation.name)
+            assert partition is not None, operation.name
+        else:
+            successors = self._leaving.pop(partition, [])
+            self.create([replica for replica in successors if replica.state is State.CREATING])
         if operation.renamed.endswith("-delete"):
             self.manager.upkeep.remove_later(operation.directory, operation.renamed, partition[0], now_ms)
 
@@ -242,7 +276,7 @@ class Lifecycle(ManagerPart):
             directory.measuring = Opening(directory.path)
             unknown = [
                 other.name
-                for other in self.manager.replicas()
+                for other in (*self.manager.replicas(), *self.manager.moving.futures.values())
                 if other.directory is directory and other.log is None and other.size_bytes is None
             ]
             for start in range(0, len(unknown), MEASURE_BATCH_MAX):

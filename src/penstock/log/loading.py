@@ -60,6 +60,12 @@ class Loaded:
     deleted_paths: list[str]
 
 
+def nothing(topic_id: UUID | None, log_start_offset: int, producer_expiration_ms: int) -> Loaded:
+    """What the files of a log say that has none yet."""
+    producers = ProducerState(producer_expiration_ms, log_start_offset)
+    return Loaded([], log_start_offset, producers, LeaderEpochs(), topic_id, [], [], [])
+
+
 def load(disk: Disk, name: str, *, log_start_offset: int, now_ms: int, producer_expiration_ms: int) -> Loaded:
     """Reads a log's directory. Raises RecoveryNeeded, and NotResident if `disk` does; changes nothing."""
     files = listing(disk, name)

@@ -304,9 +304,12 @@ class Log(ChangingLog):
         return Appended(first.base_offset, next_offset - 1, NO_TIMESTAMP, size_bytes)
 
     def start_epoch(self, leader_epoch: int) -> None:
-        """Notes that this epoch begins at the end of the log (a leader does it when it is elected)."""
+        """Notes that this epoch begins at the end of the log (a leader does it when it is elected).
+
+        The file gets it with the first record of the epoch: an epoch without any is forgotten whenever a log is opened.
+        """
         self._check_usable()
-        self._note_epoch(leader_epoch, self.reserved_end_offset)
+        self.leader_epochs.assign(leader_epoch, self.reserved_end_offset)
 
     def create(self, now_ms: int) -> None:
         """Makes the files of a new log; its first append does it otherwise."""
@@ -318,7 +321,9 @@ class Log(ChangingLog):
         steps = self._reserve_producers(run)
         records, batches, base_offset, leader_epoch, _ = run
         if leader_epoch > self.leader_epochs.latest:
-            self._note_epoch(leader_epoch, base_offset)
+            self.leader_epochs.assign(leader_epoch, base_offset)
+        if self.leader_epochs.dirty:
+            self._write_epochs()
         last_offset = base_offset - 1
         largest_timestamp_ms = NO_TIMESTAMP
         for _, batch in batches:
@@ -377,10 +382,6 @@ class Log(ChangingLog):
     def _undo(self, steps: list[Step]) -> None:
         for step in reversed(steps):
             self.producers.undo(step)
-
-    def _note_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        if self.leader_epochs.assign(leader_epoch, start_offset):
-            self._write_epochs()
 
     # The end of operations
 

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import OPEN_LOGS_MAX
+from penstock.config.limits import BUSY_LOGS_PASSED_OVER_MAX, OPEN_LOGS_MAX
 from penstock.errors import StorageError
 from penstock.log.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from penstock.log.directory import Found, LogDirectory
@@ -35,7 +36,8 @@ from penstock.log.lifecycle import Lifecycle
 from penstock.log.listener import LogListener
 from penstock.log.log import Log
 from penstock.log.meta_properties import identify
-from penstock.log.replica import NotOpen, Opening, Replica, ReplicaRequest, State, parse_name
+from penstock.log.moving import Moving
+from penstock.log.replica import NotOpen, Opening, Replica, ReplicaRequest, State, parse_future_name, parse_name
 from penstock.log.stopping import Stopping
 from penstock.log.upkeep import Upkeep
 
@@ -79,6 +81,7 @@ class LogManager:
         self.cluster_id = ""
         self.lifecycle = Lifecycle(self, random)
         self.upkeep = Upkeep(self)
+        self.moving = Moving(self, random)
         self._random = random
         self._replicas: dict[str, dict[int, Replica]] = {}
         self._open: OrderedDict[str, Replica] = OrderedDict()
@@ -131,6 +134,9 @@ class LogManager:
             self.upkeep.schedule.changed(replica)
             if not clean:
                 directory.recovery_queue.append(replica)
+        for key, name in found.futures:
+            if not self.moving.adopt(key, name, directory, State.CLOSED if clean else State.UNRECOVERED):
+                self.emit(RemoveDirectory(directory.index, self.upkeep, name))
         if directory.recovery_queue:
             self.report(RecoveryStarted(directory.path, len(directory.recovery_queue)))
         for name in found.deleted:
@@ -155,7 +161,7 @@ class LogManager:
         self._stopping = Stopping(self, broker_epoch)
         self.upkeep.stop()
         for replica in list(self._open.values()):
-            self._close(replica, now_ms)
+            self.close(replica, now_ms)
         self._stopping.proceed()
 
     @property
@@ -194,14 +200,21 @@ class LogManager:
         self.lifecycle.create(created)
 
     def _choose(self, request: ReplicaRequest) -> LogDirectory | None:
-        cordoned = self.settings.cordoned_log_dirs
-        candidates = [directory for directory in self.online if directory.path not in cordoned and "*" not in cordoned]
+        candidates = [directory for directory in self.online if not self.is_cordoned(directory)]
+        preferred = self.moving.preferred.pop((request.topic, request.partition), None)
+        if preferred in candidates and request.is_new:
+            return preferred
         for directory in candidates:
             if directory.id is not None and directory.id == request.directory_id:
                 return directory
         if not request.is_new and len(self.online) < len(self.directories):
             return None
         return min(candidates, key=lambda directory: directory.replicas, default=None)
+
+    def is_cordoned(self, directory: LogDirectory) -> bool:
+        """Whether a directory keeps what it has and gets nothing new (cordoned.log.dirs)."""
+        cordoned = self.settings.cordoned_log_dirs
+        return directory.path in cordoned or "*" in cordoned
 
     def exists(self, topic: str, partition: int) -> bool:
         """Whether this node has the replica, open or not."""
@@ -217,6 +230,10 @@ class LogManager:
         replica = self.find(topic, partition)
         if replica is None:
             raise StorageError(f"this node has no replica of {topic}-{partition}")
+        return self.log_of(replica, now_ms)
+
+    def log_of(self, replica: Replica, now_ms: int) -> Log:
+        """As `log`."""
         if replica.state is State.OPEN:
             assert replica.log is not None
             self._open.move_to_end(replica.log.name)
@@ -227,6 +244,13 @@ class LogManager:
             raise replica.error
         if self._stopping is not None:
             raise StorageError("the node is stopping")
+        if replica.frozen:
+            raise replica.wait()
+        if replica.unused and replica.state is State.CLOSED:
+            self.lifecycle.open_unused(replica, now_ms)
+            if replica.is_open:
+                assert replica.log is not None
+                return replica.log
         waiting = replica.wait()
         self.lifecycle.proceed(replica, now_ms)
         raise waiting
@@ -238,6 +262,7 @@ class LogManager:
 
     def delete(self, topic: str, partition: int, now_ms: int) -> None:
         """Takes the replica away at once; its directory is renamed, and removed after `file.delete.delay.ms`."""
+        self.moving.abandon((topic, partition), now_ms)
         replica = self.find(topic, partition)
         if replica is not None:
             self._leave(replica, "delete", now_ms)
@@ -253,6 +278,10 @@ class LogManager:
 
     def _leave(self, replica: Replica, suffix: str, now_ms: int) -> None:
         self.remove(replica)
+        self.leave(replica, suffix, now_ms)
+
+    def leave(self, replica: Replica, suffix: str, now_ms: int) -> None:
+        """Forgets a replica that is out of the table already, and has its directory renamed."""
         self.upkeep.forget(replica.directory, replica.key)
         if replica.log is not None:
             self._open.pop(replica.log.name, None)
@@ -265,7 +294,8 @@ class LogManager:
     def config_changed(self, topic: str, now_ms: int) -> None:
         """The topic's configuration is another: open logs get it, and retention looks again."""
         config = self.topic_config(topic)
-        for replica in self._replicas.get(topic, {}).values():
+        futures = [each for each in self.moving.futures.values() if each.topic == topic]
+        for replica in (*self._replicas.get(topic, {}).values(), *futures):
             if replica.log is not None:
                 replica.log.update_config(config)
                 self.upkeep.expect_flush(replica, replica.log)
@@ -299,6 +329,10 @@ class LogManager:
         replica = self.find(topic, partition)
         if replica is None or replica.directory.error is not None:
             raise StorageError(f"this node has no replica of {topic}-{partition}, or its log directory is offline")
+        return self.size_of_replica(replica)
+
+    def size_of_replica(self, replica: Replica) -> int:
+        """As `size_of`, of a replica in a directory that is well."""
         if replica.log is not None:
             return replica.log.size_bytes
         if replica.size_bytes is not None:
@@ -355,7 +389,9 @@ class LogManager:
             return
         directory.error = error
         self.report(DirectoryFailed(directory.path, error))
+        futures = [key for key, replica in self.moving.futures.items() if replica.directory is directory]
         lost = [replica for replica in self.replicas() if replica.directory is directory]
+        lost += [self.moving.futures.pop(key) for key in futures]
         for replica in lost:
             if replica.log is not None:
                 self._open.pop(replica.log.name, None)
@@ -377,7 +413,10 @@ class LogManager:
     def find_name(self, name: str) -> Replica | None:
         """The replica whose directory has this name."""
         partition = parse_name(name)
-        return self.find(*partition) if partition is not None else None
+        if partition is not None:
+            return self.find(*partition)
+        future = parse_future_name(name)
+        return self.moving.futures.get(future) if future is not None else None
 
     def replicas(self) -> Iterator[Replica]:
         """All replicas: only for start, stop, strays, failures and descriptions."""
@@ -427,23 +466,24 @@ class LogManager:
         self.upkeep.expect_expiry(replica, log)
         replica.done(now_ms)
         if self._stopping is not None:
-            self._close(replica, now_ms)
+            self.close(replica, now_ms)
         elif len(self._open) > self.open_logs_max:
             self._close_oldest(now_ms)
 
     def _close_oldest(self, now_ms: int) -> None:
         """Closes what is too much: the logs longest unused. One that is busy stays, and goes after a later opening."""
         excess = len(self._open) - self.open_logs_max
-        for replica in list(self._open.values()):
+        for replica in list(islice(self._open.values(), excess + BUSY_LOGS_PASSED_OVER_MAX)):
             if excess <= 0:
                 return
             if replica.state is State.CLOSING:
                 excess -= 1
             elif replica.state is State.OPEN and replica.log is not None and replica.log.idle:
-                self._close(replica, now_ms)
+                self.close(replica, now_ms)
                 excess -= 1
 
-    def _close(self, replica: Replica, now_ms: int) -> None:
+    def close(self, replica: Replica, now_ms: int) -> None:
+        """Closes an open log; `lifecycle.settled` when it has."""
         if replica.state is State.OPEN:
             assert replica.log is not None
             replica.state = State.CLOSING

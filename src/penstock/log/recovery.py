@@ -86,8 +86,11 @@ def recover_log(
     log_start_offset: int,
     now_ms: int,
     producer_expiration_ms: int,
+    flushed_offset: int = 0,
 ) -> RecoveryReport:
     """Makes the files of a log good after an unclean stop, on a blocking disk; `Log.open` opens it afterwards.
+
+    What is below `flushed_offset` is known to have been on disk: bad bytes there are no torn tail, and are kept.
 
     Runs in a lane or a worker process; touches only files within the log's own directory, so it can be repeated
     whenever it was interrupted. Everything it leaves is fsynced. Raises OSError as the disk does.
@@ -99,6 +102,7 @@ def recover_log(
         log_start_offset=log_start_offset,
         now_ms=now_ms,
         producer_expiration_ms=producer_expiration_ms,
+        flushed_offset=flushed_offset,
     )
     return recovery.run(recovery_point)
 
@@ -115,10 +119,12 @@ class Recovery:
         log_start_offset: int,
         now_ms: int,
         producer_expiration_ms: int,
+        flushed_offset: int = 0,
     ) -> None:
         self.disk = disk
         self.name = name
         self.config = config
+        self.flushed_offset = flushed_offset
         self.log_start_offset = log_start_offset
         self.now_ms = now_ms
         self.producer_expiration_ms = producer_expiration_ms
@@ -270,7 +276,7 @@ class Recovery:
     def _cut(self, segment: Segment, valid_bytes: int, size_bytes: int, next_offset: int) -> None:
         """Cuts a segment after its valid bytes; what is worth keeping is copied first."""
         path = segment.log_path
-        lost = lost_batches(self.disk, path, valid_bytes, size_bytes, next_offset)
+        lost = self._lost(path, valid_bytes, size_bytes, next_offset)
         if lost is not None:
             aside = f"{path}{CORRUPT}"
             for position in range(valid_bytes, size_bytes, RECOVERY_CHUNK_BYTES):
@@ -285,7 +291,7 @@ class Recovery:
         for base in bases:
             path = self._path(file_name(base, LOG))
             size_bytes = self.disk.size(path)
-            lost = lost_batches(self.disk, path, 0, size_bytes, base)
+            lost = self._lost(path, 0, size_bytes, base)
             self.report.cut_bytes += size_bytes
             if lost is None:
                 self.disk.unlink(path)
@@ -294,6 +300,13 @@ class Recovery:
                 self._kept(path + CORRUPT, lost)
             for suffix in INDEX_SUFFIXES:
                 self.disk.unlink(self._path(file_name(base, suffix)))
+
+    def _lost(self, path: str, start: int, end: int, next_offset: int) -> OffsetRange | None:
+        """Which offsets go with these bytes of a segment; None where nothing is worth keeping."""
+        found = lost_batches(self.disk, path, start, end, next_offset)
+        if found is None and next_offset < self.flushed_offset and start < end:
+            found = OffsetRange(next_offset, self.flushed_offset)
+        return found
 
     def _kept(self, path: str, lost: OffsetRange) -> None:
         self.report.kept_aside.append(path)

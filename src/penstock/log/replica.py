@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.log.directory import LogDirectory
     from penstock.log.log import Log
 
+FUTURE_SUFFIX = "-future"
 NAME_BYTES_MAX = 255
 """Longest name of a directory in the usual file systems; topics are cut to fit when a suffix is added."""
 
@@ -87,24 +88,37 @@ class Replica:
         size_bytes: of a log that is not open; None while unknown.
         retention_ms: when retention looks at it next; None if only after a change.
         flush_set: whether a deadline for flush.ms is in the heap.
+        own_name: of a future replica, on its way into use from another directory (`penstock.log.moving`).
+        frozen: closed, or about to, and not to be opened before it has swapped with another.
+        unused: its directory has been made and nothing in it yet, so that opening it needs no look.
     """
 
     __slots__ = (
         "directory",
         "error",
         "flush_set",
+        "frozen",
         "log",
         "opening",
+        "own_name",
         "partition",
         "retention_ms",
         "size_bytes",
         "state",
         "topic",
         "topic_id",
+        "unused",
     )
 
     def __init__(
-        self, topic: str, partition: int, topic_id: UUID | None, directory: LogDirectory, state: State
+        self,
+        topic: str,
+        partition: int,
+        topic_id: UUID | None,
+        directory: LogDirectory,
+        state: State,
+        *,
+        own_name: str | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -117,6 +131,9 @@ class Replica:
         self.size_bytes: int | None = None
         self.retention_ms: int | None = None
         self.flush_set = False
+        self.own_name = own_name
+        self.frozen = False
+        self.unused = False
 
     @property
     def key(self) -> tuple[str, int]:
@@ -125,7 +142,17 @@ class Replica:
     @property
     def name(self) -> str:
         """Name of its directory within the log directory."""
-        return f"{self.topic}-{self.partition}"
+        return self.own_name or f"{self.topic}-{self.partition}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its log can be used now."""
+        return self.state is State.OPEN
+
+    @property
+    def is_future(self) -> bool:
+        """Whether it is on its way into use."""
+        return self.own_name is not None
 
     def when_open(self) -> list[Callable[[int], None]]:
         """Functions to call when the log is open, or cannot be."""
@@ -152,6 +179,12 @@ def parse_name(name: str) -> tuple[str, int] | None:
     if not separator or not topic or not partition.isascii() or not partition.isdigit():
         return None
     return topic, int(partition)
+
+
+def parse_future_name(name: str) -> tuple[str, int] | None:
+    """Topic and partition of a future replica's directory, `<topic>-<partition>.<32 hex digits>-future`; else None."""
+    partition, separator, unique = name.removesuffix(FUTURE_SUFFIX).rpartition(".")
+    return parse_name(partition) if separator and name.endswith(FUTURE_SUFFIX) and len(unique) == 32 else None
 
 
 def aside_name(topic: str, partition: int, unique: UUID, suffix: str) -> str:

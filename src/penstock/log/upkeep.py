@@ -167,7 +167,9 @@ class Upkeep(ManagerPart):
     # Retention
 
     def changed(self, replica: Replica) -> None:
-        """A replica has grown, or its rules are others."""
+        """A replica has grown, or its rules are others. A future one begins where the other of its partition does."""
+        if replica.is_future:
+            return
         self.schedule.changed(replica)
         if self._look_set_ms is None or self._look_set_ms > self._next_look_ms:
             self.arm_retention()

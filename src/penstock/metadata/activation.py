@@ -1,7 +1,8 @@
 """The first records of a controller that has become active, as Kafka's ActivationRecordsGenerator.
 
-An empty log gets the records of `bootstrap.checkpoint`, in a metadata transaction; a log whose last leader left a
-transaction open gets it aborted.
+An empty log gets the records of `bootstrap.checkpoint`, in a metadata transaction, so that they may need several
+batches; with eligible leader replicas also `min.insync.replicas`, which then must be the same for all brokers. A log
+whose last leader left a transaction open gets it aborted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
+from penstock.metadata.feature_updates import one_minimum_for_all
+from penstock.metadata.features import ELR_VERSION, LATEST_METADATA_VERSION, METADATA_VERSION
 from penstock.metadata.result import MetadataMessage, Result
 from penstock.protocol.messages.metadata.abort_transaction_record import AbortTransactionRecord
 from penstock.protocol.messages.metadata.begin_transaction_record import BeginTransactionRecord
@@ -33,8 +35,13 @@ def activation_records(controller: Controller, bootstrap: Sequence[MetadataMessa
     records: list[MetadataMessage] = []
     if controller.transaction_start_offset >= 0:
         records.append(AbortTransactionRecord(reason=FAILOVER))
-    if not controller.image.features:
-        records.append(BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION))
-        records += bootstrap
-        records.append(EndTransactionRecord())
-    return Result(None, records)
+    if controller.image.features:
+        return Result(None, records)
+    records.append(BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION))
+    records += bootstrap
+    if any(
+        isinstance(each, FeatureLevelRecord) and each.name == ELR_VERSION and each.feature_level for each in bootstrap
+    ):
+        records += one_minimum_for_all(controller)
+    records.append(EndTransactionRecord())
+    return Result(None, records, atomic=False)

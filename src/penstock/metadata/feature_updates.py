@@ -23,6 +23,7 @@ from penstock.metadata.image import ConfigResource
 from penstock.metadata.result import OK, ApiError, MetadataMessage, Result
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
+from penstock.protocol.messages.metadata.no_op_record import NoOpRecord
 
 if TYPE_CHECKING:
     from penstock.metadata.controller import Controller
@@ -50,14 +51,18 @@ class FeatureUpdate:
 def update_features(
     controller: Controller, updates: Mapping[str, FeatureUpdate], *, kraft_version: int = 0
 ) -> Result[ApiError]:
-    """Finalizes the levels of `updates`, by feature name. `kraft_version` is the present level, which is not in the
-    image."""
+    """Finalizes the levels of `updates`, by feature name.
+
+    `kraft_version` is the present level, which is not in the image. The quorum writes and checks a new one by itself.
+    """
     records: list[MetadataMessage] = []
     for update in updates.values():
         error = problem_of(controller, update, kraft_version)
         if error is not None:
             return Result(error)
-        if update.name != KRAFT_VERSION:
+        if update.name == KRAFT_VERSION:
+            records.append(NoOpRecord())  # committed after what the quorum writes of it
+        else:
             records.append(FeatureLevelRecord(name=update.name, feature_level=update.level))
     wanted = updates.get(ELR_VERSION)
     if wanted is not None and wanted.level > 0:
@@ -86,8 +91,7 @@ def problem_of(controller: Controller, update: FeatureUpdate, kraft_version: int
         elif update.name == METADATA_VERSION:
             return downgrade_problem(update, current)
         elif update.name == KRAFT_VERSION and update.level != current:
-            lower = update.level < current
-            problem = "Can't downgrade the version of this feature." if lower else "The quorum's voters are static."
+            problem = "Can't downgrade the version of this feature." if update.level < current else None
         elif update.name not in SUPPORTED_FEATURES:
             problem = f"Feature {update.name} not found."
     if problem is None:

@@ -5,7 +5,7 @@ shutdown began. A controller that becomes active begins anew (`Heartbeats.of`), 
 
 A session lasts `broker.session.timeout.ms` after the last contact. When a broker's connection is lost, its session is
 cut to a grace (`connection_lost`), which any later heartbeat takes back: a process that died is fenced early, a live
-one that merely reconnects is not.
+one that merely reconnects is not. When its address refuses connections besides, it is fenced at once (`process_gone`).
 
 A broker goes through fenced -> unfenced -> controlled shutdown -> gone. It is unfenced when it has replayed its own
 registration. It may stop when it leads nothing and every active broker has replayed the records that took its
@@ -73,6 +73,7 @@ class _Broker:
     expires_ms: int
     metadata_offset: int = NEVER
     heard: bool = False
+    suspected: bool = False
     claimed_ms: int = 0
     leaving_since: int = NEVER
 
@@ -119,10 +120,21 @@ class Heartbeats:
             return False
         return now_ms <= (known.expires_ms if known.heard else known.claimed_ms + LOST_CONNECTION_GRACE_MS)
 
-    def check_registration(self, controller: Controller, broker_id: int, incarnation_id: UUID, now_ms: int) -> None:
-        """Raises RequestError DUPLICATE_BROKER_REGISTRATION when another process with this id is alive."""
+    def check_registration(
+        self,
+        controller: Controller,
+        broker_id: int,
+        incarnation_id: UUID,
+        now_ms: int,
+        *,
+        previous_broker_epoch: int = NEVER,
+    ) -> None:
+        """Raises RequestError DUPLICATE_BROKER_REGISTRATION when another process with this id is alive.
+
+        Who knows from its own directories that the registration with this epoch was stopped cleanly need not wait.
+        """
         existing = controller.image.brokers.get(broker_id)
-        if existing is None or existing.incarnation_id == incarnation_id:
+        if existing is None or existing.incarnation_id == incarnation_id or existing.epoch == previous_broker_epoch:
             return
         if self.has_session(broker_id, existing.epoch, now_ms):
             raise RequestError(
@@ -137,6 +149,7 @@ class Heartbeats:
         if known is not None and known.epoch == heartbeat.broker_epoch:
             known.expires_ms = now_ms + self._session_timeout_ms
             known.heard = True
+            known.suspected = False
             known.metadata_offset = heartbeat.metadata_offset
 
     def connection_lost(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
@@ -144,6 +157,13 @@ class Heartbeats:
         known = self._brokers.get(broker_id)
         if known is not None and known.epoch == broker_epoch:
             known.expires_ms = min(known.expires_ms, now_ms + LOST_CONNECTION_GRACE_MS)
+            known.suspected = True
+
+    def process_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """Nobody listens where a broker did whose connection is lost: no grace, unless it was heard of since."""
+        known = self._brokers.get(broker_id)
+        if known is not None and known.epoch == broker_epoch and known.suspected:
+            known.expires_ms = min(known.expires_ms, now_ms - 1)
 
     def leaving_since(self, broker_id: int, offset: int) -> None:
         """The records of the broker's controlled shutdown end at `offset`. The first call counts."""

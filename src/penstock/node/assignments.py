@@ -71,12 +71,18 @@ class Assignments:
         directory = None
         if node.node_id in registration.replicas and node.logs.exists(topic, index):
             found = node.logs.directory_of(topic, index)
-            directory = found.id if found.error is None else None
+            directory = node.moves.directory_told(topic, index) or found.id
+            if found.error is not None and registration.directory(node.node_id) not in self._well():
+                directory = None  # it knows of that directory, and hears by heartbeats that it is lost
         if directory is None or registration.directory(node.node_id) == directory:
             self._wanted.pop(replica, None)
         else:
             self._wanted[replica] = directory
             self._send_after(0)
+
+    def _well(self) -> list[UUID]:
+        """The directories that have not failed."""
+        return [found.id for found in self._node.logs.online if found.id is not None]
 
     def _send_after(self, delay_ms: int) -> None:
         """Sends at the next tick at the earliest, so that what is found in one turn goes together."""

@@ -25,6 +25,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
 from penstock.errors import StorageError
@@ -41,23 +42,28 @@ from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.effects import Effect, Run
-from penstock.node.followers import Followers
+from penstock.node.followers import REPLICATION_CHANNEL, Followers
 from penstock.node.groups import GroupCoordinator
 from penstock.node.handlers import registry
 from penstock.node.isr import IsrChanges
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
 from penstock.node.metrics import RequestCounters, Sample, TopicMetrics
-from penstock.node.outgoing import Outgoing, Peer
+from penstock.node.moves import Moves
+from penstock.node.outgoing import NotServed, Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
 from penstock.node.quorum import Quorum
 from penstock.node.request import Message, Request
 from penstock.node.samples import samples_of
+from penstock.node.suspects import Suspects
+from penstock.node.throttles import ReplicationThrottles
 from penstock.node.timers import Timer, TimerWheel
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.raft.effects import Target
+from penstock.raft.messages import unsupported
 from penstock.raft.voters import VoterEndpoint
 from penstock.replication.fetch_session import SessionCache
 from penstock.replication.replicas import Replicas
@@ -68,6 +74,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+DOOR_CHANNEL = "door"
 RAFT_CHANNEL, FETCH_CHANNEL = "raft", "raft fetch"
 """Channels of the quorum: a vote must not wait behind a fetch that waits for records."""
 OWN_CALL_ROUNDS_MAX = 16
@@ -123,6 +130,7 @@ class Broker:
             setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
         )
         self.outgoing.on_link_lost.append(self._link_lost)
+        self.suspects = Suspects(self.outgoing)
         self.channel = Channel(self)
         self.authorizer: Authorizer = AllowAll()
         self.connections: dict[int, Connection] = {}
@@ -130,6 +138,7 @@ class Broker:
         self.replicas: Replicas = Replicas(
             self.node_id, lambda: self.logs, self.directory_lost, lag_time_max_ms=settings.replica_lag_time_max_ms
         )
+        self.throttles = ReplicationThrottles(settings)
         self.followers = Followers(self, self.replicas)
         self.replicas.followers = self.followers
         self.isr_changes = IsrChanges(self.node_id, self.replicas, self.channel, self.timers)
@@ -144,13 +153,14 @@ class Broker:
         )
         self.quorum: Quorum
         self.controller: ControllerNode
+        self.moves = Moves(self)
         self.dispatcher = Dispatcher(self, registry())
         self.publishing = Publishing(self)
         self.lifecycle = Lifecycle(self)
         self.producer_ids = ProducerIds(self)
         self.groups = GroupCoordinator(self)
         self.fetch_sessions = SessionCache(settings.max_incremental_fetch_session_cache_slots, random)
-        self.api_versions_cache: tuple[object, dict[tuple[str, int], tuple[bytes, bytes]]] = (None, {})
+        self.api_versions_cache: tuple[object, int, dict[tuple[str, int], tuple[bytes, bytes]]] = (None, 0, {})
         self.metadata_cache: tuple[object, dict[tuple[object, ...], tuple[bytes, bytes]]] = (None, {})
         self.topic_metrics = TopicMetrics()
         self.request_counters = {
@@ -408,12 +418,35 @@ class Broker:
             self.lifecycle.controller_lost(now_ms)
             self.dispatcher.controller_known(now_ms)
 
+    def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """Knocks at the broker's door: a dead process is fenced at once, a live one keeps its grace."""
+        peer = self.followers.peer(broker_id)
+        if peer is None or broker_id == self.node_id:
+            return
+
+        def answered(answer: Message | None, reason: str | None, at_ms: int) -> None:
+            self.outgoing.hang_up(peer, DOOR_CHANNEL, "it was only to be seen whether anybody is there", at_ms)
+            if answer is None and self.outgoing.is_gone(peer, reason):
+                self.controller.process_gone(broker_id, broker_epoch, at_ms)
+
+        self.outgoing.call(
+            peer,
+            ApiVersionsRequest(),
+            version=0,
+            timeout_ms=LOST_CONNECTION_GRACE_MS,
+            done=answered,
+            now_ms=now_ms,
+            channel=DOOR_CHANNEL,
+        )
+
     def _link_lost(self, peer: Peer, channel: str, reason: str, now_ms: int) -> None:
         """The controller takes a lost connection for the death of a broker, unless it soon hears of it again."""
         if channel == Channel.NAME and peer == self.channel.controller:
             self.lifecycle.controller_lost(now_ms)
         elif channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id:
             self.quorum.leader_link_lost(now_ms)
+        elif channel.startswith(REPLICATION_CHANNEL):
+            self.suspects.link_lost(peer, channel, now_ms)
 
     def call_quorum(
         self,
@@ -425,14 +458,16 @@ class Broker:
     ) -> None:
         channel = FETCH_CHANNEL if isinstance(request, FetchRequest) else RAFT_CHANNEL
         peer = Peer(target.node_id, target.host, target.port, target.listener)
-        self.outgoing.call(
-            peer,
-            request,
-            timeout_ms=timeout_ms,
-            done=lambda answer, reason, at_ms: done(answer, at_ms),
-            now_ms=now_ms,
-            channel=channel,
-        )
+
+        def ended(answer: Message | None, reason: str | None, at_ms: int) -> None:
+            if isinstance(reason, NotServed):
+                answer = unsupported(request)
+            done(answer, at_ms)
+            of_leader = channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id
+            if of_leader and self.outgoing.is_gone(peer, reason):
+                self.quorum.leader_gone(at_ms)
+
+        self.outgoing.call(peer, request, timeout_ms=timeout_ms, done=ended, now_ms=now_ms, channel=channel)
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failure = self.failure or error
@@ -440,6 +475,7 @@ class Broker:
 
     def directory_lost(self, index: int, error: OSError, now_ms: int) -> None:
         """A log directory is offline. Without the metadata log's, or without any, the node ends."""
+        self.moves.directory_failed(index, self.now_ms)
         if self.directories[index] is self.metadata_directory or not self.logs.online:
             self.failure = self.failure or error
         else:

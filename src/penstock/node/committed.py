@@ -2,14 +2,16 @@
 
 `commit` says how far the log is committed. While this node leads, the controller (`Leadership`) has replayed every
 record when it appended it; then the images to publish come from there and the log is not read. Otherwise batches are
-read from the log, RECORDS_PER_STEP at a time, so that a node which joins late serves others meanwhile. When the
-leadership is lost, replaying goes on from the log where the last published image ends.
+read from the log. Either way METADATA_RECORDS_PER_STEP are done in one turn, so that a node which joins late, or leads
+when thousands of partitions change hands, serves others meanwhile. When the leadership is lost, replaying goes on from
+the log where the last published image ends.
 
 Each node writes its own checkpoints.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -74,6 +76,7 @@ class CommittedMetadata:
         self._observer = observer
         self._loader = MetadataLoader()
         self._claiming = False
+        self._unpublished: deque[Publication] = deque()
         self._bytes_since_checkpoint = 0
         self._checkpoint_due_ms: int | None = None
         self._checkpoint_running = False
@@ -120,8 +123,10 @@ class CommittedMetadata:
 
     @property
     def behind(self) -> bool:
-        """Whether committed batches are still to be loaded: `step` goes on."""
-        return not self.leads and self._loader.last_offset + 1 < self.high_watermark
+        """Whether something that is committed is still to be loaded or published: `step` goes on."""
+        if self.leads:
+            return bool(self._unpublished)
+        return self._loader.last_offset + 1 < self.high_watermark
 
     def commit(self, high_watermark: int, now_ms: int, *, claim: bool) -> None:
         """Everything below the offset is committed. `claim`: this node leads, and the controller is to act."""
@@ -129,14 +134,15 @@ class CommittedMetadata:
         self.high_watermark = high_watermark
         self._claiming = self._claiming or claim
         if self.leads:
-            self._publish(self.leadership.committed(high_watermark), now_ms)
-            self.leadership.published(high_watermark, now_ms)
-            self.consider_checkpoint(now_ms)
-        else:
-            self.step(now_ms)
+            self._unpublished.extend(self.leadership.committed(high_watermark))
+        self.step(now_ms)
 
     def step(self, now_ms: int) -> None:
         """Loads and publishes what is committed, as much as one step may."""
+        if self.leads:
+            self._publish_some(METADATA_RECORDS_PER_STEP, now_ms)
+            self.consider_checkpoint(now_ms)
+            return
         loaded = 0
         for batch in self._committed_batches():
             loaded += self.load(batch)
@@ -156,6 +162,19 @@ class CommittedMetadata:
                     return
                 yield batch
 
+    def _publish_some(self, partitions_max: int, now_ms: int) -> None:
+        """Publishes what the controller has had committed, until so many partitions have changed; answers follow."""
+        changed = 0
+        while self._unpublished and changed < partitions_max:
+            publication = self._unpublished.popleft()
+            self._publish([publication], now_ms)
+            _, new, delta = publication
+            changed += sum(len(topic.partitions) for topic in delta.topics.values())
+            if self._unpublished:
+                self.leadership.published(new.offset + 1, now_ms)
+        if not self._unpublished:
+            self.leadership.published(self.high_watermark, now_ms)
+
     def _publish(self, publications: list[Publication], now_ms: int) -> None:
         for old, new, delta in publications:
             self.image = new
@@ -169,6 +188,8 @@ class CommittedMetadata:
         """This node leads no more. What was replayed beyond the published image is read from the log once committed."""
         self._claiming = False
         if self.leads:
+            while self._unpublished:
+                self._publish_some(METADATA_RECORDS_PER_STEP, now_ms)
             self.leads = False
             self._loader = MetadataLoader(self.image)
             self.leadership.renounce(now_ms)

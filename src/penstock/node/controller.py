@@ -6,11 +6,13 @@ leadership is lost, or the log, everything that is not committed is undone and i
 
 The controller becomes active when this node leads the quorum and all that was in the log is committed, loaded and
 published; an empty log gets its first records then. By itself it fences brokers that have fallen silent, balances
-leaders and elects some where nobody leads (`metadata.duties`).
+leaders and elects some where nobody leads (`metadata.duties`); when nothing happens for a while it appends a
+NoOpRecord, by which others see that it lives.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +31,13 @@ from penstock.metadata.loader import MetadataLoader, Publication
 from penstock.metadata.records import encode_records
 from penstock.metadata.result import MetadataMessage
 from penstock.node.quorum import Quorum
+from penstock.protocol.messages.metadata.no_op_record import NoOpRecord
 from penstock.records.builder import BatchBuilder
+
+TRY_AGAIN_MS = 100
+"""After which time the controller tries again to append what it could not."""
+
+logger = logging.getLogger(__name__)
 
 
 class ControllerObserver(Protocol):
@@ -37,6 +45,9 @@ class ControllerObserver(Protocol):
 
     def controller_active(self, now_ms: int) -> None:
         """This node is the active controller from now on: its state is complete, and `append` is allowed."""
+
+    def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """The connection to a broker is lost: `ControllerNode.process_gone` is called if its process is no more."""
 
 
 Done = Callable[[int], None]
@@ -79,6 +90,8 @@ class ControllerNode:
         self.duties: Duties
         self.own_broker_epoch = -1
         self._due = False
+        self._try_again_ms: int | None = None
+        self._appended_ms = 0
         self._heartbeat_connections: dict[int, tuple[int, int]] = {}
         self._quorum = quorum
         self._observer = observer
@@ -96,15 +109,19 @@ class ControllerNode:
         self._heartbeat_connections.clear()
         self._suspect_predecessor(now_ms)
         self._due = True
+        self._try_again_ms = None
+        self._appended_ms = now_ms
         self.active = True
-        records = activation_records(self.state, self._bootstrap).records
-        if records:
-            self.append(records, self._observer.controller_active, lambda code, at_ms: None, now_ms)
+        first = activation_records(self.state, self._bootstrap)
+        if first.records:
+            active = self._observer.controller_active
+            self.append(first.records, active, lambda code, at_ms: None, now_ms, atomic=first.atomic)
         else:
             self._observer.controller_active(now_ms)
 
     def advance(self, last_offset: int, epoch: int, now_ms: int) -> None:
         """The quorum has appended a batch of its own."""
+        self._appended_ms = now_ms
         self.state.advance(last_offset, epoch, now_ms)
 
     def committed(self, high_watermark: int) -> list[Publication]:
@@ -167,6 +184,7 @@ class ControllerNode:
             self.state.replay(records[first:last], last_offset, self._quorum.epoch, now_ms)
             self._quorum.append(batch, now_ms)
             first = last
+        self._appended_ms = now_ms
         self._waiting.append(_Waiting(last_offset, committed, failed))
         self.duties.heartbeats.follow(self.state, now_ms)
 
@@ -200,13 +218,22 @@ class ControllerNode:
         """The broker in the process that led before has a short grace to be heard of: most leaders end by dying."""
         predecessor = self.state.image.brokers.get(self._quorum.last_other_leader or -1)
         if predecessor is not None:
-            self.duties.heartbeats.connection_lost(predecessor.id, predecessor.epoch, now_ms)
+            self._suspect(predecessor.id, predecessor.epoch, now_ms)
 
     def connection_lost(self, connection: int, now_ms: int) -> None:
         """A connection is gone. A broker that heartbeat over it has a short grace to come back on another one."""
         found = self._heartbeat_connections.pop(connection, None)
         if found is not None and self.active and found not in self._heartbeat_connections.values():
-            self.duties.heartbeats.connection_lost(*found, now_ms)
+            self._suspect(*found, now_ms)
+
+    def _suspect(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        self.duties.heartbeats.connection_lost(broker_id, broker_epoch, now_ms)
+        self._observer.broker_suspected(broker_id, broker_epoch, now_ms)
+
+    def process_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """The process of a broker that was suspected is no more."""
+        if self.active:
+            self.duties.heartbeats.process_gone(broker_id, broker_epoch, now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Time has come to `next_deadline_ms`: does one piece of what is due."""
@@ -217,13 +244,43 @@ class ControllerNode:
         if own is not None and self.own_broker_epoch == own.epoch:
             offset = self._quorum.image.offset
             self.duties.heartbeats.contact(Heartbeat(own.id, own.epoch, offset), now_ms)
+        if len(self._waiting) >= METADATA_APPENDS_MAX:
+            self._try_again_ms = now_ms + TRY_AGAIN_MS  # what is due is not asked for before there is room for it
+            return
+        self._try_again_ms = None
         records = self.duties.due(now_ms)
         if records:
             self._due = True
+        elif (idle_until_ms := self._idle_until_ms()) is not None and now_ms >= idle_until_ms:
+            records = [NoOpRecord()]
+        if records:
+            self._append_own(records, now_ms)
+
+    def _append_own(self, records: Sequence[MetadataMessage], now_ms: int) -> None:
+        try:
             self.append(records, lambda at_ms: None, lambda code, at_ms: None, now_ms, atomic=False)
+        except RequestError as error:  # a record that fits into no batch: nothing of it was replayed
+            logger.error("the controller could not append %d records of its own: %s", len(records), error)
+            self._due = False
+            self._try_again_ms = now_ms + TRY_AGAIN_MS
+
+    def _idle_until_ms(self) -> int | None:
+        """When a record that says nothing is due: after a while in which nothing was appended, with all committed.
+
+        None: not before the next commit, or never; a quorum of one has nobody who would look for it.
+        """
+        interval_ms = self.settings.metadata_max_idle_interval_ms
+        if not interval_ms or self._quorum.is_only_voter or self.state.uncommitted:
+            return None
+        return self._appended_ms + interval_ms
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When `tick` is wanted."""
         if not self.active:
             return None
-        return now_ms if self._due else self.duties.next_deadline_ms()
+        if self._try_again_ms is not None:
+            return self._try_again_ms
+        if self._due:
+            return now_ms
+        deadlines = [self.duties.next_deadline_ms(), self._idle_until_ms()]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)

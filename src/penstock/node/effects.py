@@ -55,6 +55,10 @@ class ResumeReading:
     connection: int
 
 
+REFUSED = "connection refused"
+"""The reason of `link_lost` when nobody listens at the address."""
+
+
 @dataclass(slots=True)
 class Dial:
     """Connect to another node. `Broker.link_up` or `link_lost` follows.

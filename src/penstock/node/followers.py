@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import FETCH_RETRY_MS, FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_STEP
+from penstock.config.limits import FETCH_RETRY_MS, FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_STEP, THROTTLED_LOOK_MS
 from penstock.errors import ErrorCode, StorageError
 from penstock.log.manager import NotOpen
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+REPLICATION_CHANNEL = "replication"
+"""Begins the names of the channels over which replicas are fetched."""
+
+
 class Followers:
     """The `FollowerDriver` of a node. See the module's head.
 
@@ -55,6 +59,7 @@ class Followers:
         self._held_until_ms: dict[tuple[int, int], int] = {}
         self._to_open: dict[tuple[UUID, int], Follower] = {}
         self._opening_in_steps = False
+        self._release_due = False
         self._begun = False
         self._offsets = LeaderOffsets(node, self.peer)
         replicas.on_low_watermark = lambda partition, now_ms: node.purgatory.fire(low_watermark_of(partition), now_ms)
@@ -122,6 +127,9 @@ class Followers:
 
     def follower_wrote(self, follower: Follower, size_bytes: int) -> None:
         self.bytes_in += size_bytes
+        throttles = self._node.throttles
+        if throttles.follows_throttled(follower):
+            throttles.follower.record(size_bytes, self._node.now_ms)
 
     def high_watermark_moved(self, follower: Follower) -> None:
         self._replicas.high_watermark_moved(follower)
@@ -216,7 +224,11 @@ class Followers:
             settings.replica_fetch_response_max_bytes,
             settings.replica_fetch_max_bytes,
         )
-        request = fetcher.build(node.node_id, self._replicas.broker_epoch, limits)
+        request = fetcher.build(
+            node.node_id, self._replicas.broker_epoch, limits, lambda follower: node.throttles.waits(follower, now_ms)
+        )
+        if fetcher.throttled:
+            self._release_later(now_ms)
         if request is None:
             if not fetcher.followers:
                 self._end(fetcher, now_ms)
@@ -228,8 +240,22 @@ class Followers:
             done=lambda answer, reason, at_ms: self._answered(fetcher, answer, at_ms),
             now_ms=now_ms,
             version=self.version.fetch_request,
-            channel=f"replication {fetcher.number}",
+            channel=f"{REPLICATION_CHANNEL} {fetcher.number}",
         )
+
+    def _release_later(self, now_ms: int) -> None:
+        """Fetches the throttled when they may be; looked at from time to time, since the rate may be another then."""
+        if not self._release_due:
+            self._release_due = True
+            free_ms = self._node.throttles.follower.free_at_ms(now_ms)
+            self._node.timers.at(min(max(free_ms, now_ms + 1), now_ms + THROTTLED_LOOK_MS), self._release)
+
+    def _release(self, now_ms: int) -> None:
+        self._release_due = False
+        for fetcher in self._fetchers.values():
+            if fetcher.throttled:
+                fetcher.release()
+                self._wake(fetcher)
 
     def _answered(self, fetcher: Fetcher, answer: Message | None, now_ms: int) -> None:
         place = (fetcher.leader_id, fetcher.number)

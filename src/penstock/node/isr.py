@@ -1,6 +1,6 @@
 """Brings proposed changes of in-sync replicas to the controller (AlterPartition), and looks for them from time to time.
 
-All proposals that have gathered leave in one request, one request at a time; what is proposed meanwhile goes with the
+Proposals that have gathered leave in one request, one request at a time; what is proposed meanwhile goes with the
 next. Each answer goes to its partition, which applies it or rolls back. A request without an answer, or refused as a
 whole (a broker epoch that is past, a controller that is gone), is made anew after ALTER_PARTITION_RETRY_MS, from the
 proposals that still hold.
@@ -12,9 +12,10 @@ replica.lag.time.max.ms, as Kafka does, and only among partitions that have a fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.config.limits import ALTER_PARTITION_RETRY_MS
+from penstock.config.limits import ALTER_PARTITION_RETRY_MS, ISR_CHANGES_PER_REQUEST_MAX, LAGGING_PER_STEP
 from penstock.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.alter_partition_request import (
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from penstock.node.timers import TimerWheel
 
+RECOVERED = 0
+"""A leader from an unclean election has nothing to recover here, and says so with its first proposal (KIP-704)."""
 Sent = dict[tuple["UUID", int], tuple[Partition, Proposal]]
 
 
@@ -63,6 +66,7 @@ class IsrChanges:
         self._waiting = False
         self._under_way = False
         self._watching = False
+        self._to_look_at: list[tuple[str, int]] = []
         self.failures = 0
 
     def watch(self, now_ms: int) -> None:
@@ -71,8 +75,19 @@ class IsrChanges:
             self._timers.at(now_ms + self._replicas.lag_time_max_ms // 2, self._check)
 
     def _check(self, now_ms: int) -> None:
+        """Looks at all that lag, a part of them in a turn."""
+        self._to_look_at = list(self._replicas.lagging)
+        self._look_at_some(now_ms)
+
+    def _look_at_some(self, now_ms: int) -> None:
+        some = self._to_look_at[:LAGGING_PER_STEP]
+        del self._to_look_at[:LAGGING_PER_STEP]
+        self._replicas.look_after_some(some, now_ms)
+        if self._to_look_at:
+            self._timers.at(now_ms + 1, self._look_at_some)
+            return
         self._watching = False
-        if self._replicas.look_after_followers(now_ms):
+        if self._replicas.lagging:
             self.watch(now_ms)
 
     def propose(self, partition: Partition, now_ms: int) -> None:
@@ -87,11 +102,13 @@ class IsrChanges:
 
     def _send(self, now_ms: int) -> None:
         self._waiting = False
-        proposed, self._proposed = self._proposed, {}
         sent: Sent = {}
-        for partition in proposed.values():
+        for key in list(islice(self._proposed, ISR_CHANGES_PER_REQUEST_MAX)):
+            partition = self._proposed.pop(key)
             if partition.proposal is not None:
                 sent[(partition.topic_id, partition.index)] = (partition, partition.proposal)
+        if not sent and self._proposed:
+            self._send_after(0, now_ms)
         if sent:
             self._under_way = True
             self._channel.to_controller(
@@ -106,6 +123,7 @@ class IsrChanges:
                 PartitionData(
                     partition_index=index,
                     leader_epoch=proposal.leader_epoch,
+                    leader_recovery_state=RECOVERED,
                     new_isr_with_epochs=[
                         BrokerState(broker_id=each, broker_epoch=epoch) for each, epoch in proposal.isr
                     ],

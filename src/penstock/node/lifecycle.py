@@ -19,6 +19,7 @@ from uuid import UUID
 
 from penstock.errors import ErrorCode, StorageError
 from penstock.log.manager import ReplicaRequest
+from penstock.metadata.directories import CORDONS_FROM_LEVEL
 from penstock.protocol.messages import broker_registration_request, controller_registration_request
 from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -28,10 +29,10 @@ from penstock.protocol.messages.controller_registration_request import Controlle
 from penstock.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from penstock.metadata.brokers import Registration
-    from penstock.metadata.image import Endpoint
+    from penstock.metadata.image import BrokerRegistration, Endpoint
     from penstock.node.broker import Broker
     from penstock.node.channel import ControllerCall
     from penstock.node.timers import Timer
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 LEAVE_TIMEOUT_MS = 5_000
 """How long a clean stop waits for the controller to take the leaderships; it goes on without, as Kafka does."""
-REPLICAS_PER_STEP = 500
+REPLICAS_PER_STEP = 200
 FAREWELL_TIMEOUT_MS = 1_000
 """How long a clean stop waits for one answer of the controller: there may be none any more."""
 FAREWELL_INTERVAL_MS = 20
@@ -52,6 +53,7 @@ REFUSED_FOR_GOOD = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "it belongs to another cluster",
 }
 """Answers to a registration that no waiting helps against; see the controller's log for the particulars."""
+USED_TWICE = "is its node.id that of another node as well?"
 
 
 class Lifecycle:
@@ -75,15 +77,17 @@ class Lifecycle:
         self.ready = False
         self.stopping = False
         self.stopped = False
-        self._knows_itself = False
         self._has_replicas = False
         self._registering = False
         self._registered = False
+        self._seen_as_controller = False
         self._farewells = 0
         self._heartbeat: ControllerCall | None = None
         self._heartbeat_due: Timer | None = None
         self._closing_logs = False
         self._closing_metadata = False
+        self._brokers: Mapping[int, BrokerRegistration] = {}
+        self._leaving: frozenset[int] = frozenset()
 
     # Coming up
 
@@ -136,7 +140,10 @@ class Lifecycle:
             self._fail(f"the controller refuses this broker ({code.name}): {REFUSED_FOR_GOOD[code]}")
         elif now_ms + RETRY_MS >= deadline_ms:
             seconds = node.settings.initial_broker_registration_timeout_ms / 1000
-            self._fail(f"no controller has registered this broker within {seconds:g} s (the last answer: {code.name})")
+            hint = f"; {USED_TWICE}" if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION else ""
+            self._fail(
+                f"no controller has registered this broker within {seconds:g} s (the last answer: {code.name}{hint})"
+            )
         else:
             node.timers.at(now_ms + RETRY_MS, lambda at_ms: self._register(at_ms, deadline_ms))
 
@@ -151,23 +158,58 @@ class Lifecycle:
             if own is not None and own.fenced and own.epoch == self.broker_epoch:
                 self._left(now_ms)  # at once: a client that is told of a cluster without any broker may forget us
             return
+        if self._replaced():
+            return
         if self.controller_endpoints is not None:
             self._register_controller(now_ms)
         if self.registration is None:
             self.ready = True
-        if self.broker_epoch < 0:
-            return
+        if self.broker_epoch >= 0:
+            self._look_at_itself(now_ms)
+
+    def _look_at_itself(self, now_ms: int) -> None:
+        """What the image says of this broker, which has been registered."""
+        node = self._node
         own = node.image.brokers.get(node.node_id)
-        if own is None and self._knows_itself:
+        if own is None and node.replicas.caught_up:
             self._register_again(now_ms)
         if own is None or own.epoch != self.broker_epoch:
             return
-        if not self._knows_itself:
-            self._knows_itself = True
+        if not node.replicas.caught_up:
+            node.replicas.caught_up = True
             node.logs.set_aside_strays(self._assigned, now_ms)
-            node.do(self._make_replicas(now_ms))
+            node.moves.resume(now_ms)
+            node.do(self._make_replicas())
         elif not self.ready and not own.fenced:
             self.ready = True
+        self._note_leaving(now_ms)
+
+    def _note_leaving(self, now_ms: int) -> None:
+        """Who stops waits until every other broker has heard of it: we say that we have, rather than at leisure."""
+        brokers = self._node.image.brokers
+        if brokers is not self._brokers:
+            self._brokers, before = brokers, self._leaving
+            self._leaving = frozenset(each.id for each in brokers.values() if each.in_controlled_shutdown)
+            if not self._leaving <= before:
+                self._beat(now_ms)
+
+    def _replaced(self) -> bool:
+        """Whether another process has taken this node's id since this one had it; then this one ends.
+
+        It would go on to lead what the other one leads: both are meant by the same id. Kafka lets it.
+        """
+        node = self._node
+        broker = node.image.brokers.get(node.node_id)
+        newer = broker is not None and 0 <= self.broker_epoch < broker.epoch
+        controller = node.image.controllers.get(node.node_id)
+        if controller is not None and controller.incarnation_id == self.incarnation_id:
+            self._seen_as_controller = True
+        for what, other, counts in (("broker", broker, newer), ("controller", controller, self._seen_as_controller)):
+            if other is not None and counts and other.incarnation_id != self.incarnation_id:
+                places = ", ".join(f"{each.host}:{each.port}" for each in other.endpoints)
+                self._fail(f"another process has registered as {what} {node.node_id} ({places}); {USED_TWICE}")
+                return True
+        return False
 
     def _register_again(self, now_ms: int) -> None:
         """Somebody has unregistered this broker, which lives."""
@@ -182,7 +224,7 @@ class Lifecycle:
             return None
         return found.id if self._node.node_id in found.partitions[index].replicas else None
 
-    def _make_replicas(self, now_ms: int) -> Iterator[None]:
+    def _make_replicas(self) -> Iterator[None]:
         node = self._node
         batch: list[ReplicaRequest] = []
         for topic in node.image.topics_by_name.values():
@@ -191,26 +233,38 @@ class Lifecycle:
                     wish = registration.directory(node.node_id)
                     batch.append(ReplicaRequest(topic.name, index, topic.id, wish, is_new=False))
             if len(batch) >= REPLICAS_PER_STEP:
-                node.logs.create(batch, now_ms)
+                self._make(batch)
                 batch = []
                 yield
-        node.logs.create(batch, now_ms)
+        self._make(batch)
         self._has_replicas = True
         if not self.stopping:
             node.followers.begin(node.now_ms)
             node.do(node.publishing.assignments.look_at_all())
             self._beat(node.now_ms)
 
+    def _make(self, wanted: list[ReplicaRequest]) -> None:
+        node = self._node
+        node.logs.create([request for request in wanted if node.publishing.is_ours(request)], node.now_ms)
+
     # Heartbeats
 
     def directories_changed(self, now_ms: int) -> None:
-        """A log directory has failed: the controller is told at once."""
+        """A log directory has failed, or is cordoned off: the controller is told at once."""
         if self.broker_epoch >= 0 and not self._closing_logs:
             self._beat(now_ms)
 
     def controller_lost(self, now_ms: int) -> None:
-        """The connection to the controller broke, or there is another controller: it is told that we live."""
-        if self.broker_epoch >= 0 and not self._closing_logs:
+        """The connection to the controller broke, or there is another controller: it is told that we live.
+
+        While we stop and no other broker is active, all nodes are going, and there may be no controller any more.
+        """
+        if self.broker_epoch < 0 or self._closing_logs:
+            return
+        active = (each.id for each in self._node.image.brokers.values() if each.active)
+        if self.stopping and all(broker_id == self._node.node_id for broker_id in active):
+            self._left(now_ms)
+        else:
             self._beat(now_ms)
 
     def _beat(self, now_ms: int) -> None:
@@ -233,6 +287,13 @@ class Lifecycle:
             node.channel.cancel(self._heartbeat)
             self._heartbeat = None
 
+    def _cordoned(self) -> list[UUID] | None:
+        """The log directories that get nothing new; None while the cluster cannot record them."""
+        node = self._node
+        if node.image.metadata_version < CORDONS_FROM_LEVEL:
+            return None
+        return [found.id for found in node.directories if found.id is not None and node.logs.is_cordoned(found)]
+
     def _heartbeat_request(self) -> BrokerHeartbeatRequest:
         node = self._node
         offline = [found.id for found in node.directories if found.error is not None and found.id is not None]
@@ -243,6 +304,7 @@ class Lifecycle:
             want_fence=not self._has_replicas,
             want_shut_down=self.stopping,
             offline_log_dirs=offline,
+            cordoned_log_dirs=self._cordoned(),
         )
 
     def _heartbeat_answered(self, answer: Message | None, now_ms: int) -> None:

@@ -29,7 +29,7 @@ from random import Random
 from penstock import __version__
 from penstock.config.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIGHT_MAX
 from penstock.errors import ErrorCode, ProtocolError
-from penstock.node.effects import Dial, Effect, HangUp, SendTo
+from penstock.node.effects import REFUSED, Dial, Effect, HangUp, SendTo
 from penstock.node.timers import Timer, TimerWheel
 from penstock.protocol.api import API_BY_NUMBER, APIS, Api, ApiKey
 from penstock.protocol.frames import decode_response, encode_request
@@ -47,8 +47,15 @@ SOFTWARE_NAME = "penstock"
 API_VERSIONS = APIS[ApiKey.API_VERSIONS]
 UNSUPPORTED_VERSION_BYTES = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
+
+class NotServed(str):
+    """The reason why a call was not even sent: the other side serves no version of the API that could say it."""
+
+    __slots__ = ()
+
+
 Done = Callable[[Message | None, str | None, int], None]
-"""`done(answer, None, now_ms)`, or `done(None, reason, now_ms)`."""
+"""`done(answer, None, now_ms)`, or `done(None, reason, now_ms)`; `NotServed` is a reason of its own kind."""
 LinkLost = Callable[["Peer", str, str, int], None]
 """`lost(peer, channel, reason, now_ms)`."""
 
@@ -171,6 +178,7 @@ class Outgoing:
         self._setup_timeout_max_ms = setup_timeout_max_ms
         self._connections: dict[tuple[Peer, str], PeerConnection] = {}
         self._links: dict[int, PeerConnection] = {}
+        self._reached: dict[Peer, None] = {}
         self._last_link = 0
         self._failed: deque[tuple[Call, str]] = deque()
         self._stopped = False
@@ -240,6 +248,13 @@ class Outgoing:
         found = self._connections.get((peer, channel))
         return found is not None and found.up
 
+    def is_gone(self, peer: Peer, reason: str | None) -> bool:
+        """Whether a call that failed for this reason says that the peer's process is no more.
+
+        Nobody listens at its address any more, where we have been connected before: so no firewall speaks for it.
+        """
+        return reason is not None and reason.endswith(REFUSED) and peer in self._reached
+
     # Events
 
     def link_up(self, link: int, now_ms: int) -> None:
@@ -250,6 +265,8 @@ class Outgoing:
         assert not connection.up
         self._disarm_setup(connection)
         connection.up = True
+        if len(self._reached) < PEER_CHANNELS_MAX:
+            self._reached[connection.peer] = None
         self._send(connection, now_ms)
 
     def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
@@ -310,7 +327,7 @@ class Outgoing:
                 try:
                     call.version = common_version(call.api, connection.versions)
                 except ProtocolError as error:
-                    self._refuse(waiting.popleft(), f"{connection.peer} {error}")
+                    self._refuse(waiting.popleft(), NotServed(f"{connection.peer} {error}"))
                     continue
             self._send_one(waiting.popleft())
 
@@ -324,7 +341,7 @@ class Outgoing:
         try:
             chunks = encode_request(call.api, version, correlation_id, SOFTWARE_NAME, message)
         except ProtocolError as error:
-            self._refuse(call, f"version {version} of {call.api.name} cannot say this: {error}")
+            self._refuse(call, NotServed(f"version {version} of {call.api.name} cannot say this: {error}"))
             return
         call.correlation_id = correlation_id
         call.sent = True

@@ -4,6 +4,9 @@ The image is swapped at once, so handlers never see half of it. What it costs is
 large new topic are made in steps, and one that somebody asks for before its turn is made on the spot
 (`Replicas.leader`). Those of a deleted topic are led no more at once, and their logs go in steps, all of them before a
 topic of the same name is made and before the node stops.
+
+A node that starts reads its metadata in steps, and the first images are of the past: no replica is made or deleted
+before they have come to its own registration. A topic that was deleted then may have had the name of one that is here.
 """
 
 from __future__ import annotations
@@ -47,7 +50,8 @@ class Publishing:
         for topic in delta.deleted_topics.values():
             node.replicas.topic_deleted(topic.name, topic.id, len(topic.partitions), now_ms)
             node.topic_metrics.forget(topic.name)
-            self._delete_logs(topic.name, len(topic.partitions))
+            if node.replicas.caught_up:
+                self._delete_logs(topic.name, len(topic.partitions))
         for changed in delta.topics.values():
             if changed.created:
                 self._finish_deletion(changed.name)
@@ -70,6 +74,7 @@ class Publishing:
         for index in range(partition_count):
             if index and not index % REPLICAS_PER_STEP:
                 yield
+            node.moves.cancel(topic, index, node.now_ms)
             node.logs.delete(topic, index, node.now_ms)
         del self._deletions[topic]
 
@@ -84,40 +89,47 @@ class Publishing:
 
     def _topic_changed(self, changed: TopicDelta, old: MetadataImage, now_ms: int) -> None:
         node = self._node
+        for index, registration in changed.partitions.items():
+            node.replicas.partition_changed(changed.name, index, registration, now_ms)
+        if not node.replicas.caught_up:
+            return
         requests = []
         before = old.topics_by_id.get(changed.id)
         for index, registration in changed.partitions.items():
-            node.replicas.partition_changed(changed.name, index, registration, now_ms)
             exists = node.logs.exists(changed.name, index)
             if node.node_id not in registration.replicas:
-                if exists and node.lifecycle.broker_epoch >= 0:
+                if exists:
+                    node.moves.cancel(changed.name, index, now_ms)
                     node.logs.delete(changed.name, index, now_ms)
             elif not exists:
                 had = before.partitions[index].replicas if before is not None and index < len(before.partitions) else ()
                 wish, is_new = registration.directory(node.node_id), node.node_id not in had
                 requests.append(ReplicaRequest(changed.name, index, changed.id, wish, is_new=is_new))
-        if node.lifecycle.broker_epoch < 0:
-            return
         if requests:
             node.logs.create(requests[:REPLICAS_PER_STEP], now_ms)
             if len(requests) > REPLICAS_PER_STEP:
                 node.do(self._create_rest(requests[REPLICAS_PER_STEP:], now_ms))
         for index, registration in changed.partitions.items():
             self.assignments.look(changed.name, changed.id, index, registration)
+            node.moves.published(changed.name, index, now_ms)
 
     def _create_rest(self, requests: list[ReplicaRequest], now_ms: int) -> Iterator[None]:
-        image = self._node.image
+        node, image = self._node, self._node.image
         for start in range(0, len(requests), REPLICAS_PER_STEP):
             wanted = requests[start : start + REPLICAS_PER_STEP]
-            if image is not self._node.image:
-                topics = self._node.image.topics_by_id
-                wanted = [request for request in wanted if request.topic_id in topics]
-            self._node.logs.create(wanted, now_ms)
+            if image is not node.image:
+                wanted = [request for request in wanted if self.is_ours(request)]
+            node.logs.create(wanted, now_ms)
             for request in wanted:
-                topic = self._node.image.topics_by_id[request.topic_id]
+                topic = node.image.topics_by_id[request.topic_id]
                 index = request.partition
                 self.assignments.look(topic.name, topic.id, index, topic.partitions[index])
             yield
+
+    def is_ours(self, request: ReplicaRequest) -> bool:
+        """Whether a replica is still to be made: there may be a newer image than when it was asked for."""
+        topic = self._node.image.topics_by_id.get(request.topic_id)
+        return topic is not None and self._node.node_id in topic.partitions[request.partition].replicas
 
     def _configs_changed(self, delta: MetadataDelta, now_ms: int) -> None:
         node = self._node
@@ -134,6 +146,7 @@ class Publishing:
 
     def _broker_changed(self) -> None:
         node = self._node
+        cordoned = node.settings.cordoned_log_dirs
         configs = node.image.configs
         try:
             node.settings = node.settings.with_dynamic(
@@ -144,4 +157,7 @@ class Publishing:
             logger.warning("dynamic configs are left as they were: %s", error)
             return
         node.logs.settings = node.settings
+        node.throttles.configure(node.settings)
+        if node.settings.cordoned_log_dirs != cordoned:
+            node.lifecycle.directories_changed(node.now_ms)
         node.fetch_sessions.capacity = node.settings.max_incremental_fetch_session_cache_slots

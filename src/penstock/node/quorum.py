@@ -10,6 +10,7 @@ its new epoch's first record is committed.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,9 +18,10 @@ from random import Random
 from typing import Any, Protocol
 from uuid import UUID
 
+from penstock.config.limits import RAFT_VOTERS_MAX
 from penstock.config.listeners import split_address
 from penstock.config.server import Settings
-from penstock.errors import ConfigError, StorageError
+from penstock.errors import ConfigError, ErrorCode, StorageError
 from penstock.log.disk import Disk, Operation
 from penstock.metadata.delta import MetadataError
 from penstock.metadata.image import MetadataImage
@@ -56,6 +58,7 @@ HAND_OVER_TIMEOUT_MS = 1_000
 BOOTSTRAP_ID = -2
 """Node id of the first of controller.quorum.bootstrap.servers, counted down from here, as Kafka does."""
 
+logger = logging.getLogger(__name__)
 
 Write = AppendFetched | AppendControl | PersistElection | Truncate | WriteSnapshot | InstallSnapshot
 
@@ -117,6 +120,7 @@ class Quorum:
         self._stop_deadline_ms: int | None = None
         self._closing = False
         self._failed = False
+        self._foreign: set[Target] = set()
         self._now_ms = 0
         self._storage: Storage
         self._replica: Replica
@@ -139,6 +143,11 @@ class Quorum:
     def leads(self) -> bool:
         """Whether this node leads and its controller acts."""
         return self.committed.leads
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Whether this node is the whole quorum."""
+        return self._replica.is_voter and len(self._replica.voters.voters) == 1
 
     @property
     def kraft_version(self) -> int:
@@ -230,6 +239,15 @@ class Quorum:
 
     # What the replica wants done
 
+    def _hear(self, event: Callable[[], Sequence[Effect]], now_ms: int) -> None:
+        """Tells the replica of something, and does what it wants. If it cannot read its log, the node fails."""
+        try:
+            effects = event()
+        except StorageError as error:
+            self._fail(error, now_ms)
+            return
+        self.perform(effects, now_ms)
+
     def perform(self, effects: Sequence[Effect], now_ms: int) -> None:
         """Carries out effects, in order; those that come meanwhile follow."""
         self._now_ms = now_ms
@@ -254,7 +272,7 @@ class Quorum:
         if isinstance(effect, Committed):
             self.committed.commit(effect.high_watermark, now_ms, claim=effect.first)
         elif isinstance(effect, Call):
-            done = partial(self._answered, effect.call)
+            done = partial(self._answered, effect.call, effect.target)
             self._observer.call_quorum(effect.target, effect.request, effect.timeout_ms, done, now_ms)
         elif isinstance(effect, Answer):
             self._observer.answer(effect.token, effect.response, now_ms)
@@ -292,7 +310,7 @@ class Quorum:
     def _append(self, batch: bytearray, end_offset: int, now_ms: int) -> None:
         self._storage.append(batch, self._replica.epoch, now_ms)
         assert self.next_offset == end_offset, "the batch and the log agree on offsets"
-        self.perform(self._replica.appended(end_offset, now_ms), now_ms)
+        self._hear(lambda: self._replica.appended(end_offset, now_ms), now_ms)
 
     def _leader_changed(self, changed: LeaderChanged, now_ms: int) -> None:
         own = changed.leader_id == self.local.id
@@ -302,9 +320,23 @@ class Quorum:
             self.last_other_leader = changed.leader_id
         self._observer.leader_changed(None if own else self._replica.leader_target, now_ms)
 
-    def _answered(self, call: int, response: Message | None, now_ms: int) -> None:
+    def _answered(self, call: int, target: Target, response: Message | None, now_ms: int) -> None:
+        if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._refused_by(target)
         if not self._closing:
-            self.perform(self._replica.answered(call, response, now_ms), now_ms)
+            self._hear(lambda: self._replica.answered(call, response, now_ms), now_ms)
+
+    def _refused_by(self, target: Target) -> None:
+        """Says once of each node that it belongs to another cluster; it goes on to be asked, should that be mended."""
+        if target not in self._foreign and len(self._foreign) < RAFT_VOTERS_MAX:
+            self._foreign.add(target)
+            logger.error(
+                "%s:%d belongs to another cluster than this node, whose cluster.id is %s: is it meant in "
+                "controller.quorum.voters or controller.quorum.bootstrap.servers?",
+                target.host,
+                target.port,
+                self._cluster_id,
+            )
 
     # For the controller and the handlers
 
@@ -338,16 +370,29 @@ class Quorum:
     def handle(self, request: Any, now_ms: int) -> None:
         """A request of another node to the replica: it is answered now or later."""
         if not self._closing:
-            self.perform(self._replica.handle(request.body, request.version, now_ms, request), now_ms)
+            self._hear(lambda: self._replica.handle(request.body, request.version, now_ms, request), now_ms)
 
     def leader_link_lost(self, now_ms: int) -> None:
         """The connection by which the log is fetched from the leader broke."""
         if not self._closing:
-            self.perform(self._replica.leader_link_lost(now_ms), now_ms)
+            self._hear(lambda: self._replica.leader_link_lost(now_ms), now_ms)
+
+    def upgrade_kraft_version(self, version: int, now_ms: int, *, validate_only: bool = False) -> None:
+        """As the leader, finalizes a kraft.version; what is appended next is committed after it.
+
+        Raises RequestError INVALID_UPDATE_VERSION for one that the voters do not support, or not all are known to.
+        """
+        assert self.leads, "only the leader finalizes a version"
+        self.perform(self._replica.upgrade_kraft_version(version, now_ms, validate_only=validate_only), now_ms)
+
+    def leader_gone(self, now_ms: int) -> None:
+        """Nobody listens where the leader did: its process is no more."""
+        if not self._closing:
+            self.perform(self._replica.leader_gone(now_ms), now_ms)
 
     def resign(self, now_ms: int) -> None:
         """Gives up the leadership."""
-        self.perform(self._replica.resign(now_ms), now_ms)
+        self._hear(lambda: self._replica.resign(now_ms), now_ms)
 
     def describe(self) -> QuorumDescription:
         """The quorum's state, for DescribeQuorum."""
@@ -366,7 +411,7 @@ class Quorum:
         """Time has come to `next_deadline_ms`."""
         if self._closing:
             return
-        self.perform(self._replica.tick(now_ms), now_ms)
+        self._hear(lambda: self._replica.tick(now_ms), now_ms)
         if self.committed.behind:
             try:
                 self.committed.step(now_ms)
@@ -390,7 +435,7 @@ class Quorum:
             return
         self._stopped = stopped
         self._stop_deadline_ms = now_ms + HAND_OVER_TIMEOUT_MS
-        self.perform(self._replica.stop(now_ms), now_ms)
+        self._hear(lambda: self._replica.stop(now_ms), now_ms)
 
     def _close_if_handed_over(self, now_ms: int) -> None:
         assert self._stop_deadline_ms is not None
@@ -402,27 +447,27 @@ class Quorum:
         self._storage.close(self._stopped, now_ms)
 
     def election_persisted(self, state: ElectionState, now_ms: int) -> None:
-        self.perform(self._replica.election_persisted(state, now_ms), now_ms)
+        self._hear(lambda: self._replica.election_persisted(state, now_ms), now_ms)
 
     def log_written(self, offset: int, now_ms: int) -> None:
-        self.perform(self._replica.written(offset, now_ms), now_ms)
+        self._hear(lambda: self._replica.written(offset, now_ms), now_ms)
 
     def log_flushed(self, offset: int, now_ms: int) -> None:
-        self.perform(self._replica.flushed(offset, now_ms), now_ms)
+        self._hear(lambda: self._replica.flushed(offset, now_ms), now_ms)
 
     def log_truncated(self, log_end_offset: int, now_ms: int) -> None:
-        self.perform(self._replica.truncated(log_end_offset, now_ms), now_ms)
+        self._hear(lambda: self._replica.truncated(log_end_offset, now_ms), now_ms)
 
     def snapshot_written(self, snapshot: CheckpointId, size_bytes: int, now_ms: int) -> None:
-        self.perform(self._replica.snapshot_written(snapshot, size_bytes, now_ms), now_ms)
+        self._hear(lambda: self._replica.snapshot_written(snapshot, size_bytes, now_ms), now_ms)
 
     def snapshot_installed(
         self, snapshot: CheckpointId, voters: VoterSet | None, kraft_version: int, now_ms: int
     ) -> None:
-        self.perform(self._replica.snapshot_installed(snapshot, voters, kraft_version, now_ms), now_ms)
+        self._hear(lambda: self._replica.snapshot_installed(snapshot, voters, kraft_version, now_ms), now_ms)
 
     def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> None:
-        self.perform(self._replica.snapshot_refused(snapshot, now_ms), now_ms)
+        self._hear(lambda: self._replica.snapshot_refused(snapshot, now_ms), now_ms)
 
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         self.committed.checkpoint_written(now_ms)
@@ -450,4 +495,5 @@ def raft_config(settings: Settings) -> RaftConfig:
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         fetch_max_bytes=settings.controller_quorum_fetch_max_bytes,
         fetch_snapshot_max_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
+        auto_join=settings.controller_quorum_auto_join_enable,
     )

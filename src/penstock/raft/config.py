@@ -21,8 +21,11 @@ class RaftConfig:
         fetch_snapshot_max_bytes: most bytes of a snapshot in one answer.
         leader_grace_ms: how long a leader whose connection broke has for an answer on another one before a voter
             stands; half as long again by chance, so that not all stand at once.
+        leader_gone_ms: the same for a leader whose process is known to be no more: within this time, by chance.
         start_election_ms: how long a voter that has just started waits before it asks for pre-votes; as long again by
             chance. They disturb nobody, and a quorum that starts as a whole need not wait for an election timeout.
+        auto_join: a controller that is no voter asks to become one, and has the voter removed that it was with the
+            directory before.
     """
 
     election_timeout_ms: int = 1000
@@ -34,7 +37,9 @@ class RaftConfig:
     fetch_max_bytes: int = 1024 * 1024
     fetch_snapshot_max_bytes: int = 1024 * 1024
     leader_grace_ms: int = 300
+    leader_gone_ms: int = 60
     start_election_ms: int = 100
+    auto_join: bool = False
 
     @property
     def check_quorum_timeout_ms(self) -> int:

@@ -26,7 +26,7 @@ from penstock.raft.history import QuorumHistory
 from penstock.raft.messages import LeaderView, News
 from penstock.raft.replica_log import RaftLog
 from penstock.raft.states import Ballot, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
-from penstock.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
+from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 
 DISCOVERY_INTERVAL_RETRIES = 10
 """Who looks for the leader and was not told asks the next node after so many retry back-offs."""
@@ -64,10 +64,14 @@ class Outstanding:
 
 @dataclass(slots=True)
 class Channels:
-    """One request at a time to a node, and a pause after one that failed. Both end with the role."""
+    """One request at a time to a node, and a pause after one that failed. Both end with the role.
+
+    `ask_next_ms`: not before that is another node asked who leads.
+    """
 
     busy: dict[int, int] = field(default_factory=dict)
     ready_ms: dict[int, int] = field(default_factory=dict)
+    ask_next_ms: int = 0
 
     def wait_ms(self, node_id: int, now_ms: int) -> int | None:
         """0 when the node may be asked now, else how long it must not be; None while an answer is awaited."""
@@ -178,6 +182,12 @@ class Core:
         endpoint = None if voter is None else voter.endpoint(self.identity.listener)
         return None if endpoint is None else Target(voter_id, endpoint.host, endpoint.port, endpoint.name)
 
+    @property
+    def committed_offset(self) -> int:
+        """What is below is known to be committed: by the high watermark, or by a snapshot, which holds nothing else."""
+        snapshot = self.log.newest_snapshot
+        return max(self.high_watermark or 0, 0 if snapshot is None else snapshot.end_offset)
+
     # Effects
 
     def emit(self, effect: Effect) -> None:
@@ -248,6 +258,7 @@ class Core:
         node_id = outstanding.target.node_id
         if self.channels.busy.get(node_id) == call:
             del self.channels.busy[node_id]
+            self.channels.ask_next_ms = min(self.channels.ask_next_ms, now_ms + self.config.retry_backoff_ms)
             if failed:
                 self.back_off(node_id, now_ms, self.config.retry_backoff_ms)
         return outstanding
@@ -256,21 +267,36 @@ class Core:
         ready_ms = self.channels.ready_ms
         ready_ms[node_id] = max(ready_ms.get(node_id, 0), now_ms + pause_ms)
 
-    def discover_leader(self, now_ms: int) -> int | None:
-        """Asks one node after the other who leads, by a fetch; when to be called again, None once it is answered."""
-        targets = [target for voter_id in self.voters.voters if (target := self.target_of(voter_id)) is not None]
-        targets = [target for target in targets if target.node_id != self.local.id] or list(self.identity.bootstrap)
-        if not targets or self.channels.busy:
-            return None
-        ready_ms = max(self.channels.ready_ms.values(), default=now_ms)
-        if ready_ms > now_ms:
-            return ready_ms
-        target = targets[self._next_asked % len(targets)]
-        self._next_asked += 1
-        self.channels.ready_ms.clear()
-        self.back_off(target.node_id, now_ms, DISCOVERY_INTERVAL_RETRIES * self.config.retry_backoff_ms)
+    def discover_leader(self, now_ms: int, *, besides: int | None = None) -> int | None:
+        """Asks one node after the other who leads, by a fetch; when to be called again, None when nobody can be asked.
+
+        The next is asked soon after one has not known it, and after a while when one is silent; nobody is asked again
+        before DISCOVERY_INTERVAL_RETRIES back-offs. `besides` is a node that is asked already.
+        """
+        targets = [each for each in self._who_may_know() if each.node_id not in (self.local.id, besides)]
+        channels = self.channels
+        if not targets or now_ms < channels.ask_next_ms:
+            return channels.ask_next_ms if targets else None
+        waits = [channels.wait_ms(target.node_id, now_ms) for target in targets]
+        if 0 not in waits:
+            return min((now_ms + wait_ms for wait_ms in waits if wait_ms is not None), default=None)
+        first = self._next_asked % len(targets)
+        order = [*range(first, len(targets)), *range(first)]
+        chosen = next(number for number in order if waits[number] == 0)
+        self._next_asked = chosen + 1
+        target = targets[chosen]
+        interval_ms = DISCOVERY_INTERVAL_RETRIES * self.config.retry_backoff_ms
+        channels.ask_next_ms = now_ms + interval_ms
+        self.back_off(target.node_id, now_ms, interval_ms)
         self.call(target, self.fetch_request(max_wait_ms=0))
-        return None
+        return channels.ask_next_ms
+
+    def _who_may_know(self) -> list[Target]:
+        """The voters, and the bootstrap servers that are none: all voters may have moved since the log was written."""
+        targets = [target for voter_id in self.voters.voters if (target := self.target_of(voter_id)) is not None]
+        known = {(target.host, target.port) for target in targets}
+        known |= {(own.host, own.port) for own in self.identity.endpoints}
+        return targets + [each for each in self.identity.bootstrap if (each.host, each.port) not in known]
 
     def fetch_request(self, max_wait_ms: int) -> Message:
         """A fetch from where this replica's log ends."""
@@ -354,6 +380,9 @@ class Core:
             now_ms,
         )
         leader.set_voters(self.voters)
+        if self.history.kraft_version == 0 and self.is_voter:
+            endpoints = self.identity.endpoints or self.voters.voters[self.local.id].endpoints
+            leader.reported = self.voters.with_voter(Voter(self.local, endpoints))
         self._become(leader, now_ms)
         return leader
 
@@ -383,10 +412,11 @@ class Core:
         known = leader_id >= 0 and leader_id != self.local.id
         if known and epoch == self.epoch and self.role.election().leader_id not in (None, leader_id):
             return False  # an epoch has one leader, and this replica knows it
+        moved = known and self._has_moved(leader_id, epoch, target, from_leader=from_leader)
         if known and target is None:
             target = self.target_of(leader_id)
         if known and target is not None:
-            if epoch > self.epoch or self._wants_leader(from_leader=from_leader):
+            if epoch > self.epoch or moved or self._wants_leader(from_leader=from_leader):
                 self.become_follower(epoch, leader_id, target, now_ms)
                 return True
         elif epoch > self.epoch:
@@ -400,6 +430,16 @@ class Core:
         if isinstance(role, Prospective):
             return from_leader or role.leader_id is None
         return isinstance(role, Unattached | Candidate)
+
+    def _has_moved(self, leader_id: int, epoch: int, target: Target | None, *, from_leader: bool) -> bool:
+        """Whether the leader that this replica follows, and gets no answer from, is elsewhere.
+
+        The log may say where it was before it moved; the leader and those that fetch from it know better.
+        """
+        role = self.role
+        if not isinstance(role, Follower) or (role.epoch, role.leader_id) != (epoch, leader_id) or target is None:
+            return False
+        return target != role.target and (role.suspected or (from_leader and not role.has_fetched))
 
     def hear_news(self, news: News, now_ms: int) -> bool:
         """As `hear`, for what a response says. True if the response has nothing else to say to this replica's role."""

@@ -74,7 +74,7 @@ class Elections:
         role = core.role
         if isinstance(role, Unattached | Prospective) and role.leader_id is None:
             if role.voted is not None:
-                return role.voted == candidate
+                return role.voted.id == candidate.id and role.voted.directory_id in (ZERO_UUID, candidate.directory_id)
             if log_is_long_enough and core.identity.stands:
                 if isinstance(role, Prospective):
                     core.become_unattached(role.epoch, now_ms)
@@ -166,6 +166,9 @@ class Elections:
         partition = messages.partition_of(response)
         if partition is None:
             core.back_off(voter_id, now_ms, core.config.election_timeout_ms)
+            unsupported = getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.UNSUPPORTED_VERSION
+            if pre_vote and current and unsupported:  # before Kafka 4.0: who knows no pre-votes refuses none
+                self._record(voter_id, granted=True, now_ms=now_ms)
             return
         news = messages.news_of(response, partition, core.identity.listener)
         if core.hear_news(news, now_ms) or not current or news.error != ErrorCode.NONE:
@@ -182,6 +185,20 @@ class Elections:
         if not isinstance(role, Prospective | Candidate):
             return
         (role.ballot.granted if granted else role.ballot.rejected).add(voter_id)
+        self._count(role, now_ms)
+
+    def vote_failed(self, voter_id: int, *, current: bool, now_ms: int) -> None:
+        """A voter could not be asked. A candidate that the others alone cannot elect begins anew soon.
+
+        When a leader has died, a vote that was split among the living would else cost a whole election timeout.
+        """
+        role = self._core.role
+        if current and isinstance(role, Candidate):
+            role.ballot.unreachable.add(voter_id)
+            self._count(role, now_ms)
+
+    def _count(self, role: Prospective | Candidate, now_ms: int) -> None:
+        core = self._core
         if isinstance(role, Prospective):
             if core.voters.is_majority(role.ballot.granted):
                 core.become_candidate(now_ms)
@@ -324,3 +341,9 @@ class Elections:
         core.back_off(voter_id, now_ms, core.config.retry_backoff_ms)
         if not core.hear_news(news, now_ms) and current and isinstance(core.role, Resigned):
             core.role.unacknowledged.discard(voter_id)
+
+    def end_failed(self, voter_id: int) -> None:
+        """A voter cannot be told of the resignation. Who stops does not wait for it: it hears the connection break."""
+        role = self._core.role
+        if self._core.stopping and isinstance(role, Resigned):
+            role.unacknowledged.discard(voter_id)

@@ -42,10 +42,11 @@ class Following:
         busy = core.cutting or core.flushed_offset < max(core.log.end_offset, core.appending_to)
         busy = busy or (role.download is not None and role.download.writing)
         wait_ms = core.channels.wait_ms(role.target.node_id, now_ms)
-        if now_ms >= role.update_voter_due_ms:
+        if now_ms >= role.update_voter_due_ms and wait_ms == 0:
             role.update_voter_due_ms = now_ms + core.config.fetch_timeout_ms
-            if wait_ms == 0 and self._has_moved():
-                core.call(role.target, messages.update_voter(core.identity.cluster_id, core.epoch, self._own_voter()))
+            request = self._news_of_itself(role)
+            if request is not None:
+                core.call(role.target, request)
                 wait_ms = None
         deadlines = [] if core.cutting or (core.stopping and core.may_stand) else [role.fetch_deadline_ms]
         if wait_ms is not None and not busy:
@@ -53,20 +54,46 @@ class Following:
                 core.call(role.target, self._next_request(role))
             else:
                 deadlines.append(now_ms + wait_ms)
+        if role.suspected and not core.may_stand and not core.stopping:
+            again_ms = core.discover_leader(now_ms, besides=role.leader_id)
+            deadlines += [] if again_ms is None else [again_ms]
         return min(deadlines, default=None)
 
     def _own_voter(self) -> Voter:
         return Voter(self._core.local, self._core.identity.endpoints)
 
-    def _has_moved(self) -> bool:
-        """Whether this voter's entry in the log says anything of it that is not so any more (KIP-853)."""
+    def _news_of_itself(self, role: Follower) -> Message | None:
+        """What the leader is to be told, or asked for, by this replica."""
         core = self._core
-        return (
-            core.is_voter
-            and core.history.kraft_version > 0
-            and bool(core.identity.endpoints)
-            and core.voters.voters[core.local.id] != self._own_voter()
-        )
+        cluster_id = core.identity.cluster_id
+        if self._is_to_update(role):
+            return messages.update_voter(cluster_id, core.epoch, self._own_voter())
+        if core.is_voter or not (core.config.auto_join and core.identity.stands and core.history.kraft_version):
+            return None
+        before = core.voters.voters.get(core.local.id)
+        if before is not None:  # this node with the disk that it has lost
+            return messages.remove_voter(cluster_id, before.key)
+        return messages.add_voter(cluster_id, self._own_voter(), timeout_ms=core.config.request_timeout_ms)
+
+    def _is_to_update(self, role: Follower) -> bool:
+        """Whether the leader is to be told of this voter (KIP-853): its entry in the log says something that is not so
+        any more. With kraft.version 0 there is no entry, and each leader is told once."""
+        core = self._core
+        if not core.is_voter or not core.identity.endpoints:
+            return False
+        if core.history.kraft_version == 0:
+            return not role.has_updated
+        return core.voters.voters[core.local.id] != self._own_voter()
+
+    def update_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
+        """The leader has been told of this voter, or does not want to know (UNSUPPORTED_VERSION before 4.2)."""
+        core = self._core
+        news = messages.news_of_update(response, core.identity.listener)
+        role = core.role
+        if current and isinstance(role, Follower) and news.error in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION):
+            role.has_updated = True
+            role.fetch_deadline_ms = max(role.fetch_deadline_ms, now_ms + core.config.fetch_timeout_ms)
+        core.hear_news(news, now_ms)
 
     def _next_request(self, role: Follower) -> Message:
         core = self._core
@@ -84,14 +111,26 @@ class Following:
     def suspect(self, now_ms: int) -> None:
         """The leader may be gone: it is asked for a sign of life, and has a short grace for it.
 
-        A voter stands then; whoever has heard of the leader meanwhile keeps it from disturbing anybody (KIP-996).
+        A voter stands then; whoever has heard of the leader meanwhile keeps it from disturbing anybody (KIP-996). An
+        observer asks the voters meanwhile whether there is another leader.
         """
         core = self._core
         role = core.role
-        if isinstance(role, Follower) and core.is_voter and not role.suspected:
-            role.suspected = True
+        if not isinstance(role, Follower) or role.suspected:
+            return
+        role.suspected = True
+        if core.is_voter:
             grace_ms = core.config.leader_grace_ms + core.random.randrange(core.config.leader_grace_ms // 2 + 1)
             role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + grace_ms)
+
+    def leader_gone(self, now_ms: int) -> None:
+        """The leader's process is no more: no grace, but a little time by chance, so that not all stand at once."""
+        core = self._core
+        self.suspect(now_ms)
+        role = core.role
+        if isinstance(role, Follower) and role.suspected and core.is_voter:
+            wait_ms = core.random.randrange(core.config.leader_gone_ms + 1)
+            role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + wait_ms)
 
     # Fetch
 
@@ -104,8 +143,9 @@ class Following:
             return
         news = messages.news_of(response, partition, core.identity.listener)
         if core.hear_news(news, now_ms):
-            core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
-            if current and news.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if news.error != ErrorCode.NONE:
+                core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
+            if current and news.error == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._follows(node_id):
                 self.suspect(now_ms)  # it has resigned, or has started anew
             return
         role = core.role
@@ -117,6 +157,15 @@ class Following:
         role.has_fetched = True
         role.suspected = False
         role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
+
+    def _follows(self, node_id: int) -> bool:
+        role = self._core.role
+        return isinstance(role, Follower) and role.target.node_id == node_id
+
+    def fetch_failed(self, node_id: int, *, current: bool, now_ms: int) -> None:
+        """There was no answer to a fetch: nobody listens there any more, or the connection broke."""
+        if current and self._follows(node_id):
+            self.suspect(now_ms)
 
     def _take(self, role: Follower, partition: Any) -> bool:
         """Does what the leader's answer says. False if it makes no sense."""
@@ -177,10 +226,11 @@ class Following:
         offset = -1
         if own is not None:
             offset = min(own.end_offset, end_offset) if own.epoch == epoch else own.end_offset
-        if offset < (core.high_watermark or 0) or offset < core.log.start_offset:
+        committed_offset = max(core.committed_offset, core.log.start_offset)
+        if offset < committed_offset:
             core.fail(
                 f"the leader of epoch {core.epoch} wants the log cut to offset {offset}, "
-                f"and everything below {core.high_watermark or core.log.start_offset} is committed"
+                f"and everything below {committed_offset} is committed"
             )
             return False
         if offset >= core.log.end_offset:
@@ -202,7 +252,7 @@ class Following:
 
     def _begin_download(self, role: Follower, snapshot: CheckpointId) -> bool:
         core = self._core
-        if snapshot.epoch < 0 or snapshot.end_offset <= (core.high_watermark or 0):
+        if snapshot.epoch < 0 or snapshot.end_offset <= core.committed_offset:
             return False
         role.download = Download(snapshot)
         return True
@@ -233,6 +283,7 @@ class Following:
             role.download = None
             core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
         else:
+            role.suspected = False
             download.writing, download.size_bytes = True, partition.size
             core.effects.append(WriteSnapshot(download.snapshot, download.position, data))
         role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms

@@ -24,7 +24,7 @@ from penstock.raft.history import BOOTSTRAP_OFFSET
 from penstock.raft.messages import LeaderView
 from penstock.raft.replica_log import EpochEnd
 from penstock.raft.states import Leader, Parked, Progress
-from penstock.raft.voters import ReplicaKey
+from penstock.raft.voters import ReplicaKey, Voter
 
 OBSERVER_SESSION_MS = 300_000
 """An observer that has not fetched for so long is forgotten, as Kafka does."""
@@ -48,7 +48,8 @@ class Leading:
     def begin(self, now_ms: int) -> None:
         """This candidate has been elected: its epoch begins with a record of its own.
 
-        The first leader of a formatted quorum puts the voters into the log, which formatting could not.
+        The first leader of a formatted quorum puts the voters into the log, which formatting could not; one that has
+        moved since writes down where it is now (KIP-853), which others tell the leader (UpdateRaftVoter).
         """
         core = self._core
         leader = core.become_leader(now_ms)
@@ -58,8 +59,13 @@ class Leading:
             granting_voters=[LeaderChangeVoter(voter_id=voter_id) for voter_id in leader.granted],
         )
         records: list[Message] = [change]
-        if core.history.kraft_version > 0 and core.history.voters_offset == BOOTSTRAP_OFFSET:
-            records += [KRaftVersionRecord(kraft_version=core.history.kraft_version), core.voters.to_record()]
+        if core.history.kraft_version > 0:
+            voters = core.voters
+            endpoints = core.identity.endpoints
+            if core.is_voter and endpoints and all(each.port for each in endpoints):
+                voters = voters.with_voter(Voter(core.local, endpoints))
+            if core.history.voters_offset == BOOTSTRAP_OFFSET or voters != core.voters:
+                records += [KRaftVersionRecord(kraft_version=core.history.kraft_version), voters.to_record()]
         self.append_control(records)
 
     def append_control(self, records: list[Message]) -> int:
@@ -169,7 +175,7 @@ class Leading:
             return False
         voter.key = fetch.key
         voter.fetched(fetch.offset, end_offset, now_ms)
-        self._heard(fetch.key, now_ms)
+        self.heard(fetch.key, now_ms)
         return self._advance(now_ms)
 
     def _observed(self, fetch: Parked, now_ms: int) -> None:
@@ -182,7 +188,7 @@ class Leading:
         while len(leader.observers) > RAFT_OBSERVERS_MAX:
             del leader.observers[next(iter(leader.observers))]
 
-    def _heard(self, key: ReplicaKey, now_ms: int) -> None:
+    def heard(self, key: ReplicaKey, now_ms: int) -> None:
         """Check-quorum: a majority that fetches, with this replica if it votes, keeps it in office."""
         core, leader = self._core, self._leader
         if key not in core.voters or key.id == core.local.id:
@@ -250,7 +256,7 @@ class Leading:
             elif not 0 <= asked.position < size_bytes:
                 partition.error_code = ErrorCode.POSITION_OUT_OF_RANGE
             else:
-                self._heard(ReplicaKey(request.replica_id, asked.replica_directory_id), now_ms)
+                self.heard(ReplicaKey(request.replica_id, asked.replica_directory_id), now_ms)
                 limit_bytes = min(max(1, request.max_bytes), core.config.fetch_snapshot_max_bytes)
                 partition.snapshot_id = fetch_snapshot_response.SnapshotId(
                     end_offset=snapshot.end_offset, epoch=snapshot.epoch

@@ -8,7 +8,7 @@ that is committed, without counting itself, and then resigns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.config.limits import RAFT_VOTERS_MAX
@@ -26,7 +26,7 @@ from penstock.raft.core import Core
 from penstock.raft.effects import Target
 from penstock.raft.leading import Leading
 from penstock.raft.states import Leader
-from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from penstock.raft.voters import SUPPORTED_KRAFT_VERSIONS, ReplicaKey, Voter, VoterEndpoint, VoterSet
 
 FEATURE = "kraft.version"
 CAUGHT_UP_WITHIN_MS = 3_600_000
@@ -61,7 +61,7 @@ class Membership:
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
         endpoints = tuple(VoterEndpoint(each.name, each.host, each.port) for each in request.listeners)
         voter = Voter(key, endpoints)
-        error, text = self._refusal(request.cluster_id, now_ms)
+        error, text = self._refusal(request.cluster_id)
         endpoint = voter.endpoint(core.identity.listener)
         if error == ErrorCode.NONE and (key.id < 0 or key.directory_id == ZERO_UUID):
             error, text = ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
@@ -83,12 +83,14 @@ class Membership:
         target = Target(key.id, endpoint.host, endpoint.port, endpoint.name)
         core.call(target, ApiVersionsRequest(client_software_name="penstock", client_software_version="1"))
 
-    def versions_answered(self, response: Any, *, current: bool, now_ms: int) -> None:
-        """The new voter has said what it supports, or nothing (None)."""
+    def versions_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
+        """A new voter has said what it supports, or nothing (None). It may be one that is not waited for any more."""
         change = self._change
         if not current or change is None or change.voter is None or change.last_offset is not None:
             return
         voter = change.voter
+        if voter.key.id != node_id:
+            return
         if response is None or response.error_code != ErrorCode.NONE:
             reason = "no answer" if response is None else f"error {response.error_code}"
             self._end(ErrorCode.REQUEST_TIMED_OUT, f"Aborted add voter operation since API_VERSIONS returned {reason}")
@@ -109,7 +111,10 @@ class Membership:
             )
         else:
             added = Voter(voter.key, voter.endpoints, (lowest, highest))
+            alone = self._core.voters.majority == 1
             self._append(change, self._core.voters.with_voter(added))
+            if alone:  # nobody had to fetch so far; check-quorum begins here
+                self._leader.quorum_deadline_ms = now_ms + self._core.config.check_quorum_timeout_ms
 
     def _is_caught_up(self, key: ReplicaKey, now_ms: int) -> bool:
         leader = self._core.role
@@ -123,7 +128,7 @@ class Membership:
         """RemoveRaftVoter, version 0."""
         core = self._core
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        error, text = self._refusal(request.cluster_id, now_ms)
+        error, text = self._refusal(request.cluster_id)
         if error == ErrorCode.NONE and (key.id < 0 or key.directory_id == ZERO_UUID):
             error, text = ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter"
         elif error == ErrorCode.NONE and (key not in core.voters or len(core.voters.voters) == 1):
@@ -145,56 +150,95 @@ class Membership:
         endpoints = tuple(VoterEndpoint(each.name, each.host, each.port) for each in request.listeners)
         feature = request.kraft_version_feature
         versions = (feature.min_supported_version, feature.max_supported_version)
-        error = self._leading.leader_error(request.current_leader_epoch)
-        if error == ErrorCode.NONE:
-            error, _ = self._refusal(request.cluster_id, now_ms)
         voter = Voter(key, endpoints, versions)
-        valid = key.id >= 0 and voter.endpoint(core.identity.listener) is not None and 0 <= versions[0] <= versions[1]
-        if error == ErrorCode.NONE and not valid:
+        error, _ = self._foreign(request.cluster_id)
+        if error == ErrorCode.NONE:
+            error = self._leading.leader_error(request.current_leader_epoch)
+        valid = key.id >= 0 and key.directory_id != ZERO_UUID and voter.endpoint(core.identity.listener) is not None
+        if error == ErrorCode.NONE and not (valid and 0 <= versions[0] <= versions[1]):
             error = ErrorCode.INVALID_REQUEST
-        elif error == ErrorCode.NONE and key not in core.voters:
-            error = ErrorCode.VOTER_NOT_FOUND
-        elif error == ErrorCode.NONE and not versions[0] <= core.history.kraft_version <= versions[1]:
-            error = ErrorCode.INVALID_REQUEST
-        if error == ErrorCode.NONE and core.voters.voters[key.id] != voter:
-            self._leading.append_control([core.voters.with_voter(voter).to_record()])
+        if error == ErrorCode.NONE:
+            error = self._update(voter, now_ms)
         view = core.leader_view()
         leader = CurrentLeader(leader_id=view.leader_id, leader_epoch=view.epoch)
         if view.target is not None:
             leader.host, leader.port = view.target.host, view.target.port
         core.answer(token, UpdateRaftVoterResponse(error_code=error, current_leader=leader))
 
+    def _update(self, voter: Voter, now_ms: int) -> ErrorCode:
+        """Notes what a voter says of itself. With kraft.version 0 the leader alone knows, for the upgrade to 1."""
+        core, leader = self._core, self._leader
+        kraft_version = core.history.kraft_version
+        error, _ = self._refusal(None)
+        if error != ErrorCode.NONE and not (error == ErrorCode.UNSUPPORTED_VERSION and leader.reported is not None):
+            return error
+        if not voter.kraft_versions[0] <= kraft_version <= voter.kraft_versions[1]:
+            return ErrorCode.INVALID_REQUEST
+        if voter.key not in core.voters:
+            return ErrorCode.VOTER_NOT_FOUND
+        if leader.reported is not None:
+            leader.reported = leader.reported.with_voter(voter)
+        elif core.voters.voters[voter.key.id] != voter:
+            self._leading.append_control([core.voters.with_voter(voter).to_record()])
+        self._leading.heard(voter.key, now_ms)
+        return ErrorCode.NONE
+
     # Upgrading
 
-    def upgrade(self) -> int:
-        """As the leader, finalizes kraft.version 1: the version and the voters go into the log. Their last offset.
+    def upgrade(self, version: int, *, validate_only: bool = False) -> None:
+        """As the leader, finalizes kraft.version 1: the version and the voters go into the log (KIP-853).
 
-        The voters' directories are known from their fetches. Raises RequestError INVALID_UPDATE_VERSION, which names
-        them, when some have not fetched yet.
+        Each voter has told the leader which versions it supports, and its directory. Raises RequestError
+        INVALID_UPDATE_VERSION, which says what is in the way. `validate_only` appends nothing.
         """
-        core, leader = self._core, self._core.role
-        assert isinstance(leader, Leader), "only the leader finalizes a version"
-        assert core.history.kraft_version == 0, "it is not finalized yet"
-        keys = {voter_id: progress.key for voter_id, progress in leader.voters.items()}
-        keys[core.local.id] = core.local
-        unknown = [voter_id for voter_id, key in keys.items() if key.directory_id == ZERO_UUID]
-        if unknown:
+        core, leader = self._core, self._leader
+        present = core.history.kraft_version
+        if version == present:
+            return
+        change = f"Invalid upgrade of {FEATURE} from version {present} to {version}"
+        if version < present:
+            raise RequestError(ErrorCode.INVALID_UPDATE_VERSION, f"{change} because the new version is a downgrade")
+        reported = leader.reported
+        if reported is None or version > SUPPORTED_KRAFT_VERSIONS[1]:
+            raise RequestError(ErrorCode.INVALID_UPDATE_VERSION, change)
+        silent = [voter_id for voter_id, voter in reported.voters.items() if voter.key.directory_id == ZERO_UUID]
+        if silent:
             raise RequestError(
                 ErrorCode.INVALID_UPDATE_VERSION,
-                f"{FEATURE} cannot be 1 yet: the directory ids of voters {unknown} are not known.",
+                f"{change}: voters {silent} have not yet told the leader which versions they support. Are they up?",
             )
-        voters = VoterSet(replace(voter, key=keys[voter.key.id]) for voter in core.voters.voters.values())
-        return self._leading.append_control([KRaftVersionRecord(kraft_version=1), voters.to_record()])
+        lacking = [voter_id for voter_id, voter in reported.voters.items() if voter.kraft_versions[1] < version]
+        if lacking:
+            raise RequestError(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                f"{change} because not all of the voters support it: voters {lacking} do not",
+            )
+        if not validate_only:
+            leader.reported = None
+            self._leading.append_control([KRaftVersionRecord(kraft_version=version), reported.to_record()])
 
     # All changes
 
-    def _refusal(self, cluster_id: str | None, now_ms: int) -> tuple[ErrorCode, str]:
+    @property
+    def _leader(self) -> Leader:
+        role = self._core.role
+        assert isinstance(role, Leader), "only the leader does this"
+        return role
+
+    def _foreign(self, cluster_id: str | None) -> tuple[ErrorCode, str]:
+        own_id = self._core.identity.cluster_id
+        if cluster_id is None or own_id in (None, cluster_id):
+            return ErrorCode.NONE, ""
+        text = f'The given id "{cluster_id}" doesn\'t match the cluster id "{own_id}"'
+        return ErrorCode.INCONSISTENT_CLUSTER_ID, text
+
+    def _refusal(self, cluster_id: str | None) -> tuple[ErrorCode, str]:
         """Why no voter can be changed now; NONE if one can."""
         core = self._core
         leader = core.role
-        if cluster_id is not None and core.identity.cluster_id not in (None, cluster_id):
-            text = f'The given id "{cluster_id}" doesn\'t match the cluster id "{core.identity.cluster_id}"'
-            return ErrorCode.INCONSISTENT_CLUSTER_ID, text
+        error, text = self._foreign(cluster_id)
+        if error != ErrorCode.NONE:
+            return error, text
         if not isinstance(leader, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, "This replica does not lead the metadata quorum."
         waiting = "Request timed out waiting for "

@@ -12,6 +12,7 @@ from uuid import UUID
 from penstock.errors import ErrorCode
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages import (
+    add_raft_voter_request,
     begin_quorum_epoch_request,
     begin_quorum_epoch_response,
     end_quorum_epoch_request,
@@ -24,6 +25,7 @@ from penstock.protocol.messages import (
     vote_request,
     vote_response,
 )
+from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
 from penstock.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from penstock.protocol.messages.begin_quorum_epoch_response import BeginQuorumEpochResponse
 from penstock.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
@@ -32,7 +34,9 @@ from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import FetchResponse
 from penstock.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
 from penstock.protocol.messages.fetch_snapshot_response import FetchSnapshotResponse
+from penstock.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from penstock.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
+from penstock.protocol.messages.update_raft_voter_response import UpdateRaftVoterResponse
 from penstock.protocol.messages.vote_request import VoteRequest
 from penstock.protocol.messages.vote_response import VoteResponse
 from penstock.raft.checkpoint import CheckpointId
@@ -202,6 +206,24 @@ def update_voter(cluster_id: str | None, epoch: int, voter: Voter) -> UpdateRaft
     )
 
 
+def add_voter(cluster_id: str | None, voter: Voter, *, timeout_ms: int) -> AddRaftVoterRequest:
+    """Asks for the vote. The answer comes before the commit: the one who asks may be needed for that."""
+    return AddRaftVoterRequest(
+        cluster_id=cluster_id,
+        timeout_ms=timeout_ms,
+        voter_id=voter.key.id,
+        voter_directory_id=voter.key.directory_id,
+        listeners=[
+            add_raft_voter_request.Listener(name=each.name, host=each.host, port=each.port) for each in voter.endpoints
+        ],
+        ack_when_committed=False,
+    )
+
+
+def remove_voter(cluster_id: str | None, voter: ReplicaKey) -> RemoveRaftVoterRequest:
+    return RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter.id, voter_directory_id=voter.directory_id)
+
+
 # Responses
 
 
@@ -216,6 +238,13 @@ def refusal(request: Message, error: ErrorCode) -> Message:
     }
     response: Message = kinds[type(request)](error_code=error)
     return response
+
+
+def unsupported(request: Message) -> Message | None:
+    """What stands for the answer of a node that knows no version of an API in which the request can be put."""
+    kinds: dict[type[Message], type[Any]] = {VoteRequest: VoteResponse, UpdateRaftVoterRequest: UpdateRaftVoterResponse}
+    kind = kinds.get(type(request))
+    return None if kind is None else kind(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 
 def endpoints_of(module: Any, leader: LeaderView) -> list[Any]:
@@ -286,6 +315,14 @@ def partition_of(message: Any) -> Any | None:
     )
     named = name == TOPIC or (not name and topic_id == TOPIC_ID)
     return partition if named and index == PARTITION else None
+
+
+def news_of_update(response: UpdateRaftVoterResponse, listener: str) -> News:
+    """What the answer to an update of a voter says of the leader: it has a form of its own."""
+    leader = response.current_leader
+    known = leader.leader_id >= 0 and leader.host
+    target = Target(leader.leader_id, leader.host, leader.port, listener) if known else None
+    return News(response.error_code, leader.leader_id, leader.leader_epoch, target)
 
 
 def news_of(response: Any, partition: Any, listener: str) -> News:

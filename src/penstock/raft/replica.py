@@ -328,9 +328,16 @@ class Replica:
         if outstanding is not None:
             current = outstanding.turn == self._core.turn
             if isinstance(outstanding.request, ApiVersionsRequest):
-                self._membership.versions_answered(response, current=current, now_ms=now_ms)
+                node_id = outstanding.target.node_id
+                self._membership.versions_answered(node_id, response, current=current, now_ms=now_ms)
             elif response is not None:
                 self._answered(outstanding, response, current, now_ms)
+            elif isinstance(outstanding.request, VoteRequest):
+                self._elections.vote_failed(outstanding.target.node_id, current=current, now_ms=now_ms)
+            elif isinstance(outstanding.request, EndQuorumEpochRequest):
+                self._elections.end_failed(outstanding.target.node_id)
+            elif isinstance(outstanding.request, FetchRequest | FetchSnapshotRequest):
+                self._following.fetch_failed(outstanding.target.node_id, current=current, now_ms=now_ms)
         return self._settle(now_ms)
 
     def _answered(self, outstanding: Outstanding, response: Any, current: bool, now_ms: int) -> None:
@@ -344,6 +351,7 @@ class Replica:
             FetchSnapshotRequest: self._following.snapshot_answered,
             BeginQuorumEpochRequest: self._leading.begin_answered,
             EndQuorumEpochRequest: self._elections.end_answered,
+            UpdateRaftVoterRequest: self._following.update_answered,
         }
         if type(request) in answered:
             answered[type(request)](node_id, response, current=current, now_ms=now_ms)
@@ -353,15 +361,20 @@ class Replica:
         self._following.suspect(now_ms)
         return self._settle(now_ms)
 
+    def leader_gone(self, now_ms: int) -> list[Effect]:
+        """The leader's address refuses connections: its process is no more."""
+        self._following.leader_gone(now_ms)
+        return self._settle(now_ms)
+
     # The node
 
-    def upgrade_kraft_version(self, now_ms: int) -> tuple[int, list[Effect]]:
-        """As the leader, finalizes kraft.version 1. The offset that must be committed for it, and the effects.
+    def upgrade_kraft_version(self, version: int, now_ms: int, *, validate_only: bool = False) -> list[Effect]:
+        """As the leader, finalizes a kraft.version; what is appended next is committed after it.
 
-        Raises RequestError INVALID_UPDATE_VERSION while the directory of a voter is not known.
+        Raises RequestError INVALID_UPDATE_VERSION for one that the voters do not support, or not all are known to.
         """
-        offset = self._membership.upgrade()
-        return offset, self._settle(now_ms)
+        self._membership.upgrade(version, validate_only=validate_only)
+        return self._settle(now_ms)
 
     def resign(self, now_ms: int) -> list[Effect]:
         """Stops leading and tells the others; stands again after a while. Nothing more is appended in this epoch."""

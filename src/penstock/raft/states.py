@@ -35,10 +35,11 @@ class Unattached:
 
 @dataclass(slots=True)
 class Ballot:
-    """The votes for a replica in one election."""
+    """The votes for a replica in one election. `unreachable`: could not be asked when they were last."""
 
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
+    unreachable: set[int] = field(default_factory=set)
 
     def unrecorded(self, voters: VoterSet) -> list[int]:
         """The voters that have not answered, in order."""
@@ -46,7 +47,8 @@ class Ballot:
 
     def lost(self, voters: VoterSet) -> bool:
         """Whether those that are left are too few."""
-        return not voters.is_majority([voter for voter in voters.voters if voter not in self.rejected])
+        without = (self.rejected | self.unreachable) - self.granted
+        return not voters.is_majority([voter for voter in voters.voters if voter not in without])
 
 
 @dataclass(slots=True)
@@ -100,6 +102,7 @@ class Follower:
     """Fetches from the leader of `epoch`.
 
     `leader_high_watermark` is the highest that the leader has told. `has_fetched`: the leader has answered a fetch.
+    `has_updated`: it knows where this voter is, and which kraft.version it supports.
     """
 
     epoch: int
@@ -110,6 +113,7 @@ class Follower:
     has_fetched: bool = False
     download: Download | None = None
     update_voter_due_ms: int = 0
+    has_updated: bool = False
     suspected: bool = False
 
     def election(self) -> ElectionState:
@@ -129,13 +133,14 @@ class Progress:
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
         """It asks for `offset`, so it has everything before on disk.
 
-        It was caught up at its last fetch if it now has all that the leader had then (as Kafka counts it).
+        It was caught up at its last fetch if it now has all that the leader had then (as Kafka counts it). An offset
+        may be lower than the last: a voter of kraft.version 0 that has lost its disk has what it says now, no more.
         """
         if offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif self.fetched_leader_end >= 0 and offset >= self.fetched_leader_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
-        self.end_offset = max(self.end_offset, offset)
+        self.end_offset = offset
         self.last_fetch_ms = now_ms
         self.fetched_leader_end = leader_end_offset
 
@@ -160,6 +165,7 @@ class Leader:
     `epoch_start_offset` is the offset of its LeaderChange record. `high_watermark` is None until a record of this
     epoch is committed: a leader commits no older one by itself (section 5.4.2 of the Raft paper).
     `voters` and `observers`: how far they are. `heard`: the voters that fetched since `quorum_deadline_ms` was set.
+    `reported`: with kraft.version 0, the voters as they have told of themselves, for the upgrade; else None.
     """
 
     epoch: int
@@ -173,6 +179,7 @@ class Leader:
     heard: set[int] = field(default_factory=set)
     parked: list[Parked] = field(default_factory=list)
     high_watermark: int | None = None
+    reported: VoterSet | None = None
 
     @property
     def leader_id(self) -> int | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Protocol
 from uuid import UUID
@@ -52,7 +53,7 @@ from penstock.raft.voters import VoterSet
 
 TOPIC_ID = UUID(int=1)
 """The id of the metadata topic, the same in every cluster."""
-READ_BYTES = 8 * 1024 * 1024
+READ_BYTES = 1024 * 1024
 """What one read of the log at start asks for."""
 NEVER = "9223372036854775807"
 
@@ -138,13 +139,7 @@ class Storage:
             disk.replace(f"{NAME}/{NOTE}", noted(self.log.log_end_offset))
 
     def _begin_after(self, checkpoint: CheckpointId, now_ms: int) -> None:
-        """Ends what a crash has interrupted: a snapshot was installed, and the log had still to begin at its end.
-
-        Raises StorageError if the log was once flushed further than it goes: then it has lost records.
-        """
-        end_offset = self.log.log_end_offset
-        if read_flushed(self.disk, NAME) > end_offset:
-            raise StorageError(f"{NAME} ends at offset {end_offset}, before its checkpoint {checkpoint.file}")
+        """Ends what a crash has interrupted: a snapshot was installed, and the log had still to begin at its end."""
         self.log.truncate_fully_and_start_at(checkpoint.end_offset, now_ms)
         for operation in self.log.take_operations():
             self.log.operation_completed(operation, operation.run(self.disk), now_ms)
@@ -167,6 +162,7 @@ class Storage:
 
     def _open_log(self, settings: Settings, random: Random, now_ms: int) -> Log:
         aside = [f"{NAME}/{entry.name}" for entry in self.disk.list(NAME) if entry.name.endswith(CORRUPT)]
+        flushed_offset = read_flushed(self.disk, NAME)
         config = log_config(settings)
         expiration_ms = settings.producer_id_expiration_ms
         report = recover_log(
@@ -177,13 +173,19 @@ class Storage:
             log_start_offset=0,
             now_ms=now_ms,
             producer_expiration_ms=expiration_ms,
+            flushed_offset=flushed_offset,
         )
         if report.lost or aside:
             kept_aside = sorted({*aside, *report.kept_aside})
-            if not 0 <= read_flushed(self.disk, NAME) <= report.log_end_offset:
+            if not 0 <= flushed_offset <= report.log_end_offset:
                 raise StorageError(damaged(report.log_end_offset if report.lost else None, kept_aside))
             for path in kept_aside:  # written, never flushed, acknowledged to nobody
                 self.disk.unlink(path)
+        elif flushed_offset > report.log_end_offset:
+            raise StorageError(
+                f"{NAME} ends at offset {report.log_end_offset}, and was once flushed up to {flushed_offset}: restore "
+                f"the log from a copy, or remove {NAME}/{NOTE} to go on without what is lost"
+            )
         return Log.open(
             self.disk,
             NAME,
@@ -210,7 +212,8 @@ class Storage:
         """All batches of the log from the one with `start_offset` on, each checked."""
         offset = start_offset
         while offset < self.log.log_end_offset:
-            view = self.log.read_bytes(offset, READ_BYTES)
+            with readable():
+                view = self.log.read_bytes(offset, READ_BYTES)
             for batch in read_batches(view, NAME):
                 offset = batch.header.next_offset
                 if offset > start_offset:
@@ -321,7 +324,8 @@ class Storage:
         """Whole batches from `offset` on; empty at the end of what is written."""
         if offset >= self.log.log_end_offset:
             return b""
-        return self.log.read_bytes(offset, max_bytes)
+        with readable():
+            return self.log.read_bytes(offset, max_bytes)
 
     @property
     def newest_snapshot(self) -> CheckpointId | None:
@@ -334,7 +338,8 @@ class Storage:
         return None if found is None else found[0]
 
     def read_snapshot(self, snapshot: CheckpointId, position: int, max_bytes: int) -> bytes:
-        return self.disk.read(f"{NAME}/{snapshot.file}", position, max_bytes)
+        with readable():
+            return self.disk.read(f"{NAME}/{snapshot.file}", position, max_bytes)
 
     # A replica among several: what it does to it
 
@@ -443,6 +448,15 @@ class Storage:
         self._fail(error, now_ms)
 
 
+@contextmanager
+def readable() -> Iterator[None]:
+    """What the disk does not give is a failure of the metadata log: nobody can go on without what is committed."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{NAME} cannot be read: {error.strerror}") from error
+
+
 def damaged(offset: int | None, kept_aside: Sequence[str]) -> str:
     """The line about a log with a damage before its end: committed records are lost unless somebody helps.
 
@@ -450,8 +464,8 @@ def damaged(offset: int | None, kept_aside: Sequence[str]) -> str:
     """
     where = "" if offset is None else f" from offset {offset} on"
     return (
-        f"{NAME} is damaged{where}, and valid records followed, now in {', '.join(kept_aside)}: restore the log from a "
-        "copy, or remove these files to go on without what is in them"
+        f"{NAME} is damaged{where}, where records were flushed; they are now in {', '.join(kept_aside)}: restore the "
+        f"log from a copy, or remove these files and {NAME}/{NOTE} to go on without what is in them"
     )
 
 

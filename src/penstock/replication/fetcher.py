@@ -3,15 +3,19 @@
 The first fetch names every partition that is ready. From then on a fetch names the *dirty* ones: whose position has
 changed, which have become ready (they join), or which are not ready any more (they are forgotten, since the leader
 would send them again what they asked for last). So a fetch costs what has changed, not how many partitions there are.
+Of very many that join it names some; the next, which waits for no records then, names the rest. But where the leader
+gives no session each fetch has to name all.
 
 One fetch is under way at a time. `build` makes the next, `received` or `failed` ends it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from penstock.config.limits import FOLLOWED_PER_FETCH_MAX
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.fetch_request import (
     FetchPartition,
@@ -55,6 +59,7 @@ class Fetcher:
         in_flight: a fetch is under way.
         writing: followers whose writes the next fetch waits for, as long as that is short.
         failures: fetches in a row without a usable answer.
+        throttled: followers that the last fetch left out since they have had too much lately.
     """
 
     def __init__(self, leader_id: int, number: int) -> None:
@@ -64,8 +69,10 @@ class Fetcher:
         self.in_flight = False
         self.writing: dict[Key, None] = {}
         self.failures = 0
+        self.throttled: dict[Key, None] = {}
         self._session_id = INVALID_SESSION_ID
         self._session_epoch = INITIAL_EPOCH
+        self._no_sessions = False
         self._session: dict[Key, Position] = {}
         self._dirty: dict[Key, None] = {}
 
@@ -92,6 +99,7 @@ class Fetcher:
         if self.followers.get(follower.key) is follower:
             del self.followers[follower.key]
             self.writing.pop(follower.key, None)
+            self.throttled.pop(follower.key, None)
             self._dirty[follower.key] = None
 
     def moved(self, follower: Follower) -> None:
@@ -103,32 +111,55 @@ class Fetcher:
         else:
             self.writing.pop(key, None)
 
+    def release(self) -> None:
+        """Followers that were left out may be fetched again."""
+        self._dirty.update(self.throttled)
+        self.throttled.clear()
+
     # One fetch
 
-    def build(self, replica_id: int, replica_epoch: int, limits: FetchLimits) -> FetchRequest | None:
-        """The next fetch, or None when there is nothing to ask for. It is under way from now on."""
+    def build(
+        self,
+        replica_id: int,
+        replica_epoch: int,
+        limits: FetchLimits,
+        waits: Callable[[Follower], bool] = lambda follower: False,
+    ) -> FetchRequest | None:
+        """The next fetch, or None when there is nothing to ask for. It is under way from now on.
+
+        A follower that `waits` is left out until `release`.
+        """
         assert not self.in_flight, f"{self} has a fetch under way"
         if self._session_epoch == INITIAL_EPOCH:
             self._session.clear()
             self._dirty = dict.fromkeys(self.followers)
         topics: dict[UUID, FetchTopic] = {}
         forgotten: dict[UUID, ForgottenTopic] = {}
-        for key in self._dirty:
+        dirty, self._dirty = self._dirty, {}
+        room = len(dirty) if self._no_sessions else FOLLOWED_PER_FETCH_MAX
+        for key in dirty:
             follower = self.followers.get(key)
-            if follower is not None and follower.ready:
-                self._mention(topics, follower, limits)
+            if follower is not None and follower.ready and waits(follower):
+                self.throttled[key] = None
+            if follower is not None and follower.ready and key not in self.throttled:
+                if key in self._session:
+                    self._mention(topics, follower, limits)
+                elif room:
+                    room -= 1
+                    self._mention(topics, follower, limits)
+                else:
+                    self._dirty[key] = None
             elif self._session.pop(key, None) is not None:
                 found = forgotten.get(key[0])
                 if found is None:
                     found = forgotten[key[0]] = ForgottenTopic(topic_id=key[0])
                 found.partitions.append(key[1])
-        self._dirty.clear()
         if not self._session and not forgotten:
             return None
         self.in_flight = True
         return FetchRequest(
             replica_state=ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch),
-            max_wait_ms=limits.max_wait_ms,
+            max_wait_ms=0 if self._dirty else limits.max_wait_ms,
             min_bytes=limits.min_bytes,
             max_bytes=limits.max_bytes,
             session_id=self._session_id,
@@ -166,7 +197,8 @@ class Fetcher:
             self.failures += 1
             return code
         self.failures = 0
-        if response.session_id == INVALID_SESSION_ID:
+        self._no_sessions = response.session_id == INVALID_SESSION_ID
+        if self._no_sessions:
             self._begin_anew(keep=False)
         else:
             self._session_id = response.session_id

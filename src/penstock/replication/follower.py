@@ -402,6 +402,10 @@ class Follower:
 
     # The log
 
+    def log_start_moved(self, now_ms: int) -> None:
+        """Retention or the leader has moved the log start, which a fetch tells."""
+        self._owner.follower_moved(self, now_ms)
+
     def log_changed(self, now_ms: int) -> None:
         """A write or a truncation of the log has completed."""
         log = self.log

@@ -401,7 +401,7 @@ class Partition(FollowedPartition):
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
             self.epoch_start_offset = self.log.reserved_end_offset
-            self.log.start_epoch(leader_epoch)
+            self._note_epoch()
             self.replicas = replicas
             self._know_followers(now_ms)
         elif replicas != self.replicas:
@@ -414,6 +414,16 @@ class Partition(FollowedPartition):
         subscriptions, self.replica_subscriptions = self.replica_subscriptions, {}
         for subscription in subscriptions.values():
             subscription.lost(now_ms)  # it comes again, with the new epoch or to be told of it
+
+    def reopened(self, log: Log) -> None:
+        """Its log was closed, since others were used more recently, and is open again."""
+        self.log = log
+        self._note_epoch()
+
+    def _note_epoch(self) -> None:
+        """Writes down where this leader epoch begins; of a log that is closed, when it is open again."""
+        if not self.log.closed and self.log.leader_epochs.latest < self.leader_epoch:
+            self.log.start_epoch(self.leader_epoch)
 
     def stop(self, code: ErrorCode, now_ms: int) -> None:
         """We lead it no more: whoever waits is told `code`, readers come again and find out."""

@@ -10,7 +10,7 @@ the log, and the high watermark, which the log manager keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -59,7 +59,9 @@ class Replicas:
         lagging: led partitions whose followers are not all in sync and at the end, or were not at the last look.
         on_low_watermark: called when a follower of a led partition has told of another log start, or nobody follows
             us any more.
+        caught_up: the image is of the present; before, nothing is led: what was ours once is perhaps another's by now.
         expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
+        copied: who wants to know that a log has advanced or was cut, by its name: it is being copied elsewhere.
         isr_shrinks, isr_expands: changes that the controller has accepted.
     """
 
@@ -80,6 +82,7 @@ class Replicas:
         self.lag_time_max_ms = lag_time_max_ms
         self.lagging: dict[tuple[str, int], Partition] = {}
         self.on_low_watermark: Callable[[Partition, int], None] = lambda partition, now_ms: None
+        self.caught_up = False
         self.expected: dict[int, int] = {}
         self.isr_shrinks = 0
         self.isr_expands = 0
@@ -89,6 +92,7 @@ class Replicas:
         self._followers: dict[tuple[str, int], Follower] = {}
         self._by_log: dict[str, Partition | Follower] = {}
         self._names: dict[UUID, str] = {}
+        self.copied: dict[str, Callable[[int], None]] = {}
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -112,6 +116,8 @@ class Replicas:
         registration = None
         if partition is None:
             registration = self.image.partition(topic, index)
+            if not self.caught_up:
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
             if registration is None:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if registration.leader != self.node_id:
@@ -124,7 +130,7 @@ class Replicas:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is not None:
             if partition.log is not log:
-                partition.log = log
+                partition.reopened(log)
             return partition
         assert registration is not None
         return self._lead(topic, index, registration, log, now_ms)
@@ -213,9 +219,7 @@ class Replicas:
             high_watermark=min(max(checkpointed, log.log_start_offset), log.log_end_offset),
             now_ms=now_ms,
         )
-        latest = log.leader_epochs.latest
-        if latest < registration.leader_epoch:
-            log.start_epoch(registration.leader_epoch)
+        partition.reopened(log)
         partition.advance_high_watermark(now_ms)
         self._partitions[(topic, index)] = partition
         self._by_log[log.name] = partition
@@ -345,14 +349,21 @@ class Replicas:
 
     def look_after_followers(self, now_ms: int) -> bool:
         """Looks at the partitions whose followers are behind or not in sync; gives whether there are any still."""
-        for key, partition in list(self.lagging.items()):
-            if not partition.look_after_followers(now_ms):
-                self.lagging.pop(key, None)
+        self.look_after_some(list(self.lagging), now_ms)
         return bool(self.lagging)
+
+    def look_after_some(self, keys: Sequence[tuple[str, int]], now_ms: int) -> None:
+        """Looks at some of those partitions; the others among `keys` are well, or gone."""
+        for key in keys:
+            partition = self.lagging.get(key)
+            if partition is not None and not partition.look_after_followers(now_ms):
+                self.lagging.pop(key, None)
 
     # LogListener
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
+        if log.name in self.copied:
+            self.copied[log.name](now_ms)
         replica = self._by_log.get(log.name)
         if type(replica) is Partition:
             replica.log_advanced(now_ms)
@@ -364,12 +375,22 @@ class Replicas:
         if type(replica) is Partition:
             replica.wake(now_ms)
         elif type(replica) is Follower:
-            self.followers.follower_moved(replica, now_ms)
+            replica.log_start_moved(now_ms)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:
         replica = self._by_log.get(log.name)
         if type(replica) is Follower:
             replica.log_changed(now_ms)
+        if log.name in self.copied:
+            self.copied[log.name](now_ms)
+
+    def copy(self, log: Log, follower: Follower) -> None:
+        """`log` is a future one: what is written to it concerns its follower."""
+        self._by_log[log.name] = follower
+
+    def copy_ended(self, log: Log) -> None:
+        """A future log is one no more."""
+        self._by_log.pop(log.name, None)
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         replica = self._by_log.get(log.name)
@@ -378,8 +399,10 @@ class Replicas:
 
     def directory_failed(self, index: int, error: OSError, now_ms: int) -> None:
         replicas: list[Partition | Follower] = [*self._partitions.values(), *self._followers.values()]
+        logs = self._logs()
         for replica in replicas:
-            if replica.log is not None and self._logs().open_log(replica.topic, replica.index) is None:
+            name = replica.topic, replica.index
+            if logs.exists(*name) and logs.directory_of(*name).index == index:
                 self._lost(replica, now_ms)
         self._directory_lost(index, error, now_ms)
 

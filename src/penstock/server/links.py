@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config.limits import PEER_ANSWER_MAX_BYTES
 from penstock.config.listeners import bracketed
-from penstock.node.effects import Dial, HangUp, SendTo
+from penstock.node.effects import REFUSED, Dial, HangUp, SendTo
 from penstock.server.connection import Connection, Pause
 from penstock.server.logs import events
 from penstock.server.writer import SendError
@@ -199,7 +199,7 @@ class Links:
         connection.resume(Pause(0))
 
     def _failed(self, dialling: Dialling, problem: int) -> None:
-        dialling.reason = os.strerror(problem).lower()
+        dialling.reason = REFUSED if problem == errno.ECONNREFUSED else os.strerror(problem).lower()
         self._close(dialling)
 
     def _close(self, dialling: Dialling) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from dataclasses import dataclass, field
@@ -9,6 +10,9 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.processes import TIMEOUT_S, wait_until
+
+from penstock.client.client import Client
+from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 
 QUIET = {"log_level": 0}
 
@@ -24,6 +28,18 @@ def leaders_and_isr(bootstrap: str, topic: str) -> dict[int, tuple[int, list[int
     """(leader, in-sync replicas) by partition."""
     found = AdminClient({"bootstrap.servers": bootstrap, **QUIET}).list_topics(topic, timeout=30)
     return {each.id: (each.leader, sorted(each.isrs)) for each in found.topics[topic].partitions.values()}
+
+
+def active_controller(bootstrap: str) -> int:
+    """Who leads the metadata quorum. (To clients a broker names any broker as the controller.)"""
+
+    async def ask() -> int:
+        topic = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
+        async with Client(bootstrap) as client:
+            answer = await client.send(DescribeQuorumRequest(topics=[topic]))
+        return int(answer.topics[0].partitions[0].leader_id)
+
+    return asyncio.run(ask())
 
 
 def wait_for_full_isr(bootstrap: str, topic: str, replicas: int) -> None:

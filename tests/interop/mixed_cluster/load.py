@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from interop.mixed_cluster.comparison import reads_are_whole
 
 TIMEOUT_S = 60.0
 PACE_S = 0.005
@@ -61,11 +62,7 @@ class Load:
         assert self.failed == []
         values = [b"%d" % number + PADDING for number in range(self._sent)]
         for partition in self._partitions:
-            read = dict(self.read[partition])
-            assert list(read) == list(range(len(read))), "every offset once, in order"
-            assert list(dict.fromkeys(read.values())) == values, "each record, in the order of sending"
-            for offset, value in self.acknowledged[partition].items():
-                assert read[offset] == value, (partition, offset)
+            reads_are_whole(self.read[partition], values, self.acknowledged[partition])
 
     def records_written_twice(self, partition: int) -> int:
         """How many. librdkafka begins a new producer epoch when requests overtake each other as a leader changes; what

@@ -4,7 +4,7 @@ with MixedCluster(path) as cluster:
     cluster.create_topic("moved", [[1, 2, 3], [2, 3, 1]])
     cluster.reassign("moved", {0: [3, 1, 2]}, through=2)
     cluster.wait_until_in_sync("moved")
-assert len({cluster.log_bytes(broker, "moved", 0) for broker in (1, 2, 3)}) == 1
+replicas_are_equal({broker: cluster.partition_dir(broker, "moved", 0) for broker in (1, 2, 3)}, 1)
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
-from interop.kafka_peer import LACKING_FEATURES, KafkaPeer, free_ports, run_tool
+from interop.kafka_peer import LACKING_FEATURES, KafkaPeer, free_ports, random_uuid, run_tool
+from interop.mixed_cluster.comparison import log_bytes
 
 from penstock.client.client import Client
-from penstock.errors import ErrorCode, UnreachableError
+from penstock.errors import ErrorCode, PenstockError, UnreachableError
+from penstock.log.meta_properties import parse_meta_properties
+from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from penstock.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -41,47 +45,62 @@ from penstock.protocol.messages.describe_quorum_request import DescribeQuorumReq
 from penstock.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.metadata_response import MetadataResponsePartition
-from penstock.records.batch import BatchHeader, headers
+from penstock.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 
 KAFKA = 1
 PENSTOCKS = (2, 3)
 BROKERS = (KAFKA, *PENSTOCKS)
 CONTROLLER = 100
+"""The first of them, where they are nodes of their own."""
 METADATA = "__cluster_metadata"
 GROUPS = "__consumer_offsets"
 """On the broker that has coordinators; Kafka would make it anywhere as soon as a client looks for one."""
+ASKED_AGAIN = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT)
 TIMEOUT_S = 60.0
 POLL_S = 0.05
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
 
-class PenstockBroker:
-    """A process of ours that is a broker and no controller."""
+class PenstockNode:
+    """A process of ours: a broker, or a controller.
 
-    def __init__(self, directory: Path, node_id: int, settings: Mapping[str, object | None]) -> None:
+    Parameters: `port`, where it listens; `log_directories`, how many it has; `settings`, more of its properties, None
+    leaves one out.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        node_id: int,
+        settings: Mapping[str, object | None],
+        *,
+        port: int,
+        role: str = "broker",
+        log_directories: int = 1,
+    ) -> None:
         self.node_id = node_id
-        self.log_dir = directory / "data"
+        self.log_dirs = [directory / f"data-{index}" for index in range(log_directories)]
         self.log_file = directory / "server.log"
+        self.address = f"127.0.0.1:{port}"
         self._config_file = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True)
-        with free_ports(1) as (port,):
-            self.address = f"127.0.0.1:{port}"
         entries = {
-            "process.roles": "broker",
+            "process.roles": role,
             "node.id": node_id,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.address}",
-            "log.dirs": self.log_dir,
+            "listeners": f"{'PLAINTEXT' if role == 'broker' else 'CONTROLLER'}://{self.address}",
+            "log.dirs": ",".join(map(str, self.log_dirs)),
             **settings,
         }
         self._config_file.write_text(
             "".join(f"{name}={value}\n" for name, value in entries.items() if value is not None)
         )
 
-    def format(self, cluster_id: str) -> None:
-        """Formats the log directory."""
-        assert self._run("storage", "format", "-t", cluster_id, "-c", str(self._config_file)).wait() == 0, self.log()
+    def format(self, cluster_id: str, *options: str) -> None:
+        """Formats the log directories."""
+        command = ("storage", "format", "-t", cluster_id, "-c", str(self._config_file), *options)
+        assert self._run(*command).wait() == 0, self.log()
 
     def start(self) -> None:
         """Starts the process; it is ready later."""
@@ -119,8 +138,11 @@ class PenstockBroker:
 class MixedCluster:
     """See the module's head.
 
-    Parameters: `metadata_version`, the level to format with; `separate`, whether Kafka's controller is a process of
-    its own; `dynamic`, whether its quorum is a dynamic one (kraft.version 1); `settings`, of all nodes.
+    Parameters: `metadata_version`, the level to format with; `controllers`, the nodes that decide, each "kafka" or
+    "penstock", as processes of their own with ids from 100 on (none: Kafka's broker is the controller too); `dynamic`,
+    whether their quorum is a dynamic one (kraft.version 1), of the first alone, the others to be added; `settings`, of
+    all nodes;
+    `log_directories`, how many a broker of ours has; `java_options`, more for Kafka's nodes.
     """
 
     def __init__(
@@ -128,53 +150,86 @@ class MixedCluster:
         directory: Path,
         *,
         metadata_version: int = 30,
-        separate: bool = False,
+        controllers: Sequence[str] = (),
         dynamic: bool = False,
         settings: Mapping[str, object] | None = None,
+        log_directories: int = 1,
+        java_options: Sequence[str] = (),
     ) -> None:
         self._directory = directory
+        self._java_options = java_options
+        self._features = {**dict.fromkeys(LACKING_FEATURES, 0), "metadata.version": metadata_version}
+        self._dynamic = dynamic
+        self.cluster_id = random_uuid()
+        kinds = {CONTROLLER + place: kind for place, kind in enumerate(controllers)}
+        voters = [*kinds] or [KAFKA]
+        with free_ports(len(voters) + len(BROKERS)) as free:
+            self._controller_ports = dict(zip(voters, free, strict=False))
+            ports = dict(zip(BROKERS, free[len(voters) :], strict=True))
         common = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": 1, **(settings or {})}
-        features = {**dict.fromkeys(LACKING_FEATURES, 0), "metadata.version": metadata_version}
-        with free_ports(2) as (broker_port, controller_port):
-            pass
-        voters = f"{CONTROLLER if separate else KAFKA}@127.0.0.1:{controller_port}"
-        quorum: dict[str, object | None] = {"controller.quorum.voters": voters, **common}
-        if dynamic:
-            bootstrap = f"127.0.0.1:{controller_port}"
-            quorum |= {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": bootstrap}
-        self._format_options = ("--standalone",) if dynamic else ()
-        broker, controller = f"PLAINTEXT://127.0.0.1:{broker_port}", f"CONTROLLER://127.0.0.1:{controller_port}"
-        self.controller: KafkaPeer | None = None
-        roles = {"process.roles": "broker,controller", "listeners": f"{broker},{controller}"}
-        if separate:
-            roles = {"process.roles": "controller", "listeners": controller}
-            self.controller = self._peer(CONTROLLER, features, {**quorum, **roles}, controller_port)
-            roles = {"process.roles": "broker", "listeners": broker}
-        self.kafka = self._peer(KAFKA, features, {**quorum, **roles}, broker_port)
+        at = "127.0.0.1:{1}" if dynamic else "{0}@127.0.0.1:{1}"
+        self.quorum: dict[str, object | None] = {"controller.quorum.voters": None, **common}
+        where = "controller.quorum.bootstrap.servers" if dynamic else "controller.quorum.voters"
+        self.quorum[where] = ",".join(at.format(*each) for each in self._controller_ports.items())
+        self.controllers = {node_id: self._controller(node_id, kind) for node_id, kind in kinds.items()}
+        listeners = f"PLAINTEXT://127.0.0.1:{ports[KAFKA]}"
+        roles = {"process.roles": "broker", "listeners": listeners}
+        if not kinds:
+            own = f"CONTROLLER://127.0.0.1:{self._controller_ports[KAFKA]}"
+            roles = {"process.roles": "broker,controller", "listeners": f"{listeners},{own}"}
+        self.kafka = self._peer(KAFKA, roles, ports[KAFKA])
         self.penstocks = {
-            node_id: PenstockBroker(directory / f"penstock-{node_id}", node_id, quorum) for node_id in PENSTOCKS
+            each: PenstockNode(
+                directory / str(each), each, self.quorum, port=ports[each], log_directories=log_directories
+            )
+            for each in PENSTOCKS
         }
 
-    def _peer(
-        self, node_id: int, features: Mapping[str, int], properties: Mapping[str, object | None], port: int
-    ) -> KafkaPeer:
-        cluster_id = self.controller.cluster_id if self.controller is not None else None
-        directory = self._directory / f"kafka-{node_id}"
-        peer = KafkaPeer(directory, properties=properties, features=features, cluster_id=cluster_id, node_id=node_id)
+    def _controller(self, node_id: int, kind: str) -> KafkaPeer | PenstockNode:
+        port = self._controller_ports[node_id]
+        if kind == "penstock":
+            directory = self._directory / str(node_id)
+            return PenstockNode(directory, node_id, self.quorum, port=port, role="controller")
+        roles = {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{port}"}
+        return self._peer(node_id, roles, port)
+
+    def _peer(self, node_id: int, roles: Mapping[str, str], port: int) -> KafkaPeer:
+        peer = KafkaPeer(
+            self._directory / str(node_id),
+            properties={**self.quorum, **roles},
+            features=self._features,
+            cluster_id=self.cluster_id,
+            node_id=node_id,
+            java_options=self._java_options,
+        )
         peer.write_configuration()
         peer.port = port
         return peer
 
+    @property
+    def _deciding(self) -> int:
+        """The first node with the role of a controller."""
+        return next(iter(self.controllers), KAFKA)
+
+    def _begin(self, node_id: int) -> None:
+        """Formats and starts a node."""
+        node = self._node(node_id)
+        options = []
+        if self._dynamic and (node_id == KAFKA if not self.controllers else node_id in self.controllers):
+            options = ["--standalone" if node_id == self._deciding else "--no-initial-controllers"]
+        if isinstance(node, KafkaPeer):
+            node.format(*options)
+        else:
+            if node_id in self.controllers and "--no-initial-controllers" not in options:
+                version = self._features["metadata.version"]
+                options += ["--feature", f"metadata.version={version}"]
+            node.format(self.cluster_id, *options)
+        node.start()
+
     def __enter__(self) -> Self:
         try:
-            for broker in self.penstocks.values():  # they wait for the controller, and Kafka takes its time
-                broker.format(self.kafka.cluster_id)
-                broker.start()
-            for peer in (self.controller, self.kafka):
-                if peer is not None:
-                    decides = peer is self.kafka if self.controller is None else peer is self.controller
-                    peer.format(*(self._format_options if decides else ()))
-                    peer.start()
+            with ThreadPoolExecutor() as pool:  # brokers wait for the controller
+                list(pool.map(self._begin, (*BROKERS, *self.controllers)))
             self.wait_until(self._complete, "all brokers are known to all brokers")
             self.create_topic(GROUPS, [[KAFKA]], cleanup_policy="compact")
         except BaseException:
@@ -186,17 +241,13 @@ class MixedCluster:
         self.stop()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Stops all brokers, and then the controller."""
-        for broker in self.penstocks.values():
-            broker.stop(how)
-        self.kafka.stop(how)
-        if self.controller is not None:
-            self.controller.stop(how)
+        """Stops all brokers, and then the controllers."""
+        for node_id in (*PENSTOCKS, KAFKA, *self.controllers):
+            self._node(node_id).stop(how)
 
-    def _node(self, node_id: int) -> KafkaPeer | PenstockBroker:
-        if node_id == CONTROLLER:
-            assert self.controller is not None
-            return self.controller
+    def _node(self, node_id: int) -> KafkaPeer | PenstockNode:
+        if node_id in self.controllers:
+            return self.controllers[node_id]
         return self.kafka if node_id == KAFKA else self.penstocks[node_id]
 
     def stop_node(self, node_id: int, how: signal.Signals = signal.SIGTERM) -> None:
@@ -206,8 +257,9 @@ class MixedCluster:
     def wipe_node(self, node_id: int) -> None:
         """Formats the directory of a broker of ours, which is stopped, as if its disk had been replaced."""
         broker = self.penstocks[node_id]
-        shutil.rmtree(broker.log_dir)
-        broker.format(self.kafka.cluster_id)
+        for log_dir in broker.log_dirs:
+            shutil.rmtree(log_dir)
+        broker.format(self.cluster_id)
 
     def start_node(self, node_id: int) -> None:
         """Starts it again, on its directory."""
@@ -221,6 +273,80 @@ class MixedCluster:
     def bootstrap(self) -> str:
         """All brokers, for clients."""
         return ",".join(map(self.address, BROKERS))
+
+    def leader(self) -> int:
+        """The active controller."""
+        return int(self._quorum().leader_id)
+
+    def observers(self) -> dict[int, UUID]:
+        """Who follows the metadata log without a vote, and the directory that each says it has."""
+        return {each.replica_id: each.replica_directory_id for each in self._quorum().observers}
+
+    def voters(self) -> set[int]:
+        """Who votes."""
+        return {each.replica_id for each in self._quorum().current_voters}
+
+    def add_voter(self, node_id: int, *, through: int) -> None:
+        """Makes a controller of a dynamic quorum one that votes, when it has caught up.
+
+        Two voters have no leader while one of them is slow: it is asked for again then.
+        """
+        self.wait_until(lambda: node_id in self.observers(), f"controller {node_id} follows")
+        listener = Listener(name="CONTROLLER", host="127.0.0.1", port=self._controller_ports[node_id])
+        request = AddRaftVoterRequest(
+            cluster_id=self.cluster_id,
+            timeout_ms=int(TIMEOUT_S * 1000),
+            voter_id=node_id,
+            voter_directory_id=self.directory_id(node_id),
+            listeners=[listener],
+        )
+
+        def votes() -> bool:
+            answer = self.ask(through, request)
+            assert answer.error_code in (0, *ASKED_AGAIN, ErrorCode.DUPLICATE_VOTER), answer.error_message
+            return answer.error_code not in ASKED_AGAIN
+
+        self.wait_until(votes, f"controller {node_id} votes")
+
+    def remove_voter(self, node_id: int, *, through: int) -> None:
+        """Has one vote no more."""
+        request = RemoveRaftVoterRequest(
+            cluster_id=self.cluster_id, voter_id=node_id, voter_directory_id=self.directory_id(node_id)
+        )
+        answer = self.ask(through, request)
+        assert answer.error_code == 0, answer.error_message
+
+    def directory_id(self, node_id: int) -> UUID:
+        """The id of a node's first directory, in its meta.properties."""
+        path = self._node(node_id).log_dirs[0] / "meta.properties"
+        found = parse_meta_properties(path.read_bytes(), str(path)).directory_id
+        assert found is not None
+        return found
+
+    def wait_until_there_is_a_leader(self) -> None:
+        """Until somebody is the active controller."""
+
+        def holds() -> bool:
+            with suppress(AssertionError, PenstockError):
+                return self.leader() >= 0
+            return False
+
+        self.wait_until(holds, "a controller is elected")
+
+    def wait_until_voters_follow(self) -> None:
+        """Until every voter has what the leader has had committed by now."""
+        high_watermark = self._quorum().high_watermark
+
+        def holds() -> bool:
+            return all(each.log_end_offset >= high_watermark for each in self._quorum().current_voters)
+
+        self.wait_until(holds, f"all voters have everything before offset {high_watermark}")
+
+    def _quorum(self) -> Any:
+        topic = TopicData(topic_name=METADATA, partitions=[PartitionData(partition_index=0)])
+        (found,) = self.ask(PENSTOCKS[0], DescribeQuorumRequest(topics=[topic])).topics[0].partitions
+        assert found.error_code == 0, found
+        return found
 
     def _complete(self) -> bool:
         return all(self.answers(each) and self._brokers_known_to(each) == set(BROKERS) for each in BROKERS)
@@ -242,13 +368,6 @@ class MixedCluster:
         """A feature's finalized level, as a broker tells it."""
         answer = self.ask(broker_id, ApiVersionsRequest(client_software_name="test", client_software_version="1"))
         return next((each.max_version_level for each in answer.finalized_features if each.name == feature), None)
-
-    def observers(self) -> dict[int, UUID]:
-        """Who follows the metadata log without a vote, and the directory that each says it has."""
-        topic = TopicData(topic_name=METADATA, partitions=[PartitionData(partition_index=0)])
-        answer = self.ask(PENSTOCKS[0], DescribeQuorumRequest(topics=[topic]))
-        (found,) = answer.topics[0].partitions
-        return {each.replica_id: each.replica_directory_id for each in found.observers}
 
     # Requests
 
@@ -309,12 +428,10 @@ class MixedCluster:
         deadline = time.monotonic() + timeout_s
         while not holds():
             if time.monotonic() > deadline:
-                logs = "\n".join(f"--- {each.node_id}\n{each.log()[-4000:]}" for each in self.penstocks.values())
-                raise AssertionError(f"it does not come to pass that {what}\n{logs}\n{self.kafka.log()[-4000:]}")
-            kafka = self.kafka.process
-            if kafka is not None:
-                with suppress(subprocess.TimeoutExpired):  # a pause which ends early when the process does
-                    kafka.wait(POLL_S)
+                nodes = map(self._node, (*BROKERS, *self.controllers))
+                logs = "\n".join(f"--- {each.node_id}\n{each.log()[-4000:]}" for each in nodes)
+                raise AssertionError(f"it does not come to pass that {what}\n{logs}")
+            time.sleep(POLL_S)
 
     def leads_nothing(self, topic: str, broker_id: int) -> bool:
         """Whether the others lead all partitions, and say so."""
@@ -353,20 +470,17 @@ class MixedCluster:
 
     def partition_dir(self, broker_id: int, topic: str, partition: int) -> Path:
         """The directory of a replica."""
-        log_dir = self.kafka.log_dirs[0] if broker_id == KAFKA else self.penstocks[broker_id].log_dir
-        return log_dir / f"{topic}-{partition}"
+        name = f"{topic}-{partition}"
+        first, *others = self._node(broker_id).log_dirs
+        return next((found for each in others if (found := each / name).exists()), first / name)
 
     def log_bytes(self, broker_id: int, topic: str, partition: int) -> bytes:
         """All bytes of a replica's log."""
-        return b"".join(each.read_bytes() for each in self.segments(broker_id, topic, partition))
+        return log_bytes(self.partition_dir(broker_id, topic, partition))
 
     def segments(self, broker_id: int, topic: str, partition: int) -> list[Path]:
         """The files of a replica's log."""
         return sorted(self.partition_dir(broker_id, topic, partition).glob("*.log"))
-
-    def batches(self, broker_id: int, topic: str, partition: int) -> list[BatchHeader]:
-        """The headers of all batches of a replica."""
-        return [header for _, header in headers(self.log_bytes(broker_id, topic, partition))]
 
     def dump(self, broker_id: int, topic: str, partition: int) -> list[str]:
         """What DumpLogSegments says of the batches and records of a replica."""

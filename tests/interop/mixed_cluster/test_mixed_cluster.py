@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import base64
 import signal
 from pathlib import Path
-from uuid import UUID
 
 import pytest
+from interop.mixed_cluster.comparison import log_bytes, replicas_are_equal, sequences_are_whole
 from interop.mixed_cluster.load import Load
 from interop.mixed_cluster.nodes import BROKERS, CONTROLLER, KAFKA, METADATA, MixedCluster
 
 from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from penstock.records.batch import headers
 
 pytestmark = pytest.mark.java
 
 TOPIC = "moved"
+KAFKAS = ("kafka",)
+"""A controller that is a node of its own."""
 CLEANING_INTERVAL_S = 60
 """Of Kafka's metadata log; there is no setting for it."""
 RECORDS = 300
 """That are acknowledged between one change and the next."""
+BATCHES_MIN = 20
+LEADER_EPOCH_AT = 12
+"""The leader epoch's place in a batch."""
 LED_BY_EACH = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 
 
@@ -32,24 +37,26 @@ def more_is_acknowledged(cluster: MixedCluster, load: Load) -> None:
     )
 
 
-def replicas_are_equal(cluster: MixedCluster, load: Load) -> None:
-    """Every replica of every partition holds the same bytes."""
+def all_is_equal(cluster: MixedCluster, load: Load) -> None:
+    """Every replica of every partition holds the same bytes, with the producer's sequences whole."""
     for partition in range(len(LED_BY_EACH)):
-        logs = {broker: cluster.log_bytes(broker, TOPIC, partition) for broker in BROKERS}
-        assert len(logs[KAFKA]) > len(load.acknowledged[partition]), "there is something to compare"
-        assert logs[2] == logs[KAFKA], partition
-        assert logs[3] == logs[KAFKA], partition
-        sequences_are_whole(cluster, load, partition)
+        replicas = {broker: cluster.partition_dir(broker, TOPIC, partition) for broker in BROKERS}
+        replicas_are_equal(replicas, BATCHES_MIN)
+        sequences_are_whole(log_bytes(replicas[KAFKA]), load.records_written_twice(partition))
 
 
-def sequences_are_whole(cluster: MixedCluster, load: Load, partition: int) -> None:
-    """The producer's sequences have neither gap nor repetition, from whichever leader to whichever leader."""
-    next_sequence: dict[tuple[int, int], int] = {}
-    for header in cluster.batches(KAFKA, TOPIC, partition):
-        producer = (header.producer_id, header.producer_epoch)
-        assert header.base_sequence == next_sequence.get(producer, 0), header
-        next_sequence[producer] = header.base_sequence + header.record_count
-    assert load.records_written_twice(partition) == 0 or len(next_sequence) > 1, next_sequence
+def a_changed_byte_is_found(cluster: MixedCluster, load: Load) -> None:
+    """The same check fails when one replica, of either side, is changed in one byte that no checksum covers."""
+    for broker in BROKERS:
+        segment = cluster.segments(broker, TOPIC, 1)[-1]
+        data = segment.read_bytes()
+        *_, (last, _) = headers(data)
+        at = last + LEADER_EPOCH_AT
+        segment.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(AssertionError, match=f"byte {LEADER_EPOCH_AT} of the batch at"):
+            all_is_equal(cluster, load)
+        segment.write_bytes(data)
+    all_is_equal(cluster, load)
 
 
 def replicas_dump_equally(cluster: MixedCluster) -> None:
@@ -74,13 +81,14 @@ def test_brokers_of_both_replicate_to_each_other(tmp_path: Path) -> None:
         more_is_acknowledged(cluster, load)
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
+    all_is_equal(cluster, load)
+    a_changed_byte_is_found(cluster, load)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metadata_version", [30, 25])
 def test_partitions_move_there_and_back(tmp_path: Path, metadata_version: int) -> None:
-    with MixedCluster(tmp_path, metadata_version=metadata_version, separate=True) as cluster:
+    with MixedCluster(tmp_path, metadata_version=metadata_version, controllers=KAFKAS) as cluster:
         cluster.create_topic(TOPIC, LED_BY_EACH, segment_bytes=1 << 20)
         load = Load(cluster.bootstrap, TOPIC, range(3))
         load.start()
@@ -97,7 +105,7 @@ def test_partitions_move_there_and_back(tmp_path: Path, metadata_version: int) -
                 more_is_acknowledged(cluster, load)
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
+    all_is_equal(cluster, load)
     replicas_dump_equally(cluster)
 
 
@@ -106,7 +114,7 @@ def test_partitions_move_there_and_back(tmp_path: Path, metadata_version: int) -
 def test_every_node_stops_and_comes_back(tmp_path: Path, how: signal.Signals) -> None:
     """Also the controller: nobody misses it while nothing is to be decided."""
     settings = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
-    with MixedCluster(tmp_path, separate=True, settings=settings) as cluster:
+    with MixedCluster(tmp_path, controllers=KAFKAS, settings=settings) as cluster:
         cluster.create_topic(TOPIC, LED_BY_EACH, min_insync_replicas=2)
         load = Load(cluster.bootstrap, TOPIC, range(3))
         load.start()
@@ -122,7 +130,7 @@ def test_every_node_stops_and_comes_back(tmp_path: Path, how: signal.Signals) ->
             cluster.elect_preferred(TOPIC, range(3))
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
+    all_is_equal(cluster, load)
     replicas_dump_equally(cluster)
 
 
@@ -135,15 +143,14 @@ def test_a_broker_of_ours_with_an_empty_disk_begins_with_a_snapshot_of_kafkas(tm
         "broker.session.timeout.ms": 3000,
         "broker.heartbeat.interval.ms": 500,
     }
-    with MixedCluster(tmp_path, separate=True, dynamic=True, settings=settings) as cluster:
+    with MixedCluster(tmp_path, controllers=KAFKAS, dynamic=True, settings=settings) as cluster:
         cluster.create_topic(TOPIC, LED_BY_EACH, min_insync_replicas=2)
         assert set(cluster.observers()) == set(BROKERS)
-        assert cluster.observers()[2] == meta_properties(cluster, 2)
+        assert cluster.observers()[2] == cluster.directory_id(2)
         load = Load(cluster.bootstrap, TOPIC, range(3))
         load.start()
         more_is_acknowledged(cluster, load)
-        assert cluster.controller is not None
-        metadata = cluster.controller.log_dirs[0] / f"{METADATA}-0"
+        metadata = cluster.controllers[CONTROLLER].log_dirs[0] / f"{METADATA}-0"
         first = metadata / "00000000000000000000-0000000000.checkpoint"
         cluster.wait_until(lambda: not first.exists(), "the controller cleans its log", 2 * CLEANING_INTERVAL_S)
         cluster.stop_node(3)
@@ -151,14 +158,14 @@ def test_a_broker_of_ours_with_an_empty_disk_begins_with_a_snapshot_of_kafkas(tm
         more_is_acknowledged(cluster, load)
         cluster.start_node(3)
         cluster.wait_until_in_sync(TOPIC)
-        segments = sorted((cluster.penstocks[3].log_dir / f"{METADATA}-0").glob("*.log"))
+        segments = sorted((cluster.penstocks[3].log_dirs[0] / f"{METADATA}-0").glob("*.log"))
         assert int(segments[0].stem) > 0, "its log begins where the snapshot ends"
         cluster.elect_preferred(TOPIC, range(3), through=3)
         cluster.wait_until_in_sync(TOPIC, leaders={0: 1, 1: 2, 2: 3})
         more_is_acknowledged(cluster, load)
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
+    all_is_equal(cluster, load)
 
 
 @pytest.mark.slow
@@ -181,11 +188,4 @@ def test_the_metadata_version_rises_under_load(tmp_path: Path) -> None:
             cluster.wait_until_in_sync(TOPIC)
         load.finish()
         cluster.wait_until_in_sync(TOPIC)
-    replicas_are_equal(cluster, load)
-
-
-def meta_properties(cluster: MixedCluster, broker_id: int) -> UUID:
-    """The directory id in meta.properties."""
-    text = (cluster.penstocks[broker_id].log_dir / "meta.properties").read_text()
-    (encoded,) = (line.partition("=")[2] for line in text.splitlines() if line.startswith("directory.id="))
-    return UUID(bytes=base64.urlsafe_b64decode(encoded + "=="))
+    all_is_equal(cluster, load)

@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 from interop.kafka_peer import require_kafka
 from interop.tools.three_nodes import KafkaCluster, Pair
-from interop.tools.toolbox import FEATURES, LEADER_ELECTION, LOG_DIRS, QUORUM, REASSIGN, TOPICS, Toolbox
+from interop.tools.toolbox import (
+    CLUSTER,
+    CONFIGS,
+    FEATURES,
+    LEADER_ELECTION,
+    LOG_DIRS,
+    QUORUM,
+    REASSIGN,
+    TOPICS,
+    Outcome,
+    Toolbox,
+)
 from support.processes import Cluster
 
 from penstock.cli.main import main
@@ -178,6 +189,81 @@ def directories(out: str) -> list[dict[str, list[dict[str, list[dict[str, object
             directory["logDir"] = "*"
             directory["partitions"].sort(key=lambda each: each["partition"])
     return sorted(brokers, key=lambda broker: broker["broker"])
+
+
+@pytest.mark.parametrize("controllers", [False, True])
+def test_the_endpoints(pair: Pair, controllers: bool) -> None:
+    rows = [lines(each.out) for each in pair.run(CLUSTER, "list-endpoints", controllers=controllers)]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 1 + 3
+    pair.agree(CLUSTER, "cluster-id", contains="Cluster ID: ", controllers=controllers)
+
+
+def lines(out: str) -> list[list[str]]:
+    """A table's rows, in order of the ids."""
+    head, *rows = (line.split() for line in out.splitlines())
+    return [head, *sorted(rows)]
+
+
+def test_a_broker_that_is_gone_is_unregistered(pair: Pair) -> None:
+    create(pair, "noticed-2-again", "1:2:3")
+    pair.kill(2)
+    try:
+        pair.wait(TOPICS, "--describe", "--topic", "noticed-2-again", until=lambda out: "Isr: 1,3" in out)
+        ours, kafkas = (lines(each.out) for each in pair.run(CLUSTER, "list-endpoints", "--include-fenced-brokers"))
+        assert ours == kafkas
+        assert "fenced" in ours[2]
+        pair.agree(CLUSTER, "unregister", "--id", 2, contains="Broker 2 is no longer registered.")
+        pair.agree(CLUSTER, "unregister", "--id", 2)
+        pair.agree(CLUSTER, "unregister", "--id", 7)
+        ours, kafkas = (lines(each.out) for each in pair.run(CLUSTER, "list-endpoints", "--include-fenced-brokers"))
+        assert ours == kafkas
+        assert len(ours) == 1 + 2
+        pair.agree(TOPICS, "--describe", "--topic", "noticed-2-again", contains="Replicas: 1,2,3")
+    finally:
+        pair.start(2)
+        pair.wait(TOPICS, "--describe", "--under-replicated-partitions", until=lambda out: out == "")
+
+
+def test_configs_of_brokers(pair: Pair) -> None:
+    for where in (("--entity-name", 2), ("--entity-default",)):
+        brokers = ("--entity-type", "brokers", *where)
+        pair.agree(
+            CONFIGS, "--alter", *brokers, "--add-config", "log.cleaner.threads=2,log.retention.ms=7", contains="Com"
+        )
+        pair.wait(CONFIGS, "--describe", *brokers, until=lambda out: "log.cleaner.threads=2" in out)
+        pair.agree(CONFIGS, "--describe", *brokers, contains="log.cleaner.threads=2")
+        for wrong in ("log.cleaner.threads=many", "broker.id=7", "log.cleaner.threads=-1"):
+            ours, kafkas = pair.run(CONFIGS, "--alter", *brokers, "--add-config", wrong)
+            assert ours.status == kafkas.status != 0
+            assert refusals(ours) == refusals(kafkas) != []
+        pair.agree(CONFIGS, "--alter", *brokers, "--delete-config", "log.cleaner.threads,log.retention.ms")
+        pair.wait(CONFIGS, "--describe", *brokers, until=lambda out: "log.cleaner.threads" not in out)
+        pair.agree(CONFIGS, "--describe", *brokers)
+    pair.agree(CONFIGS, "--describe", "--entity-type", "brokers")
+
+
+def refusals(outcome: Outcome) -> list[str]:
+    """The exceptions that an outcome names: the sentences are each one's own."""
+    return re.findall(r"org\.apache\.kafka\.common\.errors\.\w+", outcome.error + outcome.out)
+
+
+def test_levels_up_and_down(pair: Pair) -> None:
+    elr = ("--feature", "eligible.leader.replicas.version=1")
+    pair.agree(FEATURES, "upgrade", *elr, "--dry-run", contains="can be upgraded to 1")
+    pair.agree(FEATURES, "upgrade", *elr, contains="was upgraded to 1")
+    pair.agree(FEATURES, "upgrade", *elr)
+    pair.agree(FEATURES, "downgrade", "--feature", "eligible.leader.replicas.version=0", contains="was downgraded to 0")
+    pair.agree(FEATURES, "downgrade", "--metadata", "4.2-IV1")
+    pair.agree(FEATURES, "version-mapping", contains="metadata.version=30")
+    pair.agree(FEATURES, "upgrade", *elr, controllers=True, contains="was upgraded to 1")
+    pair.agree(FEATURES, "disable", "--feature", "eligible.leader.replicas.version", controllers=True)
+
+
+def test_the_quorum_by_its_controllers(pair: Pair) -> None:
+    for what in ("--status", "--replication"):
+        ours, kafkas = (numberless(each.out) for each in pair.run(QUORUM, "describe", what, controllers=True))
+        assert ours == kafkas
 
 
 def test_penstock_cluster_says_of_apache_kafka_what_it_says_of_penstock(

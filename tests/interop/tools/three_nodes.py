@@ -28,7 +28,7 @@ class KafkaNode(KafkaPeer):
             "broker.rack": RACKS[node_id],
         }
         super().__init__(directory, properties=properties, cluster_id=cluster_id, node_id=node_id)
-        self._port = port
+        self._port, self.controller_port = port, voters[node_id]
 
     def write_configuration(self) -> None:
         super().write_configuration()
@@ -50,6 +50,11 @@ class KafkaCluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(node.bootstrap for node in self.nodes.values())
+
+    @property
+    def controllers(self) -> str:
+        """Where its controllers are."""
+        return ",".join(f"127.0.0.1:{node.controller_port}" for node in self.nodes.values())
 
     def __enter__(self) -> Self:
         def begin(node: KafkaNode) -> None:
@@ -86,14 +91,19 @@ class Pair(NamedTuple):
     penstock: Cluster
     kafka: KafkaCluster
 
-    def run(self, tool: str, *arguments: object) -> tuple[Outcome, Outcome]:
-        """A tool against both, without what names the machine."""
-        ours = self.tools.run(tool, self.penstock.bootstrap, *arguments)
-        return masked(ours), masked(self.tools.run(tool, self.kafka.bootstrap, *arguments))
+    def run(self, tool: str, *arguments: object, controllers: bool = False) -> tuple[Outcome, Outcome]:
+        """A tool against the brokers, or the controllers, of both, without what names the machine."""
+        option = "--bootstrap-controller" if controllers else "--bootstrap-server"
+        ports = self.penstock.controller_ports
+        ours, kafkas = self.penstock.bootstrap, self.kafka.bootstrap
+        if controllers:
+            ours, kafkas = ",".join(f"127.0.0.1:{port}" for port in ports.values()), self.kafka.controllers
+        outcomes = [self.tools.run(tool, each, *arguments, option=option) for each in (ours, kafkas)]
+        return masked(outcomes[0]), masked(outcomes[1])
 
-    def agree(self, tool: str, *arguments: object, contains: str = "") -> str:
+    def agree(self, tool: str, *arguments: object, contains: str = "", controllers: bool = False) -> str:
         """Both say the same, and that it contains something; gives it."""
-        ours, kafkas = self.run(tool, *arguments)
+        ours, kafkas = self.run(tool, *arguments, controllers=controllers)
         said = ours.out + ours.error
         assert ours == kafkas, f"Penstock:\n{said}\nKafka:\n{kafkas.out}{kafkas.error}"
         assert contains in said, said
@@ -126,7 +136,9 @@ def masked(outcome: Outcome) -> Outcome:
 
     def mask(text: str) -> str:
         text = re.sub(r"TopicId: \S+", "TopicId: *", text)
-        text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:*", text)
+        text = re.sub(r"127\.0\.0\.1(:|\s+)\d+", r"127.0.0.1\1*", text)
+        text = re.sub(r"(?i)(directory id:? |directoryId=|Cluster ID: )\S{22}", r"\1*", text)
+        text = re.sub(r"adminclient-\d+", "adminclient-*", text)
         text = re.sub(r"^\tat .*\n", "", text, flags=re.MULTILINE)
         text = re.sub(r'"log_dirs":\["/[^"]*"(?:,"/[^"]*")*\]', '"log_dirs":["*"]', text)
         text = re.sub(r"\[\d{4}-\d\d-\d\d[^\]]*\]", "", text)

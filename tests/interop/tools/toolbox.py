@@ -28,6 +28,7 @@ PERFORMANCE = PACKAGE + "ProducerPerformance"
 QUORUM = PACKAGE + "MetadataQuorumCommand"
 FEATURES = PACKAGE + "FeatureCommand"
 LEADER_ELECTION = PACKAGE + "LeaderElectionCommand"
+CLUSTER = PACKAGE + "ClusterTool"
 REASSIGN = PACKAGE + "reassign.ReassignPartitionsCommand"
 
 
@@ -59,11 +60,14 @@ class Toolbox:
         self.process.stdout.close()
         self.process.wait(TIMEOUT_S)
 
-    def run(self, tool: str, bootstrap: str, *arguments: object, stdin: str = "") -> Outcome:
-        """Runs a tool with `--bootstrap-server`."""
+    def run(
+        self, tool: str, bootstrap: str, *arguments: object, stdin: str = "", option: str = "--bootstrap-server"
+    ) -> Outcome:
+        """Runs a tool with `--bootstrap-server`, or the option given, after its action if that is how the tool is."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        words = [tool, stdin, "--bootstrap-server", bootstrap, *map(str, arguments)]
+        action, rest = (arguments[:1], arguments[1:]) if tool == CLUSTER else ((), arguments)
+        words = [tool, stdin, *map(str, action), option, bootstrap, *map(str, rest)]
         self.process.stdin.write(" ".join("=" + b64encode(word.encode()).decode() for word in words) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline().split()

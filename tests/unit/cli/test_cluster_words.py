@@ -7,15 +7,20 @@ import io
 
 import pytest
 
-from penstock.cli.cluster.describe import described, print_problems, print_summary
+from penstock.cli.cluster.describe import brokers_json, described, print_brokers, print_problems, print_summary
+from penstock.cli.cluster.drain import told_of_rest
 from penstock.cli.cluster.elect import confirm, parse_partition, select
+from penstock.cli.cluster.features import parse_level, steps
 from penstock.cli.cluster.moves import Progress
 from penstock.cli.cluster.quorum import quorum_json
 from penstock.cli.cluster.rolling_restart import command_for, objections_to, ordered, what_lacks
+from penstock.cli.cluster.throttle import rate, throttled_replicas
+from penstock.cli.cluster.unregister import check as unregister
 from penstock.cli.cluster.view import PartitionView, View, parse_ids
 from penstock.cli.common import UsageError
 from penstock.cli.main import main
 from penstock.client.cluster import BrokerState, ClusterState, Ongoing, QuorumState, Replica
+from penstock.client.features import FeatureState, UpgradeType
 
 
 def partition(
@@ -70,8 +75,58 @@ def test_the_summary_counts_and_lists_what_is_wrong(capsys: pytest.CaptureFixtur
 
 def test_a_quorum_without_a_leader_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     print_summary(view(), None)
-    assert "none: the quorum has no leader" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "none: more than half of the controllers must be up" in out
+    assert "being moved unknown" in out
     assert described(view(), None)["controller"] is None
+    assert described(view(), None)["reassignments"] is None
+
+
+def test_without_a_controller_brokers_are_up_that_answer_us(capsys: pytest.CaptureFixture[str]) -> None:
+    print_brokers(view(fenced=(3,)), None, None, silent={2, 3})
+    assert ["no answer" in line for line in capsys.readouterr().out.splitlines()[1:]] == [False, True, True]
+    assert [each["silent"] for each in brokers_json(view(), None, None, {2})] == [False, True, False]
+
+
+def test_what_a_drained_broker_leaves_without_a_leader_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = view(partition(leader=-1, in_sync=(2,), replicas=(2,)), partition(1), fenced=(2,))
+    told = told_of_rest(argparse.Namespace(json=False, replicas=False), seen, 2)
+    assert told == {"leaders": 0, "replicas": 2, "left": 1}
+    assert "nobody leads these until it is up, and they cannot be copied: t-0" in capsys.readouterr().out
+
+
+def test_a_broker_is_forgotten_that_is_down_and_has_nothing() -> None:
+    unregister(view(partition(replicas=(1, 2)), fenced=(3,)), 3, sure=False)
+    with pytest.raises(UsageError, match="there is no broker 7"):
+        unregister(view(), 7, sure=True)
+    with pytest.raises(UsageError, match="broker 3 is up: drain and stop it first"):
+        unregister(view(), 3, sure=True)
+    with pytest.raises(UsageError, match=r"broker 3 still has replicas of t-0, t-1\n.* drain 3 --replicas"):
+        unregister(view(partition(), partition(1), fenced=(3,)), 3, sure=False)
+    unregister(view(partition(), fenced=(3,)), 3, sure=True)
+
+
+def test_a_level_is_a_number_or_the_name_of_a_metadata_version() -> None:
+    assert parse_level("metadata.version=4.0") == ("metadata.version", 25)
+    assert parse_level("metadata.version=4.2-IV0") == ("metadata.version", 28)
+    assert parse_level("eligible.leader.replicas.version=1") == ("eligible.leader.replicas.version", 1)
+    for text, said in (
+        ("metadata.version", "it must be NAME=LEVEL"),
+        ("=1", "it must be NAME=LEVEL"),
+        ("group.version=new", "the level must be a number"),
+        ("metadata.version=5.7", "unknown metadata.version 5.7: supported are 4.0-IV3"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            parse_level(text)
+
+
+def test_a_level_goes_up_or_down_or_stays() -> None:
+    states = [FeatureState("a", 1, 0, 2), FeatureState("b", 1, 0, 1)]
+    assert steps(states, {"a": 2, "b": 1}, unsafe=False) == {"a": (2, UpgradeType.UPGRADE)}
+    assert steps(states, {"a": 0}, unsafe=False) == {"a": (0, UpgradeType.SAFE_DOWNGRADE)}
+    assert steps(states, {"a": 0}, unsafe=True) == {"a": (0, UpgradeType.UNSAFE_DOWNGRADE)}
+    with pytest.raises(UsageError, match="there is no feature c: the cluster has a, b"):
+        steps(states, {"c": 1}, unsafe=False)
 
 
 def test_a_brokers_share_counts_what_it_leads_and_where_it_lags() -> None:
@@ -142,6 +197,7 @@ def test_the_bar_is_full_when_nothing_is_left() -> None:
     assert progress.line(4, 0, 0) == f"[{'.' * 30}] 0 of 4 partitions"
     assert progress.line(2, 512, 1024) == f"[{'#' * 22}{'.' * 8}] 2 of 4 partitions, 512 B of 1.0 KiB of the others"
     assert progress.line(0, 0, 0) == f"[{'#' * 30}] 4 of 4 partitions"
+    assert progress.line(4, 0, 0, [2, 3]).endswith("0 of 4 partitions; not up: broker 2,3")
 
 
 def test_the_active_controller_is_restarted_last_and_controllers_too() -> None:
@@ -182,6 +238,18 @@ def test_a_restart_waits_for_brokers_partitions_and_voters() -> None:
     assert what_lacks(view(), late, None) == "voter 1 has not caught up"
 
 
+def test_a_throttle_is_bytes_a_second() -> None:
+    assert [rate(text) for text in ("500000", "10M", "2k", "1GB")] == [500_000, 10 << 20, 2 << 10, 1 << 30]
+    for text in ("fast", "0", "-1", "1.5M", "10MM", ""):
+        with pytest.raises(argparse.ArgumentTypeError, match="bytes a second"):
+            rate(text)
+
+
+def test_a_throttle_names_old_replicas_for_leaders_and_new_ones_for_followers() -> None:
+    before, plan = {("t", 0): (1, 2), ("t", 1): (1,)}, {("t", 0): (2, 3), ("t", 1): (1, 3)}
+    assert throttled_replicas(before, plan) == {"t": (["0:1", "0:2", "1:1"], ["0:3", "1:3"])}
+
+
 def test_a_command_names_its_node_and_keeps_the_shells_braces() -> None:
     node = ordered(view(), quorum(), "3")[0]
     arguments = argparse.Namespace(shell_command="ssh {host} 'restart ${x} penstock@{id}' {port}")
@@ -196,6 +264,7 @@ def test_a_command_names_its_node_and_keeps_the_shells_braces() -> None:
         (("reassign", "--cancel", "--replication-factor", "2"), "--replication-factor goes with --to or alone"),
         (("reassign", "--plan", "x", "--topic", "t"), "--topic does not go with --plan"),
         (("reassign", "--watch", "--save", "x"), "--save goes with a plan only"),
+        (("reassign", "--cancel", "--throttle", "1M"), "--throttle goes with a plan only"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, tuple) else None,
 )

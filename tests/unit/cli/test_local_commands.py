@@ -18,7 +18,7 @@ from penstock.errors import ConfigError, StorageError
 from penstock.log.meta_properties import parse_uuid
 from penstock.records.builder import BatchBuilder
 from penstock.server.directory_lock import DirectoryLock
-from penstock.testing.simulator import command
+from penstock.testing.simulator import run
 from penstock.testing.simulator.timeline import Violation
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
@@ -267,7 +267,7 @@ def test_simulate_runs_seeds_and_tells_which_broke_a_rule(capsys: Capture, monke
             raise Violation("a write was lost")
         return World()
 
-    monkeypatch.setitem(command.WORLDS, "log", world)
+    monkeypatch.setitem(run.WORLDS, "log", world)
     assert main(["simulate", "--seeds", "1..2"]) == 0
     assert capsys.readouterr().out == "2 seeds, 0 broke a rule\n"
     assert main(["simulate", "--seeds", "2..3", "--json"]) == 1

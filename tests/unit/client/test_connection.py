@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.client.client import parse_address
-from penstock.client.connection import Connection, _Frames
+from penstock.client.connection import Connection, _Frames, reason_of
 from penstock.config.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
 from penstock.errors import ProtocolError, UnreachableError, UnsupportedVersionError
 from penstock.protocol.api import APIS, ApiKey
@@ -158,3 +159,17 @@ def test_addresses() -> None:
     for wrong in ("localhost", "localhost:", ":9092", "a:0", "a:65536", "a:b"):
         with pytest.raises(ValueError, match="is not an address: host:port"):
             parse_address(wrong)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ConnectionRefusedError(111, "whatever"), "connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "the name cannot be resolved (name or service not known)"),
+        (TimeoutError(), "no answer"),
+        (OSError("Multiple exceptions: one, two"), "multiple exceptions: one, two"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_why_there_is_no_connection_is_said_in_words(error: OSError, reason: str) -> None:
+    assert reason_of(error) == reason

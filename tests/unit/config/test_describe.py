@@ -78,6 +78,15 @@ def test_the_cluster_has_its_dynamic_configs_only() -> None:
     )
 
 
+def test_throttles_are_there_when_they_are_set() -> None:
+    name = "leader.replication.throttled.rate"
+    settings = Settings.for_node()
+    assert describe_broker(settings, [name]) == []
+    config = one(describe_broker(settings.with_dynamic({name: "7"}, {name: "5"}), [name]))
+    assert (config.value, config.source) == ("5", Source.DYNAMIC_BROKER_CONFIG)
+    assert [synonym.value for synonym in config.synonyms] == ["5", "7"]
+
+
 def test_dynamic_configs_are_checked_before_they_are_stored() -> None:
     check_dynamic({"message.max.bytes": "5", "leader.replication.throttled.rate": "9"}, per_broker=False)
     check_dynamic({"listeners": "PLAINTEXT://:1"}, per_broker=True)

@@ -151,6 +151,18 @@ def test_listeners_are_parsed_with_their_protocols() -> None:
     assert read.voters == (Voter(1, "127.0.0.1", 9093),)
 
 
+def test_a_controller_is_reached_where_it_is_advertised() -> None:
+    """As in a container: it listens everywhere, and others know it by a name."""
+    listening = "PLAINTEXT://:9092,CONTROLLER://0.0.0.0:9093"
+    read = settings(listeners=listening)
+    assert [str(endpoint) for endpoint in read.controller_endpoints] == ["CONTROLLER://0.0.0.0:9093"]
+    read = settings(
+        listeners=listening, advertised_listeners="PLAINTEXT://one:9092,CONTROLLER://one.example.com:19093"
+    )
+    assert [str(endpoint) for endpoint in read.controller_endpoints] == ["CONTROLLER://one.example.com:19093"]
+    assert [endpoint.listener for endpoint in read.advertised_endpoints] == ["PLAINTEXT"]
+
+
 def test_broker_id_is_the_older_name_of_node_id() -> None:
     assert settings(node_id=None, broker_id="1").node_id == 1
     assert settings().broker_id == 1

@@ -8,7 +8,7 @@ from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
 from penstock.config.limits import RECALLED_INDEX_ENTRIES
 from penstock.errors import ErrorCode, NotResident, RequestError, StorageError
 from penstock.log.log import Duplicate
-from penstock.log.operations import Flush, Roll, Write
+from penstock.log.operations import Flush, ReplaceFile, Roll, Write
 from penstock.records.batch import headers, read_header
 from penstock.records.compression import Codec
 from penstock.testing.simulator.disk import SimulatedDisk
@@ -392,6 +392,28 @@ def test_deleted_records_are_gone_at_once_and_their_segments_at_the_next_retenti
     assert one.log.delete_old_segments(NOW_MS, 200) == 2
     one.run()
     assert one.log.log_start_offset == third + 1
+
+
+# Leader epochs
+
+
+def test_an_epoch_is_in_the_file_before_its_first_record_and_not_without_one() -> None:
+    one = OneLog()
+    one.append(batch(b"x"), leader_epoch=3)
+    one.log.start_epoch(4)
+    assert one.log.leader_epochs.entries() == [(3, 0), (4, 1)]
+    assert one.log.idle, "a leader to whom nobody writes has no file to write"
+    one.log.append_as_leader(batch(b"x"), 4, NOW_MS)
+    assert [type(operation) for operation in one.log.take_operations()] == [ReplaceFile, Write]
+    one = OneLog()
+    one.append(batch(b"x"), leader_epoch=3)
+    one.log.start_epoch(4)
+    one.reopen()
+    assert one.log.leader_epochs.entries() == [(3, 0)]
+    one.log.start_epoch(4)
+    one.append(batch(b"x"), leader_epoch=4)
+    one.reopen()
+    assert one.log.leader_epochs.entries() == [(3, 0), (4, 1)]
 
 
 # Stopping and starting

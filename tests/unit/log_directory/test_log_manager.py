@@ -118,9 +118,34 @@ def test_cordoned_directories_get_no_new_replicas() -> None:
     assert not world.node.manager.exists("clicks", 0)
 
 
+def test_a_log_that_nothing_was_written_to_opens_at_once() -> None:
+    world = World()
+    world.create("clicks")
+    manager = world.node.manager
+    assert manager.open_log("clicks", 0) is None
+    log = manager.log("clicks", 0, world.simulation.now_ms)
+    assert log is manager.open_log("clicks", 0)
+    assert (log.topic_id, log.log_start_offset, log.log_end_offset) == (topic_id(1), 0, 0)
+    assert not manager.take_operations()
+    world.append("clicks")
+    world.stop_and_start()
+    assert world.log("clicks").log_end_offset == 1
+
+
+def test_what_lies_in_a_directory_that_was_there_before_is_looked_for() -> None:
+    world = World()
+    world.disks[0].make_directory("clicks-0")
+    world.create("clicks")
+    with pytest.raises(NotOpen):
+        world.node.manager.log("clicks", 0, world.simulation.now_ms)
+    assert [type(operation) for operation in world.node.manager.take_operations()] == [OpenLog]
+
+
 def test_a_log_opens_at_first_use_and_those_who_wait_are_called_once() -> None:
     world = World()
     world.create("clicks")
+    world.stop_and_start()
+    world.settle()
     manager = world.node.manager
     assert manager.open_log("clicks", 0) is None
     called: list[int] = []
@@ -249,6 +274,8 @@ def test_a_failed_directory_takes_its_logs_offline_and_no_others() -> None:
 def test_those_who_wait_for_a_log_are_called_when_its_directory_fails() -> None:
     world = World()
     world.create("clicks")
+    world.stop_and_start()
+    world.settle()
     errors: list[StorageError] = []
     world.node.use("clicks", 0, lambda _: None, errors.append)
     world.node.manager.fail_directory(0, OSError(5, "Input/output error"), world.simulation.now_ms)
@@ -258,6 +285,8 @@ def test_those_who_wait_for_a_log_are_called_when_its_directory_fails() -> None:
 def test_a_log_whose_files_are_beyond_use_stays_shut_alone() -> None:
     world = World()
     world.create("clicks", 2)
+    world.stop_and_start()
+    world.settle()
     world.disks[0].write("clicks-0/partition.metadata", 0, [b"nonsense"])
     errors: list[StorageError] = []
     world.node.use("clicks", 0, lambda _: None, errors.append)

@@ -146,3 +146,28 @@ def test_the_disk_counts_what_was_read_and_how_long_it_took() -> None:
     before_us = disk.busy_us
     disk.fsync("a")
     assert disk.busy_us > before_us
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was_and_the_next_one_succeeds() -> None:
+    disk = SimulatedDisk()
+    disk.write("log", 0, [b"before"])
+    disk.fail_write_at = disk.changes + 1
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.write("log", 6, [b"failed"])
+    disk.write("log", 6, [b"after"])
+    assert disk.content("log") == b"beforeafter"
+
+
+def test_an_unreadable_disk_gives_what_is_cached_and_is_whole_again_when_it_is_mended() -> None:
+    disk = SimulatedDisk()
+    disk.write("log", 0, [b"0123456789"])
+    disk.cold = True
+    disk.read("log", 0, 4)
+    disk.unreadable = True
+    assert disk.loop.read("log", 1, 2) == b"12"
+    with pytest.raises(NotResident):
+        disk.loop.read("log", 2, 6)
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.read("log", 2, 6)
+    disk.mend()
+    assert disk.loop.read("log", 2, 6) == b"234567"

@@ -113,6 +113,20 @@ def test_a_lost_connection_of_an_earlier_life_means_nothing(sessions: Sessions) 
     assert heartbeats.expired(NOW_MS + 501) is None
 
 
+def test_a_process_that_is_gone_has_no_grace_unless_it_was_heard_of_since(sessions: Sessions) -> None:
+    cluster, heartbeats = sessions.cluster, sessions.heartbeats
+    for broker_id in (2, 3):
+        heartbeats.connection_lost(broker_id, cluster.epoch_of(broker_id), NOW_MS)
+    sessions.beat(3)
+    for broker_id in (1, 2, 3):
+        heartbeats.process_gone(broker_id, cluster.epoch_of(broker_id), NOW_MS)
+    assert heartbeats.expired(NOW_MS) == (2, cluster.epoch_of(2))
+    assert heartbeats.next_deadline_ms() == NOW_MS
+    cluster.fence(2)
+    heartbeats.follow(cluster.controller, NOW_MS)
+    assert heartbeats.expired(NOW_MS) is None, "the connection of 1 is there, 3 has come back on another one"
+
+
 def test_another_process_may_take_an_id_only_when_the_session_is_over(sessions: Sessions) -> None:
     controller, heartbeats = sessions.cluster.controller, sessions.heartbeats
     another = UUID(int=77)
@@ -130,6 +144,17 @@ def test_a_new_controller_takes_nobody_for_alive_whom_it_has_not_heard(sessions:
     with pytest.raises(RequestError):
         sessions.heartbeats.check_registration(controller, 2, another, NOW_MS + 500)
     sessions.heartbeats.check_registration(controller, 2, another, NOW_MS + 501)
+
+
+def test_who_was_stopped_cleanly_has_its_id_back_at_once(sessions: Sessions) -> None:
+    """A cluster that starts anew as a whole: the controller is new, and each broker knows how its last life ended."""
+    cluster, another = sessions.cluster, UUID(int=77)
+    sessions.beat(2)
+    last, earlier = cluster.epoch_of(2), cluster.epoch_of(2) - 1
+    check = sessions.heartbeats.check_registration
+    check(cluster.controller, 2, another, NOW_MS, previous_broker_epoch=last)
+    with pytest.raises(RequestError):
+        check(cluster.controller, 2, another, NOW_MS, previous_broker_epoch=earlier)
 
 
 def test_a_broker_stops_in_steps(sessions: Sessions) -> None:

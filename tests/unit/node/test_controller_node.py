@@ -189,6 +189,18 @@ def test_a_crash_at_any_moment_loses_nothing_that_was_answered(seed: int) -> Non
     assert answered, "some of it was answered"
 
 
+def test_a_metadata_log_that_cannot_be_read_fails_the_node_instead_of_the_loop() -> None:
+    run = Harness(formatted_disk()).start()
+    run.register()
+    run.disk.unreadable = True
+
+    def a_follower_fetches() -> list[Any]:
+        return [run.quorum._storage.read(0, 1_000)]
+
+    run.quorum._hear(a_follower_fetches, run.now_ms)
+    assert [str(failure) for failure in run.failures] == ["__cluster_metadata-0 cannot be read: Input/output error"]
+
+
 def test_the_check_above_notices_a_controller_that_answers_before_the_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: what is appended counts as flushed, and the flush is left out."""
     monkeypatch.setattr(Flush, "run", lambda self, disk: None)
@@ -265,9 +277,9 @@ def test_a_damaged_log_is_not_served() -> None:
     run.settle()
     run.stop()
     disk.flip_bit(LOG, 250)
-    with pytest.raises(StorageError, match="is damaged from offset 3 on, and valid records followed"):
+    with pytest.raises(StorageError, match="is damaged from offset 3 on, where records were flushed"):
         Harness(disk).start()
-    with pytest.raises(StorageError, match="remove these files to go on without what is in them"):
+    with pytest.raises(StorageError, match="remove these files and __cluster_metadata-0/flushed-offset to go on without"):
         Harness(disk).start()
 
 

@@ -234,6 +234,14 @@ def test_a_dead_follower_leaves_the_isr_and_joins_it_again(cluster: Cluster) -> 
     assert cluster.bytes_of(1) == cluster.bytes_of(3)
 
 
+def test_a_leader_from_an_unclean_election_has_recovered_with_its_first_proposal(cluster: Cluster) -> None:
+    cluster.change("t", leader=1, isr=[1], leader_recovery_state=1)
+    assert not produced(cluster, b"a", acks=1)
+    (request, *_) = cluster.altered
+    assert request.topics[0].partitions[0].leader_recovery_state == 0
+    assert cluster.registration("t").isr == (1, 2, 3)
+
+
 def test_a_follower_that_keeps_up_stays_in_sync_for_as_long_as_it_takes(cluster: Cluster) -> None:
     for _ in range(4):
         assert produced(cluster, b"a") == 0
@@ -308,6 +316,41 @@ def test_a_slow_directory_of_a_follower_does_not_hold_up_its_other_partitions(cl
     cluster.advance(600)
     assert partition_of(client.receive()).error_code == 0
     assert cluster.bytes_of(1) == cluster.bytes_of(2)
+
+
+def test_a_directory_that_fails_takes_its_own_replicas_only() -> None:
+    """Also of partitions whose logs are closed at that moment, since others were used more recently."""
+    cluster = Cluster(2, directories=2)
+    cluster.create("t", partitions=4)
+    cluster.advance(50)
+    node = cluster.nodes[2]
+    logs = node.broker.logs
+    logs.open_logs_max = 1
+    cluster.create("u")
+    cluster.advance(50)
+    logs.fail_directory(1, OSError("gone"), node.now_ms)
+    for index in range(4):
+        lost = logs.directory_of("t", index).index == 1
+        assert (follower(cluster, 2, index=index).state is State.BROKEN) is lost
+
+
+def test_a_leader_whose_log_is_closed_goes_on_under_a_new_epoch(cluster: Cluster) -> None:
+    """A log that nobody has used for long is closed; the epoch is noted when it is opened again."""
+    assert not produced(cluster, b"a")
+    node = cluster.nodes[1]
+    logs = node.broker.logs
+    logs.open_logs_max = 0
+    logs._close_oldest(node.now_ms)
+    node.run()
+    assert logs.open_log("t", 0) is None
+    logs.open_logs_max = 100
+    cluster.change("t", leader=1)
+    assert not produced(cluster, b"b")
+    assert leader_epochs(cluster) == [(0, 0), (1, 1)]
+
+
+def leader_epochs(cluster: Cluster) -> list[tuple[int, int]]:
+    return leader(cluster, 1).log.leader_epochs.entries()
 
 
 def test_a_new_replica_begins_where_the_leaders_log_does(cluster: Cluster) -> None:

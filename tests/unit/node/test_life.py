@@ -176,3 +176,52 @@ def test_logs_close_when_many_are_used_and_nothing_is_lost_by_it() -> None:
     ready = client.ask(fetch("t", session_id=session.session_id, session_epoch=1), 12)
     found = {index: values_of(data) for index, data in partitions_of(ready).items()}
     assert found == {index: [b"%d-0" % index, b"%d-1" % index] for index in range(40)}
+
+
+@pytest.fixture
+def behind() -> Node:
+    """A node that has a topic with a record, and does not know yet that its metadata is as new as its registration."""
+    node = Node()
+    node.create_topic("t")
+    assert produced(node.connect(), "t", batch(b"kept")).error_code == 0
+    node.broker.replicas.caught_up = False
+    node.broker.lifecycle.broker_epoch += 1
+    return node
+
+
+def test_what_the_metadata_log_tells_of_the_past_touches_no_logs(behind: Node) -> None:
+    """A node reads its metadata in steps: a topic of this name was deleted once, and that must not be done again; nor
+    is the log of its successor that of the topic which is made in a past image."""
+    broker = behind.broker
+    log = broker.logs.open_log("t", 0)
+    behind.delete_topic("t")
+    behind.create_topic("t")
+    behind.create_topic("u")
+    assert broker.logs.open_log("t", 0) is log
+    assert not broker.logs.exists("u", 0)
+
+
+def test_who_asks_before_the_metadata_is_read_is_sent_away(behind: Node) -> None:
+    """What this node led once it may lead no more."""
+    behind.create_topic("u")
+    assert produced(behind.connect(), "u", batch(b"late")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_replicas_whose_topic_goes_while_they_are_made_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node with many replicas makes them in steps, and its metadata goes on meanwhile."""
+    monkeypatch.setattr("penstock.node.lifecycle.REPLICAS_PER_STEP", 1)
+    node = Node()
+    for name in ("a", "b"):
+        node.create_topic(name)
+    broker = node.broker
+    for name in ("a", "b"):
+        broker.logs.delete(name, 0, node.now_ms)
+    making = broker.lifecycle._make_replicas()
+    next(making)
+    made = [name for name in ("a", "b") if broker.logs.exists(name, 0)]
+    assert len(made) == 1
+    (other,) = {"a", "b"} - set(made)
+    node.delete_topic(other)
+    for _ in making:
+        pass
+    assert not broker.logs.exists(other, 0)

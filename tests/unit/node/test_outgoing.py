@@ -10,9 +10,9 @@ from support.wire import API_VERSIONS, METADATA, OTHER, PEER, SERVED, VOTE, Wire
 
 from penstock.config.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIGHT_MAX
 from penstock.errors import ErrorCode
-from penstock.node.effects import Dial, HangUp
+from penstock.node.effects import REFUSED, Dial, HangUp
 from penstock.node.handlers import api_versions
-from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS
+from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS, NotServed
 from penstock.node.timers import TICK_MS
 from penstock.protocol import frames
 from penstock.protocol.api import ApiKey
@@ -195,6 +195,7 @@ def test_a_message_that_the_version_cannot_say_is_refused() -> None:
     ((_, _, reason),) = wire.ended
     assert reason is not None
     assert "version 0 of Metadata cannot say this" in reason
+    assert isinstance(reason, NotServed)
 
 
 # What goes wrong
@@ -222,6 +223,21 @@ def test_a_connection_that_cannot_be_made_is_no_lost_one() -> None:
     wire.outgoing.link_lost(wire.dialled().link, "connection refused", wire.now_ms)
     assert wire.ended == [("a", None, "node 2 at 10.0.0.2:9093: connection refused")]
     assert wire.lost == []
+
+
+def test_who_refuses_connections_is_gone_if_it_took_one_before() -> None:
+    """A firewall that refuses in the name of a process that lives has always done so."""
+    wire = Wire()
+    wire.call("first")
+    wire.outgoing.link_lost(wire.dialled().link, REFUSED, wire.now_ms)
+    refused = wire.ended[-1][2]
+    assert not wire.outgoing.is_gone(PEER, refused)
+    wire.call("second")
+    wire.advance(2 * RECONNECT_BACKOFF_MAX_MS)
+    wire.outgoing.link_lost(wire.up(), "connection reset by peer", wire.now_ms)
+    assert not wire.outgoing.is_gone(PEER, wire.ended[-1][2])
+    assert wire.outgoing.is_gone(PEER, refused)
+    assert not wire.outgoing.is_gone(OTHER, refused)
 
 
 def test_the_time_between_attempts_doubles_up_to_a_limit_and_begins_anew_after_an_answer() -> None:

@@ -7,7 +7,13 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from penstock.errors import ErrorCode
 from penstock.protocol.message import Message
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+from penstock.protocol.messages.api_versions_response import ApiVersionsResponse, SupportedFeatureKey
+from penstock.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from penstock.protocol.messages.vote_request import VoteRequest
+from penstock.raft import messages
 from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.config import RaftConfig
 from penstock.raft.core import Identity
@@ -26,6 +32,7 @@ from penstock.raft.effects import (
 )
 from penstock.raft.election import ElectionState
 from penstock.raft.history import QuorumHistory
+from penstock.raft.messages import LeaderView, vote_answer
 from penstock.raft.replica import Replica
 from penstock.raft.replica_log import EpochEnd
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -241,9 +248,6 @@ class One:
 
     def elect(self) -> None:
         """Has it elected by everybody."""
-        from penstock.protocol.messages.vote_request import VoteRequest
-        from penstock.raft.messages import LeaderView, vote_answer
-
         self.start()
         while not self.replica.is_leader:
             if not self.calls(VoteRequest):
@@ -297,6 +301,12 @@ class Quorum:
         self._routes[self._tokens] = (source, call)
         one = self.ones[target]
         request = call.request
+        if isinstance(request, ApiVersionsRequest):  # its node answers that, not its replica
+            kraft = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
+            versions = ApiVersionsResponse(supported_features=[kraft])
+            caller = self.ones[source]
+            effects = caller.do(caller.replica.answered(call.call, versions, caller.now_ms))
+            return [(source, each) for each in effects]
         return [
             (target, each)
             for each in one.do(one.replica.handle(request, request.MAX_VERSION, one.now_ms, self._tokens))
@@ -384,3 +394,32 @@ def shown_deed(effect: Effect) -> str:
         case LoadSnapshot(snapshot):
             return f"load snapshot {snapshot.end_offset}-{snapshot.epoch}"
     return ""
+
+
+# Requests and answers of elections
+
+
+def vote(
+    candidate: int, epoch: int, *, last: tuple[int, int] = (0, 0), pre: bool = False, voter: int = 1
+) -> VoteRequest:
+    last_epoch, offset = last
+    return messages.vote(
+        CLUSTER, key_of(candidate), key_of(voter), epoch, last_epoch=last_epoch, end_offset=offset, pre_vote=pre
+    )
+
+
+def granted(response: Any) -> bool:
+    return bool(response.topics[0].partitions[0].vote_granted)
+
+
+def error(response: Any) -> ErrorCode:
+    return ErrorCode(response.topics[0].partitions[0].error_code)
+
+
+def view(one: One, leader_id: int = -1, epoch: int | None = None) -> LeaderView:
+    target = target_of(leader_id) if leader_id >= 0 else None
+    return LeaderView(leader_id, one.replica.epoch if epoch is None else epoch, target)
+
+
+def begin(leader: int, epoch: int) -> BeginQuorumEpochRequest:
+    return messages.begin_quorum_epoch(CLUSTER, leader, epoch, key_of(1), ())

@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from unit.raft.replica_harness import CLUSTER, One, Quorum, key_of, target_of
+from unit.raft.replica_harness import (
+    CLUSTER,
+    One,
+    Quorum,
+    begin,
+    error,
+    granted,
+    key_of,
+    view,
+    vote,
+)
 
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from penstock.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
-from penstock.protocol.messages.fetch_request import FetchRequest
-from penstock.protocol.messages.fetch_response import PartitionData
 from penstock.protocol.messages.vote_request import VoteRequest
+from penstock.protocol.messages.vote_response import VoteResponse
 from penstock.raft import messages
 from penstock.raft.config import RaftConfig
-from penstock.raft.effects import Answer, AppendControl, Call, LeaderChanged, PersistElection
+from penstock.raft.effects import Answer, AppendControl, LeaderChanged, PersistElection
 from penstock.raft.election import ElectionState
-from penstock.raft.messages import LeaderView
+from penstock.raft.messages import vote_answer
 from penstock.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from penstock.raft.voters import ReplicaKey
 
 CONFIG = RaftConfig()
-
-
-def vote(
-    candidate: int, epoch: int, *, last: tuple[int, int] = (0, 0), pre: bool = False, voter: int = 1
-) -> VoteRequest:
-    last_epoch, offset = last
-    return messages.vote(
-        CLUSTER, key_of(candidate), key_of(voter), epoch, last_epoch=last_epoch, end_offset=offset, pre_vote=pre
-    )
-
-
-def granted(response: Any) -> bool:
-    return bool(response.topics[0].partitions[0].vote_granted)
-
-
-def error(response: Any) -> ErrorCode:
-    return ErrorCode(response.topics[0].partitions[0].error_code)
-
-
-def view(one: One, leader_id: int = -1, epoch: int | None = None) -> LeaderView:
-    target = target_of(leader_id) if leader_id >= 0 else None
-    return LeaderView(leader_id, one.replica.epoch if epoch is None else epoch, target)
-
-
-def begin(leader: int, epoch: int) -> BeginQuorumEpochRequest:
-    return messages.begin_quorum_epoch(CLUSTER, leader, epoch, key_of(1), ())
 
 
 def test_a_lost_quorum_state_is_made_up_for_by_the_log() -> None:
@@ -103,6 +85,13 @@ def test_section_5_2_a_vote_is_remembered_after_a_restart() -> None:
     one.start()
     assert not granted(one.ask(vote(3, 5)))
     assert granted(one.ask(vote(2, 5)))
+
+
+def test_section_5_2_a_vote_whose_directory_was_not_written_down_is_the_nodes() -> None:
+    one = One(kraft_version=0, election=ElectionState(5, voted=ReplicaKey(2)))
+    one.start()
+    assert granted(one.ask(vote(2, 5)))
+    assert not granted(one.ask(vote(3, 5)))
 
 
 def test_section_5_2_a_candidate_stands_in_a_new_epoch_after_a_restart() -> None:
@@ -224,6 +213,22 @@ def test_section_5_1_a_leader_that_hears_of_a_later_epoch_steps_down() -> None:
     assert not one.replica.is_leader
     changed = [each for each in one.effects if isinstance(each, LeaderChanged)]
     assert changed[-1] == LeaderChanged(None, one.replica.epoch)
+
+
+def test_section_5_2_a_vote_that_was_split_among_the_living_costs_no_election_timeout() -> None:
+    """Two of three are left, and both stand at once: neither waits for the one that has died."""
+    one = One()
+    one.start()
+    one.pass_ms(200)
+    one.reply(one.calls(VoteRequest)[0], messages.vote_answer(ErrorCode.NONE, view(one), granted=True))
+    two, three = [call for call in one.calls(VoteRequest) if not call.request.topics[0].partitions[0].pre_vote]
+    one.reply(three, None)
+    assert isinstance(one.replica.role, Candidate)
+    assert not one.replica.role.backing_off, "node 2 may still vote for it"
+    one.reply(two, messages.vote_answer(ErrorCode.NONE, view(one), granted=False))
+    one.pass_ms(CONFIG.retry_backoff_ms)
+    assert isinstance(one.replica.role, Prospective), "the next attempt"
+    assert one.replica.epoch == 1
 
 
 # Section 5.4.1, election restriction
@@ -391,6 +396,19 @@ def test_a_leader_that_stops_is_gone_when_the_others_have_heard() -> None:
     assert isinstance(leader.replica.role, Follower)
 
 
+def test_a_leader_that_stops_does_not_wait_for_who_cannot_be_told() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.pass_ms(4_000)
+    leader = quorum.leader
+    away = next(node_id for node_id, one in quorum.ones.items() if one is not leader)
+    quorum.cut.add(away)
+    quorum.act(leader.key.id, leader.do(leader.replica.stop(leader.now_ms)))
+    assert not leader.replica.stopped
+    quorum.pass_ms(5)
+    assert leader.replica.stopped
+
+
 # Directory ids: KIP-853
 
 
@@ -405,69 +423,21 @@ def test_kip_853_a_request_for_another_directory_of_this_node_is_refused() -> No
     assert error(one.ask(another)) == ErrorCode.INVALID_VOTER_KEY
 
 
-# Finding the leader
-
-
-def test_an_observer_asks_the_voters_until_it_finds_the_leader() -> None:
-    quorum = Quorum([1, 2, 3], observers=[7])
-    quorum.start()
-    quorum.pass_ms(5_000)
-    observer = quorum.ones[7]
-    assert observer.replica.leader_id == quorum.leader.key.id
-    assert not observer.replica.is_voter
-    assert observer.calls(VoteRequest) == []
-    assert observer.log.end_offset == quorum.leader.log.end_offset
-
-
-def test_an_observer_follows_the_next_leader() -> None:
-    quorum = Quorum([1, 2, 3], observers=[7])
-    quorum.start()
-    quorum.pass_ms(5_000)
-    first = quorum.leader
-    quorum.cut.add(first.key.id)
-    quorum.pass_ms(15_000)
-    second = quorum.leader
-    assert second is not first
-    assert quorum.ones[7].replica.leader_id == second.key.id
-
-
-def test_a_follower_of_nobody_does_not_ask_in_a_loop() -> None:
+def test_kip_996_a_voter_that_knows_no_pre_votes_refuses_none() -> None:
     one = One(1, [1, 2, 3])
     one.start()
-    one.ask(begin(2, 5))
-    fetch = one.calls(FetchRequest)[-1]
-    partition = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    effects = one.reply(fetch, messages.fetch_answer(view(one, 2, 5), partition))
-    assert not [each for each in effects if isinstance(each, Call)]
-    assert one.replica.next_deadline_ms() == one.now_ms + CONFIG.retry_backoff_ms
+    one.pass_ms(1_000)
+    assert isinstance(one.replica.role, Prospective)
+    one.reply(one.calls(VoteRequest)[0], VoteResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+    assert isinstance(one.replica.role, Candidate)
+    assert not any(call.request.topics[0].partitions[0].pre_vote for call in one.calls(VoteRequest))  # type: ignore[attr-defined]
 
 
-# A leader whose connection broke
-
-
-def test_who_suspects_the_leader_does_not_speak_for_it() -> None:
-    quorum = Quorum()
-    quorum.start()
-    quorum.pass_ms(4_000)
-    leader = quorum.leader
-    first, second = [one for one in quorum.ones.values() if one is not leader]
-    asked = vote(
-        second.key.id, first.replica.epoch, last=(first.log.last_epoch, first.log.end_offset), pre=True,
-        voter=first.key.id,
-    )  # fmt: skip
-    assert not granted(first.ask(asked))
-    first.do(first.replica.leader_link_lost(first.now_ms))
-    assert granted(first.ask(asked))
-
-
-def test_a_dead_leader_is_followed_by_another_within_the_grace() -> None:
-    quorum = Quorum()
-    quorum.start()
-    quorum.pass_ms(4_000)
-    dead = quorum.leader
-    quorum.cut.add(dead.key.id)
-    for node_id, one in quorum.ones.items():
-        if one is not dead:
-            quorum.act(node_id, one.do(one.replica.leader_link_lost(one.now_ms)))
-    quorum.pass_ms(CONFIG.leader_grace_ms * 3 // 2 + 10)
-    assert quorum.leader is not dead
+def test_a_vote_that_is_not_understood_is_none() -> None:
+    one = One(1, [1, 2, 3])
+    one.start()
+    one.pass_ms(1_000)
+    one.reply(one.calls(VoteRequest)[0], vote_answer(ErrorCode.NONE, view(one), granted=True))
+    assert isinstance(one.replica.role, Candidate)
+    one.reply(one.calls(VoteRequest)[0], VoteResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+    assert isinstance(one.replica.role, Candidate)

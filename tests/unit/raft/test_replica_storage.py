@@ -268,7 +268,7 @@ def test_a_log_that_lost_what_was_flushed_does_not_begin_after_a_checkpoint_as_i
     log = next(path for path in files.disk.paths() if path.endswith("50.log"))
     files.disk.unlink(log)
     files.disk.write(log.replace("50.log", "40.log"), 0, [])
-    with pytest.raises(StorageError, match="ends at offset 40, before its checkpoint"):
+    with pytest.raises(StorageError, match="ends at offset 40, and was once flushed up to 52"):
         Files(files.disk)
 
 
@@ -286,5 +286,7 @@ def test_what_was_moved_aside_from_below_the_flushed_offset_stays_an_error() -> 
     files.disk.truncate(f"{NAME}/00000000000000000000.log", len(batch(0, 1, 3)))
     files.disk.write(f"{NAME}/00000000000000000003.log.corrupt", 0, [batch(3, 1)])
     for _ in range(2):
-        with pytest.raises(StorageError, match=r"is damaged, and valid records followed, now in .*3\.log\.corrupt"):
+        with pytest.raises(
+            StorageError, match=r"is damaged, where records were flushed; they are now in .*3\.log\.corrupt"
+        ):
             Files(files.disk)

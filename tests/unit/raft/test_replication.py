@@ -11,6 +11,7 @@ from penstock.errors import ErrorCode
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
 from penstock.raft import messages
+from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.config import RaftConfig
 from penstock.raft.effects import Answer, AppendFetched, Committed, Truncate
 from penstock.raft.messages import LeaderView
@@ -181,6 +182,26 @@ def test_nothing_committed_is_cut() -> None:
         "the leader of epoch 9 wants the log cut to offset 2, and everything below 3 is committed"
     )
     assert one.pass_ms(60_000) == []
+
+
+def test_nothing_that_a_snapshot_holds_is_cut() -> None:
+    one = follower([1, 1, 2, 2])
+    one.log.snapshots[CheckpointId(3, 2)] = b"snapshot"
+    assert one.replica.high_watermark is None
+    answer(one, PartitionData(diverging_epoch=EpochEndOffset(epoch=1, end_offset=2), high_watermark=1))
+    assert one.replica.fault is not None
+    assert "everything below 3 is committed" in one.replica.fault
+
+
+def test_a_voter_that_lost_its_disk_counts_with_what_it_has_now() -> None:
+    one = leader(kraft_version=0)
+    one.durable = False
+    epoch = one.replica.epoch
+    one.append()
+    one.ask(fetch(2, epoch, one.log.end_offset, epoch))
+    one.ask(fetch(2, epoch, 0, 0))
+    one.do(one.replica.flushed(one.log.end_offset, one.now_ms))
+    assert one.replica.high_watermark != one.log.end_offset
 
 
 def test_nobody_stands_while_the_log_is_cut() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from penstock.config.limits import FOLLOWED_PER_FETCH_MAX
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
@@ -91,6 +92,27 @@ def test_the_next_names_what_has_moved() -> None:
     assert (request.session_id, request.session_epoch) == (11, 1)
     session.answer()
     assert named(session.build()) == {}, "a fetch that names nothing still waits for data"
+
+
+def test_very_many_join_in_several_fetches_that_do_not_wait() -> None:
+    session = Session(2 * FOLLOWED_PER_FETCH_MAX + 1)
+    seen: list[int] = []
+    for wait_ms in (0, 0, LIMITS.max_wait_ms):
+        request = session.build()
+        assert len(named(request)) <= FOLLOWED_PER_FETCH_MAX + 1
+        assert request.max_wait_ms == wait_ms
+        seen += named(request)
+        session.move(0, len(seen))
+        session.answer(*named(request))
+    assert sorted(set(seen)) == list(range(2 * FOLLOWED_PER_FETCH_MAX + 1))
+    assert seen.count(0) == 3, "one that is in the session is named whenever it has moved"
+
+
+def test_without_a_session_each_fetch_names_all() -> None:
+    session = Session(FOLLOWED_PER_FETCH_MAX + 1)
+    session.build()
+    session.answer(0, session_id=0)
+    assert len(named(session.build())) == FOLLOWED_PER_FETCH_MAX + 1
 
 
 def test_a_partition_that_is_not_ready_is_forgotten_and_joins_again() -> None:

@@ -6,6 +6,7 @@ examples:
   penstock cluster reassign --to 1,2,3,4 --dry-run
   penstock cluster elect preferred
   penstock cluster drain 2 --replicas
+  penstock cluster unregister 2
   penstock cluster rolling-restart --command 'ssh {host} systemctl restart penstock@{id}'
 """
 
@@ -15,6 +16,7 @@ import argparse
 from collections.abc import Callable
 from importlib import import_module
 
+from penstock.cli.cluster.throttle import rate
 from penstock.cli.common import Actions, add_action, add_actions, add_bootstrap, add_json, run_action
 
 SUMMARY = "see and change a cluster: brokers, quorum, leaders, replicas, restarts"
@@ -46,7 +48,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         register_elect(actions),
         register_drain(actions),
         register_undrain(actions),
+        register_unregister(actions),
         register_rolling_restart(actions),
+        register_features(actions),
     ]
     for action in added:
         add_json(action)
@@ -98,6 +102,9 @@ def register_reassign(actions: Actions[argparse.ArgumentParser]) -> argparse.Arg
     reassign.add_argument(
         "--replication-factor", type=int, metavar="N", help="replicas of each partition (as many as it has)"
     )
+    reassign.add_argument(
+        "--throttle", type=rate, metavar="RATE", help="bytes a second that each broker may copy, such as 10M (no limit)"
+    )
     reassign.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
     add_change(reassign)
     return reassign
@@ -124,7 +131,9 @@ def register_elect(actions: Actions[argparse.ArgumentParser]) -> argparse.Argume
         choices=("preferred", "unclean"),
         help="preferred: the first replica; unclean: a replica that was not in sync, which loses what it lacks",
     )
-    elect.add_argument("partitions", nargs="*", metavar="TOPIC[:PARTITION]", help="which ones (all that need it)")
+    elect.add_argument(
+        "partitions", nargs="*", default=[], metavar="TOPIC[:PARTITION]", help="which ones (all that need it)"
+    )
     elect.add_argument("--yes", action="store_true", help="do not ask before an unclean election")
     return elect
 
@@ -159,6 +168,19 @@ def register_undrain(actions: Actions[argparse.ArgumentParser]) -> argparse.Argu
     return undrain
 
 
+def register_unregister(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    unregister = add_action(
+        actions,
+        "unregister",
+        later("unregister", "unregister"),
+        "forget a broker that was stopped and will not come back",
+        "  penstock cluster drain 4 --replicas\n  penstock cluster unregister 4",
+    )
+    unregister.add_argument("broker", type=int, metavar="BROKER", help="its id")
+    unregister.add_argument("--yes", action="store_true", help="even if it has replicas")
+    return unregister
+
+
 def register_rolling_restart(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     restart = add_action(
         actions,
@@ -189,3 +211,21 @@ def register_rolling_restart(actions: Actions[argparse.ArgumentParser]) -> argpa
     restart.add_argument("--no-elect", action="store_true", help="leave the leaderships as the restarts left them")
     restart.add_argument("--dry-run", action="store_true", help="show the order and what stands against it")
     return restart
+
+
+def register_features(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    features = add_action(
+        actions,
+        "features",
+        later("features", "features"),
+        "show the feature levels that the cluster works at, or set some",
+        "  penstock cluster features\n"
+        "  penstock cluster features metadata.version=4.3 --dry-run\n"
+        "  penstock cluster features eligible.leader.replicas.version=1",
+    )
+    features.add_argument(
+        "levels", nargs="*", default=[], metavar="NAME=LEVEL", help="set it; 0 switches a feature off"
+    )
+    features.add_argument("--unsafe", action="store_true", help="go down even if metadata is lost by it")
+    features.add_argument("--dry-run", action="store_true", help="only ask the controller whether it would")
+    return features

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.cluster.view import PROBLEMS, Share, View, ids_text, look, partition_json
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 LISTED_MAX = 10
 """Partitions with a problem that are listed; `--json` has all of them."""
+PROBE_TIMEOUT_MS = 2_000
+PROBES_AT_ONCE = 100
 WORDS = {
     "under_replicated": "under-replicated",
     "at_min_isr": "at min ISR",
@@ -29,14 +32,15 @@ def describe_action(arguments: argparse.Namespace) -> int:
     """Describes the cluster."""
 
     async def job(client: Client) -> int:
-        view = await look(client)
         quorum = await quorum_of(client)
+        view = await look(client, moves=quorum is not None)
+        silent = await silent_of(client, view) if quorum is None else frozenset()
         if arguments.json:
-            print_json(described(view, quorum))
+            print_json(described(view, quorum, silent))
             return 0
         print_summary(view, quorum)
         print()
-        print_brokers(view, quorum, None)
+        print_brokers(view, quorum, None, silent)
         print_problems(view)
         return 0
 
@@ -47,13 +51,14 @@ def brokers_action(arguments: argparse.Namespace) -> int:
     """Lists brokers."""
 
     async def job(client: Client) -> int:
-        view = await look(client)
         quorum = await quorum_of(client)
+        view = await look(client, moves=quorum is not None)
+        silent = await silent_of(client, view) if quorum is None else frozenset()
         sizes = await sizes_of(client, view) if arguments.sizes else None
         if arguments.json:
-            print_json(brokers_json(view, quorum, sizes))
+            print_json(brokers_json(view, quorum, sizes, silent))
         else:
-            print_brokers(view, quorum, sizes)
+            print_brokers(view, quorum, sizes, silent)
         return 0
 
     return with_client(arguments.bootstrap, job)
@@ -74,6 +79,24 @@ async def quorum_of(client: Client) -> QuorumState | None:
         raise
 
 
+async def silent_of(client: Client, view: View) -> frozenset[int]:
+    """Brokers that do not answer us: without a controller nobody keeps the account of who is up."""
+    from penstock.client.client import Client
+    from penstock.errors import PenstockError
+
+    async def asked(broker: BrokerState) -> int | None:
+        try:
+            async with Client([f"{broker.host}:{broker.port}"], timeout_ms=PROBE_TIMEOUT_MS):
+                return None
+        except PenstockError:
+            return broker.id
+
+    found: set[int | None] = set()
+    for first in range(0, len(view.brokers), PROBES_AT_ONCE):
+        found.update(await asyncio.gather(*map(asked, view.brokers[first : first + PROBES_AT_ONCE])))
+    return frozenset(each for each in found if each is not None)
+
+
 async def sizes_of(client: Client, view: View) -> dict[int, int]:
     """Bytes on disk by broker, of those that are not fenced."""
     from penstock.client.cluster import replica_sizes
@@ -84,7 +107,7 @@ async def sizes_of(client: Client, view: View) -> dict[int, int]:
     return sizes
 
 
-def described(view: View, quorum: QuorumState | None) -> dict[str, Any]:
+def described(view: View, quorum: QuorumState | None, silent: Collection[int] = ()) -> dict[str, Any]:
     """All of it in one JSON object."""
     found = {name: [partition_json(each) for each in view.with_problem(name)] for name in PROBLEMS}
     return {
@@ -94,14 +117,16 @@ def described(view: View, quorum: QuorumState | None) -> dict[str, Any]:
         "voters": [] if quorum is None else [voter.id for voter in quorum.voters],
         "topics": view.topics,
         "partitions": len(view.partitions),
-        "reassignments": len(view.moving),
+        "reassignments": None if quorum is None else len(view.moving),
         "counts": {name: len(partitions) for name, partitions in found.items()},
-        "brokers": brokers_json(view, quorum, None),
+        "brokers": brokers_json(view, quorum, None, silent),
         **found,
     }
 
 
-def brokers_json(view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None) -> list[dict[str, Any]]:
+def brokers_json(
+    view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None, silent: Collection[int] = ()
+) -> list[dict[str, Any]]:
     """The brokers in JSON objects."""
     shares = view.shares()
     found = []
@@ -113,6 +138,7 @@ def brokers_json(view: View, quorum: QuorumState | None, sizes: Mapping[int, int
             "port": broker.port,
             "rack": broker.rack,
             "fenced": broker.fenced,
+            "silent": broker.id in silent,
             "controller": quorum is not None and quorum.leader_id == broker.id,
             "leaders": share.leaders,
             "preferred_leaders": share.preferred,
@@ -128,8 +154,11 @@ def print_summary(view: View, quorum: QuorumState | None) -> None:
     fenced = len(view.brokers) - len(view.live)
     away = paint(f" ({fenced} fenced)", RED) if fenced else ""
     print(f"{paint('cluster', BOLD)}     {view.cluster.cluster_id}")
+    moving = len(view.moving) if quorum is not None else "unknown"
     if quorum is None:
-        print(f"{paint('controller', BOLD)}  {paint('none: the quorum has no leader', RED)}")
+        lacking = "none: more than half of the controllers must be up and reach each other"
+        print(f"{paint('controller', BOLD)}  {paint(lacking, RED)}")
+        print("            what follows is what was so when there was one; nothing can change until there is")
     else:
         voters = ids_text(voter.id for voter in quorum.voters)
         print(f"{paint('controller', BOLD)}  {quorum.leader_id}, epoch {quorum.epoch}, voters {voters}")
@@ -139,7 +168,7 @@ def print_summary(view: View, quorum: QuorumState | None) -> None:
         f" partitions {len(view.partitions)}, replicas {replicas}"
     )
     counts = [count_text(name, len(view.with_problem(name))) for name in PROBLEMS]
-    print(f"{paint('partitions', BOLD)}  {', '.join(counts)}, being moved {len(view.moving)}")
+    print(f"{paint('partitions', BOLD)}  {', '.join(counts)}, being moved {moving}")
 
 
 def count_text(name: str, count: int) -> str:
@@ -147,11 +176,13 @@ def count_text(name: str, count: int) -> str:
     return paint(f"{WORDS[name]} {count}", COLOURS[name] if count else GREEN)
 
 
-def print_brokers(view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None) -> None:
+def print_brokers(
+    view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None, silent: Collection[int] = ()
+) -> None:
     """A line for each broker."""
     shares = view.shares()
     head = ["broker", "address", "rack", "state", "leads", "preferred", "replicas", "out of sync"]
-    rows = [broker_row(broker, shares[broker.id], quorum) for broker in view.brokers]
+    rows = [broker_row(broker, shares[broker.id], quorum, silent) for broker in view.brokers]
     if sizes is not None:
         head.append("size")
         for broker, row in zip(view.brokers, rows, strict=True):
@@ -163,8 +194,8 @@ def print_brokers(view: View, quorum: QuorumState | None, sizes: Mapping[int, in
         print(f"broker {broker_id} is not registered, and has {share.replicas} replicas")
 
 
-def broker_row(broker: BrokerState, share: Share, quorum: QuorumState | None) -> list[object]:
-    state = "fenced" if broker.fenced else "up"
+def broker_row(broker: BrokerState, share: Share, quorum: QuorumState | None, silent: Collection[int]) -> list[object]:
+    state = "no answer" if broker.id in silent else "fenced" if broker.fenced else "up"
     if quorum is not None and quorum.leader_id == broker.id:
         state += ", controller"
     return [

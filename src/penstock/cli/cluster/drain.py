@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.cli.cluster.elect import elected
 from penstock.cli.cluster.moves import carry_out, say_errors
 from penstock.cli.cluster.plan import Plan, changed, demoted, emptied, filled_up, promoted
-from penstock.cli.cluster.view import PartitionView, View, look
+from penstock.cli.cluster.view import PartitionView, View, look, names_of
 from penstock.cli.common import UsageError, with_client
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 SETTLED_TIMEOUT_S = 10.0
 LOOK_EVERY_S = 0.1
-SHOWN_MAX = 10
-"""Partitions that are named in a sentence."""
 
 
 def drain_action(arguments: argparse.Namespace) -> int:
@@ -37,7 +35,8 @@ def drain_action(arguments: argparse.Namespace) -> int:
         if not others:
             raise UsageError(f"there is no other broker that could take over from {broker_id}")
         if arguments.replicas:
-            plan = emptied(view.replicas, broker_id, others, view.racks)
+            led = {each.key: view.replicas[each.key] for each in view.partitions if not each.unavailable}
+            plan = emptied(led, broker_id, others, view.racks)  # what nobody leads cannot be copied
         else:
             in_sync = {each.key: each.in_sync for each in view.partitions}
             plan = demoted(view.replicas, broker_id, in_sync)
@@ -45,7 +44,7 @@ def drain_action(arguments: argparse.Namespace) -> int:
         plan = changed(view.replicas, plan)
 
         async def finish() -> dict[str, Any]:
-            return told_of_rest(arguments, await settled(client, view, plan, broker_id), broker_id)
+            return told_of_rest(arguments, await settled(client, view, plan, broker_id, leads=False), broker_id)
 
         return await carry_out(client, arguments, view, plan, finish)
 
@@ -66,23 +65,25 @@ def undrain_action(arguments: argparse.Namespace) -> int:
         plan = changed(view.replicas, promoted(plan, broker.id, view.live))
 
         async def finish() -> dict[str, Any]:
-            return told_of_share(arguments, await settled(client, view, plan, broker.id), broker.id)
+            return told_of_share(arguments, await settled(client, view, plan, broker.id, leads=True), broker.id)
 
         return await carry_out(client, arguments, view, plan, finish)
 
     return with_client(arguments.bootstrap, job)
 
 
-async def settled(client: Client, before: View, plan: Plan, broker_id: int) -> View:
-    """Elects the preferred leaders of what a plan has changed, and where the broker should lead and does not, or the
-    other way round. Gives the cluster when it tells of all of it."""
+async def settled(client: Client, before: View, plan: Plan, broker_id: int, *, leads: bool) -> View:
+    """Elects the preferred leaders of what a plan has changed, and where a broker that is to lead does not, or one
+    that is not to lead does. Gives the cluster when it tells of all of it."""
     from penstock.client.cluster import ElectionType
 
     target = {**before.replicas, **plan}
     keys = {
         each.key
         for each in before.partitions
-        if each.key in plan or (each.leader == broker_id) != (target[each.key][:1] == (broker_id,))
+        if each.key in plan
+        or (leads and target[each.key][0] == broker_id != each.leader)
+        or (not leads and target[each.key][0] != broker_id == each.leader)
     }
     outcome = await elected(client, ElectionType.PREFERRED, sorted(keys))
     refused = [(key, error) for key, error in outcome.items() if error is not None]
@@ -104,13 +105,16 @@ def told_of_rest(arguments: argparse.Namespace, view: View, broker_id: int) -> d
     """Says what a drained broker has left."""
     leads = [each for each in view.partitions if each.leader == broker_id]
     has = [each for each in view.partitions if broker_id in each.replicas]
+    stuck = [each for each in has if each.unavailable and each.in_sync == (broker_id,)]
     if not arguments.json:
         print(f"broker {broker_id}: leaderships {len(leads)}, replicas {len(has)}")
         if leads:
-            names = ", ".join(map(str, leads[:SHOWN_MAX])) + (", ..." if len(leads) > SHOWN_MAX else "")
-            print(f"  no other replica of these is in sync: {names}")
+            print(f"  no other replica of these is in sync: {names_of(leads)}")
             print("  --replicas moves them away; or wait until others have caught up, or add replicas")
-    return {"leaders": len(leads), "replicas": len(has), "left": len(has if arguments.replicas else leads)}
+        if stuck:
+            print(f"  nobody leads these until it is up, and they cannot be copied: {names_of(stuck)}")
+    left = has if arguments.replicas else [*leads, *stuck]
+    return {"leaders": len(leads), "replicas": len(has), "left": len(left)}
 
 
 def told_of_share(arguments: argparse.Namespace, view: View, broker_id: int) -> dict[str, Any]:

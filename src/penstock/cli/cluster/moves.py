@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.cluster.plan import Plan, Replicas, plan_json
-from penstock.cli.cluster.view import View, ids_text
+from penstock.cli.cluster.view import View, ids_text, names_of
 from penstock.cli.output import GREEN, RED, YELLOW, paint, size_text
 from penstock.cli.progress import Lines
 from penstock.errors import PenstockError, RequestError
@@ -40,11 +40,14 @@ async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan
     `finish` is what is to be done when all has moved; it gives what a report in JSON has of it, with `left` if not all
     went well.
     """
+    leaderless = [each for each in view.partitions if each.unavailable and each.key in plan]
     copies = [(key, broker_id) for key, after in plan.items() for broker_id in after if broker_id not in on(view, key)]
     size_bytes = await bytes_to_copy(client, view, copies)
     if not arguments.json:
         print_diff(view, plan, None if arguments.dry_run else SHOWN_MAX)
         print(summary(plan, copies, size_bytes))
+        if leaderless:
+            print(f"nobody leads these, so that nothing is copied until somebody does: {names_of(leaderless)}")
     if arguments.save is not None and plan:
         save(arguments.save, {key: on(view, key) for key in plan})
     state, more = "planned", {}
@@ -52,17 +55,18 @@ async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan
     if not arguments.dry_run:
         errors = await begin(client, plan)
         state = "begun"
-        moving = plan.keys() - {error[0] for error in errors}
+        moving = plan.keys() - {error[0] for error in errors} - {each.key for each in leaderless}
         if not arguments.no_wait and moving:
             await watch(client, moving)
         if not arguments.no_wait and not errors:
             more = {} if finish is None else await finish()
-            state = "done"
+            state = "begun" if leaderless else "done"
     if arguments.json:
         from penstock.cli.output import print_json
 
         print_json({**report(view, plan, size_bytes, state, errors), **more})
-    return max(say_errors(errors), 1 if more.get("left") else 0)
+    left = more.get("left") or (leaderless and not arguments.no_wait and not arguments.dry_run)
+    return max(say_errors(errors), 1 if left else 0)
 
 
 def on(view: View, key: Partition) -> Replicas:
@@ -144,7 +148,7 @@ async def watch(client: Client, keys: Iterable[Partition]) -> None:
 
     The cluster may be without a controller for a while. Ctrl-C ends the watching, not the moving.
     """
-    from penstock.client.cluster import list_reassignments
+    from penstock.client.cluster import describe_cluster, list_reassignments
 
     wanted = set(keys)
     lines, progress = Lines(sys.stderr), Progress(len(wanted))
@@ -155,12 +159,14 @@ async def watch(client: Client, keys: Iterable[Partition]) -> None:
                 ongoing = await list_reassignments(client)
                 left = {key: moving for key, moving in ongoing.items() if key in wanted}
                 copied, total = await bytes_copied(client, left)
+                live = {broker.id for broker in (await describe_cluster(client)).brokers if not broker.fenced}
                 answered_at = time.monotonic()
             except PenstockError:
                 if time.monotonic() > answered_at + PATIENCE_S:
                     raise
             else:
-                lines.show([progress.line(len(left), copied, total)], last=not left)
+                away = sorted({each for moving in left.values() for each in moving.adding} - live)
+                lines.show([progress.line(len(left), copied, total, away)], last=not left)
                 if not left:
                     return
             await asyncio.sleep(LOOK_EVERY_S)
@@ -195,8 +201,8 @@ class Progress:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
 
-    def line(self, left: int, copied_bytes: int, total_bytes: int) -> str:
-        """The line now: partitions still moving, and bytes of those copied so far."""
+    def line(self, left: int, copied_bytes: int, total_bytes: int, away: Sequence[int] = ()) -> str:
+        """The line now: partitions still moving, bytes of those copied so far, brokers waited for that are not up."""
         part = copied_bytes / total_bytes if total_bytes else 0.0
         done = self._partitions - left
         filled = int(BAR_WIDTH * min(1.0, (done + part * left) / self._partitions))
@@ -204,4 +210,6 @@ class Progress:
         text = f"[{bar}] {done} of {self._partitions} partitions"
         if left and total_bytes:
             text += f", {size_text(copied_bytes)} of {size_text(total_bytes)} of the others"
+        if away:
+            text += f"; not up: broker {ids_text(away)}"
         return text

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
+from penstock.cli.cluster import throttle
 from penstock.cli.cluster.moves import begin, carry_out, say_errors, watch
 from penstock.cli.cluster.plan import Plan, Replicas, changed, parse_plan, spread
 from penstock.cli.cluster.view import View, ids_text, look, parse_ids
 from penstock.cli.common import UsageError, with_client
+from penstock.cli.output import size_text
 
 if TYPE_CHECKING:
     from penstock.client.client import Client, Partition
     from penstock.client.cluster import Ongoing
+
+
+KEPT = "`penstock cluster reassign --watch --topic TOPIC` takes it away when it has seen the end"
 
 
 def reassign_action(arguments: argparse.Namespace) -> int:
@@ -32,7 +38,7 @@ def reassign_action(arguments: argparse.Namespace) -> int:
         topics = sorted({name for name, _ in given}) if given is not None else arguments.topic
         view = await look(client, topics)
         plan = planned(view, arguments) if given is None else checked(view, given)
-        return await carry_out(client, arguments, view, changed(view.replicas, plan))
+        return await throttled(client, arguments, view, changed(view.replicas, plan))
 
     return with_client(arguments.bootstrap, job)
 
@@ -49,6 +55,8 @@ def check(arguments: argparse.Namespace) -> None:
         raise UsageError("--replication-factor goes with --to or alone: a plan has its replicas itself")
     if arguments.plan is not None and arguments.topic:
         raise UsageError("--topic does not go with --plan, which names its topics itself")
+    if arguments.throttle is not None and (arguments.cancel or arguments.watch):
+        raise UsageError("--throttle goes with a plan only")
     if arguments.save is not None and (arguments.cancel or arguments.watch):
         raise UsageError("--save goes with a plan only")
 
@@ -80,10 +88,34 @@ def checked(view: View, plan: Plan) -> Plan:
     return plan
 
 
+async def throttled(client: Client, arguments: argparse.Namespace, view: View, plan: Plan) -> int:
+    """Carries a plan out, under a throttle if one is asked for; that is taken away when all has moved."""
+    if arguments.throttle is None or arguments.dry_run or not plan:
+        return await carry_out(client, arguments, view, plan)
+    topics = {name for name, _ in plan}
+
+    async def finish() -> dict[str, Any]:
+        await throttle.end(client, view.live, topics)
+        return {}
+
+    await throttle.begin(client, view.live, {key: view.replicas[key] for key in plan}, plan, arguments.throttle)
+    if not arguments.json:
+        print(f"throttle: {size_text(arguments.throttle)}/s for each broker, taken away when all has moved")
+        if arguments.no_wait:
+            print(f"  {KEPT}")
+    try:
+        return await carry_out(client, arguments, view, plan, finish)
+    except asyncio.CancelledError:
+        print(f"the throttle stays: {KEPT}", file=sys.stderr)
+        raise
+
+
 async def cancel(client: Client, arguments: argparse.Namespace, moving: Mapping[Partition, Ongoing]) -> int:
     """Cancels reassignments."""
     errors = [] if arguments.dry_run or not moving else await begin(client, dict.fromkeys(moving))
     refused = {key for key, _ in errors}
+    if not arguments.dry_run:
+        await unthrottle(client, {name for name, _ in moving.keys() - refused})
     verb = "would cancel" if arguments.dry_run else "cancelled"
     if arguments.json:
         from penstock.cli.output import print_json
@@ -116,7 +148,15 @@ async def follow(client: Client, arguments: argparse.Namespace, moving: Mapping[
             print("nothing is being moved")
     if moving and not arguments.no_wait:
         await watch(client, moving)
+    if not arguments.no_wait:
+        await unthrottle(client, {name for name, _ in moving}.union(arguments.topic or ()))
     return 0
+
+
+async def unthrottle(client: Client, topics: Collection[str]) -> None:
+    """Takes away the throttles under which topics were moved, if there are any."""
+    if topics:
+        await throttle.end(client, (await look(client, sorted(topics))).live, topics)
 
 
 def described(moving: Ongoing) -> str:

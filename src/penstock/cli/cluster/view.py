@@ -138,14 +138,18 @@ class Share:
     out_of_sync: int = 0
 
 
-async def look(client: Client, topics: Sequence[str] | None = None) -> View:
-    """The cluster now, with all topics or some. Raises RequestError for a topic that is unknown."""
+async def look(client: Client, topics: Sequence[str] | None = None, *, moves: bool = True) -> View:
+    """The cluster now, with all topics or some.
+
+    `moves` asks the controller also what is being moved. Raises RequestError for a topic that is unknown,
+    NoControllerError where there is none to ask.
+    """
     from penstock.client.admin import describe_topics
     from penstock.client.cluster import describe_cluster, list_reassignments, min_insync_replicas
 
     cluster = await describe_cluster(client)
     found = await describe_topics(client, topics)
-    moving = await list_reassignments(client)
+    moving = await list_reassignments(client) if moves else {}
     minima = await min_insync_replicas(client, [topic.name for topic in found if topic.name is not None])
     partitions = [
         PartitionView(
@@ -174,6 +178,12 @@ def partition_json(partition: PartitionView) -> dict[str, Any]:
         "in_sync_replicas": partition.in_sync,
         "min_insync_replicas": partition.min_insync_replicas,
     }
+
+
+def names_of(partitions: Sequence[PartitionView], shown_max: int = 10) -> str:
+    """Partitions in a sentence, not all of too many."""
+    more = f" and {len(partitions) - shown_max} more" if len(partitions) > shown_max else ""
+    return ", ".join(map(str, partitions[:shown_max])) + more
 
 
 def ids_text(ids: Iterable[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.config.setting import Group, Setting
-from penstock.config.values import INT, MINUTE_MS, SECOND_MS, MiB
+from penstock.config.values import BOOLEAN, INT, MINUTE_MS, SECOND_MS, MiB
 
 
 class QuorumSettings(Group):
@@ -58,6 +58,22 @@ class QuorumSettings(Group):
         default=MiB,
         at_least=1,
         doc="Most bytes of a checkpoint of the metadata log in one answer.",
+    )
+    controller_quorum_auto_join_enable = Setting(
+        "controller.quorum.auto.join.enable",
+        BOOLEAN,
+        default=False,
+        doc="Whether a controller that is not among the voters of a dynamic quorum asks the leader to make it one. A "
+        "voter with its id and another directory, which is the disk that it has lost, is removed first.",
+    )
+    metadata_max_idle_interval_ms = Setting(
+        "metadata.max.idle.interval.ms",
+        INT,
+        default=500,
+        at_least=0,
+        doc="How long the active controller appends nothing to the metadata log before it appends a record that says "
+        "nothing, by which others see that it lives and how far they are behind; 0: never. A quorum of one voter has "
+        "nobody to show it to, and writes none.",
     )
     initial_broker_registration_timeout_ms = Setting(
         "initial.broker.registration.timeout.ms",

@@ -68,3 +68,31 @@ class ReplicationSettings(Group):
         default=5 * SECOND_MS,
         doc="Time between two writes of the high watermarks.",
     )
+    replication_quota_window_num = Setting(
+        "replication.quota.window.num",
+        INT,
+        default=11,
+        at_least=1,
+        doc="Windows over which the rate of throttled replicas is measured.",
+    )
+    replication_quota_window_size_seconds = Setting(
+        "replication.quota.window.size.seconds",
+        INT,
+        default=1,
+        at_least=1,
+        doc="Length of each of those windows.",
+    )
+    alter_log_dirs_replication_quota_window_num = Setting(
+        "alter.log.dirs.replication.quota.window.num",
+        INT,
+        default=11,
+        at_least=1,
+        doc="Windows over which the rate of moves between log directories is measured.",
+    )
+    alter_log_dirs_replication_quota_window_size_seconds = Setting(
+        "alter.log.dirs.replication.quota.window.size.seconds",
+        INT,
+        default=1,
+        at_least=1,
+        doc="Length of each of those windows.",
+    )

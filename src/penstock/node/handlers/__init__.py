@@ -18,6 +18,7 @@ FAMILIES = (
     "allocate_producer_ids",
     "alter_configs",
     "alter_partition",
+    "alter_replica_log_dirs",
     "api_versions",
     "assign_replicas_to_dirs",
     "broker_heartbeat",

@@ -42,6 +42,7 @@ KNOWN_TYPES = (
     ConfigResource.GROUP,
 )
 Answers = dict[Resource, ApiError]
+CORDONS = "cordoned.log.dirs"
 
 
 def handle_incremental(node: Broker, request: Request[IncrementalAlterConfigsRequest], now_ms: int) -> Outcome:
@@ -123,6 +124,8 @@ def check_resource(node: Broker, request: Request[Any], resource: Any, *, increm
     forwarded = request.listener in node.settings.controller_listener_names
     if kind == ConfigResource.BROKER_LOGGER or (kind == ConfigResource.BROKER and name and not forwarded):
         check_own_id(node, name, is_broker=kind == ConfigResource.BROKER)
+        if kind == ConfigResource.BROKER:
+            check_cordons(node, resource.configs)
 
 
 def of_other_brokers(node: Broker, resources: Sequence[Any]) -> Answers:
@@ -133,12 +136,26 @@ def of_other_brokers(node: Broker, resources: Sequence[Any]) -> Answers:
         if resource.resource_type == ConfigResource.BROKER and resource.resource_name:
             try:
                 check_own_id(node, resource.resource_name, is_broker=True)
+                check_cordons(node, resource.configs)
             except RequestError as error:
                 answers[resource.resource_type, resource.resource_name] = ApiError.of(error)
     if not answers:
         return answers
     rest = ApiError(ErrorCode.INVALID_REQUEST, "Nothing was changed: the request names another broker, too.")
     return {(each.resource_type, each.resource_name): rest for each in resources} | answers
+
+
+def check_cordons(node: Broker, configs: Sequence[Any]) -> None:
+    """Only this broker knows its log directories: a cordon of another one is refused here."""
+    for config in configs:
+        if config.name == CORDONS and config.value:
+            unknown = set(config.value.split(",")) - {"*", *node.settings.directories}
+            if unknown:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Invalid entry in {CORDONS}: {min(unknown)}. All cordoned log dirs must be entries of log.dirs or "
+                    "log.dir.",
+                )
 
 
 def check_own_id(node: Broker, name: str, *, is_broker: bool) -> None:

@@ -53,11 +53,11 @@ def handle(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: in
 
 def answer_from_cache(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: int) -> None:
     """Sends the encoded response with this request's correlation id in it."""
-    features = node.image.features
-    cached_features, tails = node.api_versions_cache
-    if cached_features is not features:
+    features, kraft_version = node.image.features, node.quorum.kraft_version
+    cached_features, cached_kraft_version, tails = node.api_versions_cache
+    if cached_features is not features or cached_kraft_version != kraft_version:
         tails = {}
-        node.api_versions_cache = (features, tails)
+        node.api_versions_cache = (features, kraft_version, tails)
     listener = request.connection.listener
     tail = tails.get((listener, request.version))
     if tail is None:

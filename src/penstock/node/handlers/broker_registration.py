@@ -43,7 +43,13 @@ def handle(node: Broker, request: Request[BrokerRegistrationRequest], now_ms: in
     heartbeats = controller.duties.heartbeats
     heartbeats.follow(controller.state, now_ms)
     if not isinstance(request.connection, OwnConnection):  # this process has the directories: no other one lives
-        heartbeats.check_registration(controller.state, body.broker_id, body.incarnation_id, now_ms)
+        heartbeats.check_registration(
+            controller.state,
+            body.broker_id,
+            body.incarnation_id,
+            now_ms,
+            previous_broker_epoch=body.previous_broker_epoch,
+        )
     result = register_broker(
         controller.state, registration(body), controller.next_offset, kraft_version=node.quorum.kraft_version
     )

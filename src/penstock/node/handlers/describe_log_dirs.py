@@ -1,9 +1,10 @@
 """DescribeLogDirs (key 35): the log directories, whether they work, and the size and lag of the replicas in them.
 
 Versions 1-5, flexible from 2. A null list of topics means all. Total and usable bytes from v4, cordoned directories
-from v5. The lag is what the high watermark is ahead of the log end, 0 on a leader. An offline directory answers
-KAFKA_STORAGE_ERROR. Without the right to describe the cluster the answer is CLUSTER_AUTHORIZATION_FAILED, from v3;
-before, no directories.
+from v5. A replica that is on its way here from another directory is a future one; its lag is how far the other is ahead
+of it (-1 while nobody knows), that of others is 0: their high watermark is never ahead of them. An offline directory
+answers KAFKA_STORAGE_ERROR. Without the right to describe the cluster the answer is CLUSTER_AUTHORIZATION_FAILED, from
+v3; before, no directories.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.CLUSTER)
 
 Replica = tuple[str, int]
+UNKNOWN_LAG = -1
 
 
 def handle(node: Broker, request: Request[DescribeLogDirsRequest], now_ms: int) -> Message:
@@ -58,14 +60,30 @@ def describe(
             continue
         found = DescribeLogDirsPartition(partition_index=index, partition_size=size_bytes)
         topics.setdefault(topic, []).append(found)
-    cordoned = node.settings.cordoned_log_dirs
+    for (topic, index), future in sorted(node.logs.moving.futures.items()):
+        if future.directory is directory and (wanted is None or (topic, index) in wanted):
+            topics.setdefault(topic, []).append(
+                DescribeLogDirsPartition(
+                    partition_index=index,
+                    partition_size=node.logs.size_of_replica(future),
+                    offset_lag=future_lag(node, topic, index),
+                    is_future_key=True,
+                )
+            )
     return DescribeLogDirsResult(
         log_dir=directory.path,
         topics=[DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
         total_bytes=directory.disk.total_bytes(),
         usable_bytes=directory.disk.free_bytes(),
-        is_cordoned=directory.path in cordoned or "*" in cordoned,
+        is_cordoned=node.logs.is_cordoned(directory),
     )
+
+
+def future_lag(node: Broker, topic: str, index: int) -> int:
+    """How many offsets the replica in use is ahead of the future one; -1 while one of their logs is not open."""
+    future = node.logs.moving.futures[topic, index].log
+    log = node.logs.open_log(topic, index)
+    return UNKNOWN_LAG if future is None or log is None else max(0, log.log_end_offset - future.log_end_offset)
 
 
 HANDLERS = (Handler(ApiKey.DESCRIBE_LOG_DIRS, handle, AUTHORIZE),)

@@ -59,7 +59,7 @@ FOLLOWERS_FROM = 11
 TOPIC_IDS_FROM = 13
 LEADERS_FROM = 16
 NO_RECORDS = b""
-LOOKS_PER_STEP = 200
+LOOKS_PER_STEP = 100
 """Partitions that a fetch looks at before others have their turn."""
 SENT_WITH_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -172,6 +172,7 @@ class Fetch:
         "session",
         "size_bytes",
         "tells_watermarks",
+        "throttled",
         "timer",
     )
 
@@ -198,6 +199,7 @@ class Fetch:
         self.looks_left = 0
         self.size_bytes = 0
         self.at_once = False
+        self.throttled: dict[Key, None] = {}
         request.abandoned = self.abandon
 
     def attempt(self, now_ms: int) -> Outcome:
@@ -207,6 +209,7 @@ class Fetch:
             return self.finished(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
         if not self.answers:
             self.looks_left = len(session.ready)
+            self.throttled.clear()
         if self.looks_left > 0:
             self.look_at_some(now_ms)
             if self.looks_left > 0:
@@ -324,6 +327,8 @@ class Fetch:
             upper_offset = stable_offset if committed else partition.high_watermark
         if offset >= upper_offset or (limit_bytes <= 0 and not first):
             return data
+        if self.replica_id >= 0 and isinstance(partition, Partition) and self.holds_back(subscription, partition):
+            return data
         limit_bytes = max(0, min(subscription.max_bytes, limit_bytes))
         found = log.read(offset, limit_bytes, upper_offset, at_least_one=first)
         if found.size_bytes:
@@ -357,6 +362,15 @@ class Fetch:
         )
         if code is not ErrorCode.NONE:
             raise RequestError(code)
+
+    def holds_back(self, subscription: Subscription, partition: Partition) -> bool:
+        """Whether a follower has had too much of throttled partitions lately; it gets no more for a while."""
+        throttles, now_ms = self.node.throttles, self.node.now_ms
+        if not throttles.holds_back(partition, self.replica_id, now_ms):
+            return False
+        self.throttled[subscription.key] = None
+        self.deadline_ms = min(self.deadline_ms, throttles.leader.free_at_ms(now_ms))
+        return True
 
     def allowed(self, topic: str) -> bool:
         """Consumers read topics; replicas need the right of the cluster."""
@@ -406,6 +420,8 @@ class Fetch:
         partition = subscription.partition
         if partition is None:
             self.deadline_ms = now_ms
+        elif subscription.key in self.throttled:
+            return  # it gets nothing before the deadline
         else:
             self.missing_bytes -= subscription.new_bytes()
         if self.missing_bytes <= 0 or partition is None or self.tells_watermarks:
@@ -467,6 +483,8 @@ class Fetch:
                     leaders[answer.current_leader.leader_id] = None
         for subscription in served:
             session.to_the_end(subscription)
+        if self.replica_id >= 0:
+            self.count_throttled(served, now_ms)
         if self.body_session_epoch == INITIAL_EPOCH and self.request.version >= SESSIONS_FROM and session.partitions:
             self.node.fetch_sessions.add(session, now_ms)
         response = FetchResponse(session_id=session.id, responses=topics)
@@ -483,6 +501,14 @@ class Fetch:
             counters.fetches += 1
             counters.bytes_out += size_bytes
             counters.failed_fetches += answer.error_code != 0
+
+    def count_throttled(self, served: list[Subscription], now_ms: int) -> None:
+        """What a follower gets of throttled partitions counts, whether it is in sync or not."""
+        throttles = self.node.throttles
+        for subscription in served:
+            partition = subscription.partition
+            if isinstance(partition, Partition) and throttles.leads_throttled(partition):
+                throttles.leader.record(sum_of(self.answers[subscription.key][1]), now_ms)
 
     def has_more(self, subscription: Subscription) -> bool:
         """Whether a partition that gave nothing was only cut off by the limits."""

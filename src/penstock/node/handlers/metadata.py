@@ -3,8 +3,9 @@
 Versions 0-13, flexible from 9. No topics means all of them in version 0, none in later ones, where null means all. From
 version 12 topics may be asked for by id. A topic that does not exist is created when auto.create.topics.enable and the
 request say so: the answer waits for it to be committed and has it, where Kafka answers UNKNOWN_TOPIC_OR_PARTITION
-first. A partition without a leader is LEADER_NOT_AVAILABLE; a leader without this listener LISTENER_NOT_FOUND (below
-version 6 LEADER_NOT_AVAILABLE too).
+first. A partition without a leader is LEADER_NOT_AVAILABLE, and to who asks for its topic also one whose leader seems
+to have died just now (`node.suspects`); a leader without this listener LISTENER_NOT_FOUND (below version 6
+LEADER_NOT_AVAILABLE too).
 
 Clients ask for the same topics again and again, so encoded answers are kept for as long as the image stays the same.
 The answer for all topics is made in steps, from the image of the first one.
@@ -122,6 +123,9 @@ def create_then_answer(
 
 def answer(node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None, now_ms: int) -> Outcome:
     """The response, LATER when it went out as it was encoded before, or AGAIN after a step towards all topics."""
+    suspects = node.suspects.brokers(now_ms)
+    if suspects and names is not None:
+        return without_leaders(build(node, request, names), suspects)
     key = cache_key(request, names)
     cached_image, frames_by_key = node.metadata_cache
     if cached_image is not node.image or len(frames_by_key) >= METADATA_ANSWERS_KEPT_MAX:
@@ -143,6 +147,16 @@ def answer(node: Broker, request: Request[MetadataRequest], names: Sequence[str]
     frame = length + request.correlation_id.to_bytes(4, "big", signed=True) + rest
     node.dispatcher.answer_encoded(request, [frame], now_ms)
     return LATER
+
+
+def without_leaders(response: MetadataResponse, suspects: frozenset[int]) -> MetadataResponse:
+    """The response, with the partitions that these brokers lead as being without a leader."""
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if partition.leader_id in suspects:
+                partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+                partition.leader_id = -1
+    return response
 
 
 class Listing:

@@ -1,15 +1,18 @@
 """UpdateFeatures (key 57): finalizes feature levels (KIP-584, KIP-778).
 
 Versions 0-2, flexible. All updates of a request happen or none; from version 2 on there are no results of single
-features. `validate_only` (from 1) does all but append.
+features. `validate_only` (from 1) does all but append. kraft.version is the quorum's own: 1, once all voters have told
+the leader that they support it, puts them and their directories into the log (KIP-853).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.errors import ErrorCode
+from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.feature_updates import FeatureUpdate, update_features
+from penstock.metadata.features import KRAFT_VERSION
+from penstock.metadata.result import ApiError
 from penstock.node.request import FORWARD, Append, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.update_features_request import UpdateFeaturesRequest
@@ -33,6 +36,12 @@ def handle(node: Broker, request: Request[UpdateFeaturesRequest], now_ms: int) -
     }
     result = update_features(node.controller.state, updates, kraft_version=node.quorum.kraft_version)
     error = result.response
+    wanted = updates.get(KRAFT_VERSION)
+    if not error.failed and wanted is not None:
+        try:
+            node.quorum.upgrade_kraft_version(wanted.level, now_ms, validate_only=body.validate_only)
+        except RequestError as refused:
+            error = ApiError(refused.code, str(refused))
     if error.failed:
         sentence = f"The update failed for all features since the following feature had an error: {error.message}"
         return UpdateFeaturesResponse(error_code=error.code, error_message=sentence)

@@ -5,6 +5,7 @@ A seed that breaks a rule says which, shows the end of its trace, and can be run
 examples:
   penstock simulate --seeds 1..100
   penstock simulate --scenario single --seeds 4711 --json
+  penstock simulate --scenario clusters --seeds 1..20 --jobs 2 --twice 1
 """
 
 from __future__ import annotations
@@ -12,41 +13,74 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
+from collections.abc import Sequence
 
+from penstock.testing.simulator.cluster.scenarios import SCENARIOS
+from penstock.testing.simulator.jobs import HASH_SEEDS, Outcome, Task, run_all
 from penstock.testing.simulator.run import WORLDS, seed_range
-from penstock.testing.simulator.timeline import Violation
 
 SUMMARY = "run the real code in simulated worlds, with crashes and faults"
+CLUSTERS = "clusters"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("--seeds", type=seed_range, default=range(1, 21), metavar="A..B", help="both included (1..20)")
     parser.add_argument(
-        "--scenario", "--world", dest="world", choices=sorted(WORLDS), default="log", help="what is simulated (log)"
+        "--scenario",
+        "--world",
+        dest="world",
+        choices=[CLUSTERS, *sorted(WORLDS)],
+        default="log",
+        help=f"what is simulated; {CLUSTERS}: all of a cluster's, one after the other (log)",
+    )
+    parser.add_argument(
+        "--jobs", "-j", type=int, choices=range(1, len(HASH_SEEDS) + 1), default=1, help="processes (1)"
+    )
+    parser.add_argument(
+        "--twice",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run the first N seeds of each scenario under two PYTHONHASHSEEDs, and compare (0)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a seed")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the seeds; 1 if any broke a rule."""
-    failed = 0
-    for seed in arguments.seeds:
+    names = list(SCENARIOS) if arguments.world == CLUSTERS else [arguments.world]
+    seeds: range = arguments.seeds
+    once: list[Task] = [(name, seed) for seed in seeds[arguments.twice :] for name in names]
+    twice: list[Task] = [(name, seed) for seed in seeds[: arguments.twice] for name in names]
+    count = len(names) * len(seeds)
+    before_s = time.monotonic()
+    outcomes: list[Outcome] = []
+    for outcome in run_all(once, processes=arguments.jobs, twice=twice):
+        outcomes.append(outcome)
         if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[Kseed {seed}\r")
-        broken, trace = "", None
-        try:
-            trace = WORLDS[arguments.world](seed).trace_hash
-        except Violation as violation:
-            failed += 1
-            broken = str(violation)
+            sys.stderr.write(f"\r\x1b[K{len(outcomes)} of {count}: {outcome.scenario} {outcome.seed}\r")
         if arguments.json:
-            say(json.dumps({"seed": seed, "trace": trace, "broken": broken or None}))
-        elif broken:
-            say(f"seed {seed} breaks a rule: {broken}")
+            line = {"seed": outcome.seed, "trace": outcome.trace, "broken": outcome.broken}
+            say(json.dumps(line if len(names) == 1 else {"scenario": outcome.scenario, **line}))
+        elif outcome.broken is not None:
+            say(f"seed {outcome.seed} breaks a rule: {outcome.broken}")
+    failed = [outcome for outcome in outcomes if outcome.broken is not None]
     if not arguments.json:
-        say(f"{len(arguments.seeds)} seeds, {failed} broke a rule")
+        summarise(names, outcomes, time.monotonic() - before_s)
+        say(f"{count} seeds, {len(failed)} broke a rule")
     return 1 if failed else 0
+
+
+def summarise(names: Sequence[str], outcomes: Sequence[Outcome], took_s: float) -> None:
+    """What several scenarios have cost; nothing of a single one."""
+    if len(names) == 1:
+        return
+    for name in names:
+        own = [outcome.cpu_s for outcome in outcomes if outcome.scenario == name]
+        say(f"{name:12} {len(own):5} seeds, {sum(own) / max(1, len(own)):5.2f} CPU-s each")
+    say(f"{took_s:.0f} s, {sum(outcome.cpu_s for outcome in outcomes):.0f} CPU-s")
 
 
 def say(text: str) -> None:

@@ -9,6 +9,8 @@ blocking one. Faults are set as attributes at any time:
   (penstock.testing.simulator.files says how). `restart(power_failed=False)` is kill -9: the page cache stays.
 - `fail_fsync_at`: the n-th fsync from the start fails with EIO, and what it should have written is lost at a crash.
   `fsync_failed` says that it happened since the last power failure: only a reboot makes such a disk honest again.
+- `fail_write_at`: the write at that change fails with EIO and writes nothing.
+- `unreadable`: reads fail with EIO, but for what is in the page cache; set `cold` as well.
 - `capacity_bytes`: a write beyond it writes what fits and fails with ENOSPC.
 - `flip_bit(path, position, bit)`: the medium rots.
 
@@ -65,6 +67,8 @@ class SimulatedDisk:
         self.cold = False
         self.crash_at: int | None = None
         self.fail_fsync_at: int | None = None
+        self.fail_write_at: int | None = None
+        self.unreadable = False
         self.capacity_bytes: int | None = None
         self.lost_power = False
         self.fsync_failed = False
@@ -80,6 +84,8 @@ class SimulatedDisk:
         self._check_power()
         assert position >= 0
         assert length >= 0
+        if self.unreadable and not self.is_granted(path, position, length):
+            raise os_error(errno.EIO, path)
         data = bytes(self._file(path).content[position : position + length])
         self.read_bytes[path] = self.read_bytes.get(path, 0) + len(data)
         self.busy_us += COLD_READ_US if self.cold and not self.is_granted(path, position, length) else WARM_READ_US
@@ -117,6 +123,9 @@ class SimulatedDisk:
         data = b"".join(chunks)
         self._before_change()
         self.busy_us += WRITE_US
+        if self.fail_write_at is not None and self.changes >= self.fail_write_at:
+            self.fail_write_at = None
+            raise os_error(errno.EIO, path)
         file = self._create(path)
         room = self._room_for(file, position, len(data))
         if room:
@@ -220,6 +229,11 @@ class SimulatedDisk:
             self.fsync_failed = False
         self.lost_power = False
         self.crash_at = None
+
+    def mend(self) -> None:
+        """Ends all faults of this disk but the damage that they have done."""
+        self.crash_at = self.fail_fsync_at = self.fail_write_at = self.capacity_bytes = None
+        self.cold = self.unreadable = False
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Flips one bit on the medium and in the page cache alike."""

@@ -39,6 +39,8 @@ RESTART_DELAY_MS = 500
 FAILED_STARTS_MAX = 5
 """Starts in a row that may fail by a fault of the disk; then it is the crash before that the node cannot get over."""
 EVENT_US = 20
+SLEW_MS, SLEW_EVERY_MS = 50, 1_000
+"""How a process follows a clock that has been set back; a real one (penstock.server.clock) does it ten times slower."""
 
 
 class Machine:
@@ -99,7 +101,7 @@ class Machine:
         self._free_us = 0
         self._paused_until_us = 0
         self._ends_waiting = 0
-        self._clock_ahead_ms = 0
+        self._clock_ahead_ms = self._wall_ahead_ms = self._last_ms = 0
         self._tick_ms: int | None = None
         self._announced = False
         self._failed_starts = 0
@@ -115,8 +117,9 @@ class Machine:
 
     @property
     def now_ms(self) -> int:
-        """The time by this machine's clock."""
-        return self.simulation.now_ms + self._clock_ahead_ms
+        """The time by the clock of this machine's process. Within one it never goes back."""
+        self._last_ms = max(self._last_ms, self.simulation.now_ms + self._clock_ahead_ms)
+        return self._last_ms
 
     def port(self, listener: str) -> int:
         """The port of a listener: the one of its setting, else the first free one from FIRST_PORT on."""
@@ -139,6 +142,7 @@ class Machine:
     def start(self) -> None:
         """Boots; if the power or every disk fails on the way, once more."""
         self.incarnation += 1
+        self._clock_ahead_ms, self._last_ms = self._wall_ahead_ms, 0
         self.before_start()
         self.broker = Broker(
             self.settings,
@@ -222,12 +226,25 @@ class Machine:
         self._paused_until_us = max(self._paused_until_us, self.simulation.now_us + duration_ms * 1000)
 
     def step_clock(self, step_ms: int) -> None:
-        """The machine's clock jumps ahead. Backwards it never goes: a real node's clock is slowed down then."""
-        assert step_ms >= 0
-        self._clock_ahead_ms += step_ms
-        self._tick_ms = None
-        if self.running:
-            self._set_tick()
+        """Somebody sets the machine's clock.
+
+        Ahead, the process follows at once. Back, it does not: like a real node it goes slower until the clock has it
+        again, but a process that is started reads the clock.
+        """
+        self._wall_ahead_ms += step_ms
+        if self._wall_ahead_ms > self._clock_ahead_ms:
+            self._clock_ahead_ms = self._wall_ahead_ms
+            self._tick_ms = None
+            if self.running:
+                self._set_tick()
+        elif step_ms < 0:
+            self.simulation.after_ms(SLEW_EVERY_MS, lambda: self._slew(step_ms))
+
+    def _slew(self, left_ms: int) -> None:
+        if self._clock_ahead_ms > self._wall_ahead_ms and left_ms < 0:
+            slewed_ms = min(SLEW_MS, self._clock_ahead_ms - self._wall_ahead_ms)
+            self._clock_ahead_ms -= slewed_ms
+            self.simulation.after_ms(SLEW_EVERY_MS, lambda: self._slew(left_ms + slewed_ms))
 
     def do(self, action: Callable[[Broker], None]) -> None:
         """Has the node do something, as an event of its loop."""

@@ -191,6 +191,19 @@ class Network:
                 self._soon(socket.way, lambda end=socket.other: self._lost(end, RESET))  # type: ignore[misc]
         return broken
 
+    def silence_connections(self, host: str, peer: str | None = None) -> int:
+        """Forgets the connections of a host (with one peer) without a word, as a firewall does with those that it takes
+        for idle: both ends stay open, and nothing that is sent arrives.
+
+        Returns how many there were.
+        """
+        silent = 0
+        for socket in self.sockets.values():
+            if socket.open and socket.host == host and peer in (None, socket.peer):
+                silent += 1
+                socket.way.dropped = socket.other.way.dropped = True
+        return silent
+
     def process_died(self, host: str) -> None:
         """The process on a host is gone: its ports are closed, and so are its connections."""
         self._stop_listening(host)

@@ -158,16 +158,24 @@ class RaftNode:
 
     def _load(self) -> QuorumHistory:
         """Reads the newest checkpoint and the log after it."""
+        self.applied_offset, self.state_hash, self.snapshot_offset = 0, EMPTY_HASH, 0
+        found = self.storage.newest_checkpoint()
+        if found is not None:
+            snapshot, checkpoint = found
+            self.snapshot_offset = snapshot.end_offset
+            if checkpoint.values:
+                self._restore(snapshot, checkpoint.values[0])
+        return self._written_history()
+
+    def _written_history(self) -> QuorumHistory:
+        """Who votes, as the checkpoint and the log say."""
         history = QuorumHistory(self.world.static_voters)
-        self.applied_offset, self.state_hash, start_offset = 0, EMPTY_HASH, 0
+        start_offset = 0
         found = self.storage.newest_checkpoint()
         if found is not None:
             snapshot, checkpoint = found
             history.start_at(snapshot.end_offset, checkpoint.voters, checkpoint.kraft_version or 0)
             start_offset = snapshot.end_offset
-            if checkpoint.values:
-                self._restore(snapshot, checkpoint.values[0])
-        self.snapshot_offset = start_offset
         for batch in self.storage.batches(start_offset):
             for number, message in enumerate(batch.control):
                 history.note(batch.header.base_offset + number, message)
@@ -386,6 +394,7 @@ class RaftNode:
 
     def log_truncated(self, log_end_offset: int, now_ms: int) -> None:
         self._perform(self.replica.truncated(log_end_offset, now_ms))
+        self.world.rules.knows_the_voters(self.key, self.replica.history.voters, self._written_history().voters)
 
     def snapshot_written(self, snapshot: CheckpointId, size_bytes: int, now_ms: int) -> None:
         self._perform(self.replica.snapshot_written(snapshot, size_bytes, now_ms))

@@ -17,7 +17,7 @@ import hashlib
 from bisect import bisect_left
 
 from penstock.log.disk import Buffer
-from penstock.raft.voters import ReplicaKey
+from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.records.batch import headers
 from penstock.testing.simulator.timeline import check
 
@@ -90,6 +90,10 @@ class RaftRules:
         self.truncations += 1
         told = max((end for (each, _), end in self._told.items() if each == key), default=0)
         check(offset >= told, "nothing committed is cut", f"{key.id} cuts at {offset}, it knew {told} as committed")
+
+    def knows_the_voters(self, key: ReplicaKey, counted: VoterSet, written: VoterSet) -> None:
+        """A replica counts the voters that its log names, also after a cut (KIP-853)."""
+        check(counted == written, "who votes is what the log says", f"{key} counts {counted} and has written {written}")
 
     def committed(self, key: ReplicaKey, base_offset: int, next_offset: int, epoch: int, crc: int) -> None:
         """A replica says that this batch is committed."""

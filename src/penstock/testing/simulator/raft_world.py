@@ -335,12 +335,12 @@ class RaftWorld:
         return next((node for node in self.nodes.values() if node.running and node.replica.is_leader), None)
 
     def _upgrade(self) -> None:
-        """From kraft.version 0 to 1, where the leader knows everybody's directory."""
+        """From kraft.version 0 to 1, where everybody has told the leader of his directory."""
         leader = self._leader()
         if leader is None or leader.replica.kraft_version or leader.replica.high_watermark is None:
             return
         try:
-            leader.act(lambda at_ms: leader.replica.upgrade_kraft_version(at_ms)[1])
+            leader.act(lambda at_ms: leader.replica.upgrade_kraft_version(1, at_ms))
         except RequestError as refused:
             self.simulation.trace(str(refused))
         else:
@@ -406,6 +406,8 @@ class RaftWorld:
         self._blocked |= {(a, b) for a in pair for b in others} | {(b, a) for a in pair for b in others}
 
         def strike() -> None:
+            if not self.faulty:
+                return
             self._blocked.clear()
             self._blocked |= {(leader.key.id, other) for other in self.nodes}
             self._blocked |= {(other, leader.key.id) for other in self.nodes}

@@ -11,6 +11,7 @@ from support.broker import CLUSTER_ID, Client, Node
 from penstock.errors import ErrorCode
 from penstock.protocol.messages import alter_partition_request as isr
 from penstock.protocol.messages import assign_replicas_to_dirs_request as dirs
+from penstock.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
 from penstock.protocol.messages.controller_registration_request import ControllerRegistrationRequest
@@ -117,6 +118,39 @@ def test_a_heartbeat_of_another_life_is_stale(node: Node, controller: Client) ->
     assert controller.ask(heartbeat(node, epoch - 1), 2).error_code == ErrorCode.STALE_BROKER_EPOCH
     unknown = BrokerHeartbeatRequest(broker_id=9, broker_epoch=3)
     assert controller.ask(unknown, 2).error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize("api", ["AlterPartition", "AssignReplicasToDirs", "AllocateProducerIds", "BrokerHeartbeat"])
+def test_a_request_of_another_life_of_a_broker_changes_nothing(
+    node: Node, controller: Client, api: str, change: int
+) -> None:
+    """Its process was killed, and what it had sent comes after its next registration; or it comes from nowhere."""
+    epoch = join(node, controller) + change
+    topic_id = create(node, 2, 1)
+    partition = isr.PartitionData(
+        partition_index=0, leader_epoch=0, partition_epoch=0, new_isr_with_epochs=[isr.BrokerState(broker_id=2)]
+    )
+    place = dirs.TopicData(topic_id=topic_id, partitions=[dirs.PartitionData(partition_index=0)])
+    requests: dict[str, tuple[Any, int]] = {
+        "AlterPartition": (
+            isr.AlterPartitionRequest(
+                broker_id=2, broker_epoch=epoch, topics=[isr.TopicData(topic_id=topic_id, partitions=[partition])]
+            ),
+            3,
+        ),
+        "AssignReplicasToDirs": (
+            dirs.AssignReplicasToDirsRequest(
+                broker_id=2, broker_epoch=epoch, directories=[dirs.DirectoryData(id=DIRECTORY, topics=[place])]
+            ),
+            0,
+        ),
+        "AllocateProducerIds": (AllocateProducerIdsRequest(broker_id=2, broker_epoch=epoch), 0),
+        "BrokerHeartbeat": (heartbeat(node, epoch, want_fence=True), 2),
+    }
+    before = node.broker.image
+    assert controller.ask(*requests[api]).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert node.broker.image is before
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -85,7 +85,7 @@ class ClusterClient:
         brokers: where to ask for metadata, before anything is known.
 
     Attributes:
-        leaders: address of the leader, by topic and partition index, as far as metadata told.
+        leaders, leader_epochs: address and epoch of the leader, by topic and partition index, as far as metadata told.
     """
 
     def __init__(self, simulation: Simulation, network: Network, name: str, brokers: Sequence[Address]) -> None:
@@ -94,6 +94,7 @@ class ClusterClient:
         self.name = name
         self.brokers = brokers
         self.leaders: dict[tuple[str, int], Address] = {}
+        self.leader_epochs: dict[tuple[str, int], int] = {}
         self._wires: dict[Address, Wire] = {}
         self._last_number = 0
 
@@ -143,6 +144,7 @@ class ClusterClient:
                 self.leaders.pop(key, None)
                 if partition.leader_id in addresses:
                     self.leaders[key] = addresses[partition.leader_id]
+                    self.leader_epochs[key] = partition.leader_epoch
 
     def hang_up(self, address: Address) -> None:
         """Breaks off with a broker: what was asked there is answered None."""

@@ -1,21 +1,11 @@
-"""The faults that a simulated cluster suffers, each for a while, at times and places out of the seed.
-
-A kind of fault is a function: it does its damage to a cluster and gives what ends it, or None when there was nothing to
-be done. `Faults` lets up to `at_once_max` of them happen at the same time. What a fault says in the trace begins with
-`fault:`.
-"""
+"""The kinds of faults that a simulated cluster suffers, each for a while, at places out of the seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-from penstock.testing.simulator.driver import Simulation
+from penstock.testing.simulator.cluster.suffering import DOWN_MS, End, Suffering
 from penstock.testing.simulator.machine import EVENT_US, Machine
-from penstock.testing.simulator.network import Network, Quality
+from penstock.testing.simulator.network import Quality
 
-DOWN_MS = (50, 4_000)
-INTERVAL_MS = (50, 1_200)
 PAUSE_MS = (50, 5_000)
 CLOCK_STEP_MS_MAX = 3_600_000
 SLOW_EVENT_US = 2_000
@@ -23,44 +13,7 @@ SLOW_LINK = Quality(latency_us=(10_000, 120_000), bytes_per_s=200_000)
 ROOM_BYTES_MAX = 30_000
 CRASH_AFTER_CHANGES_MAX = 200
 FAIL_AFTER_FSYNCS_MAX = 40
-
-End = Callable[[], None]
-
-
-@dataclass
-class Suffering:
-    """A cluster as faults see it.
-
-    Attributes:
-        clients: hosts of the network that are no machines.
-    """
-
-    simulation: Simulation
-    network: Network
-    machines: Sequence[Machine]
-    clients: list[str] = field(default_factory=list)
-
-    @property
-    def running(self) -> list[Machine]:
-        return [machine for machine in self.machines if machine.running]
-
-    def one(self) -> Machine | None:
-        """A machine that runs."""
-        running = self.running
-        return self.simulation.random.choice(running) if running else None
-
-    def two(self) -> tuple[Machine, Machine] | None:
-        """Two machines, running or not."""
-        if len(self.machines) < 2:
-            return None
-        first, second = self.simulation.random.sample(list(self.machines), 2)
-        return first, second
-
-    def say(self, text: str) -> None:
-        self.simulation.trace(f"fault: {text}")
-
-
-Fault = Callable[[Suffering], End | None]
+FAIL_AFTER_CHANGES_MAX = 100
 
 
 def nothing_to_end() -> None:
@@ -90,10 +43,23 @@ def power_loss(cluster: Suffering) -> End | None:
     return _down(cluster, power_failed=True)
 
 
+def power_loss_of_one(cluster: Suffering) -> End | None:
+    """A machine goes dark while all others have what it has: nothing that was acknowledged may need its disk."""
+    return _down(cluster, power_failed=True) if cluster.whole() else None
+
+
+def controller_killed(cluster: Suffering) -> End | None:
+    """kill -9 of the active controller, or its machine goes dark, with whatever it was asked for under way."""
+    machine = cluster.controller()
+    return None if machine is None else _dies(cluster, machine, power_failed=cluster.simulation.random.random() < 0.3)
+
+
 def _down(cluster: Suffering, *, power_failed: bool) -> End | None:
     machine = cluster.one()
-    if machine is None:
-        return None
+    return None if machine is None else _dies(cluster, machine, power_failed=power_failed)
+
+
+def _dies(cluster: Suffering, machine: Machine, *, power_failed: bool) -> End:
     machine.restart_delay_ms = None
     cluster.say(f"{'power loss' if power_failed else 'kill -9'} of {machine.host}")
     machine.kill(power_failed=power_failed)
@@ -102,7 +68,15 @@ def _down(cluster: Suffering, *, power_failed: bool) -> End | None:
 
 def stop(cluster: Suffering) -> End | None:
     """A clean stop, and a start a while after it has succeeded."""
-    machine = cluster.one()
+    return _stops(cluster, cluster.one())
+
+
+def controller_stopped(cluster: Suffering) -> End | None:
+    """A clean stop of the active controller."""
+    return _stops(cluster, cluster.controller())
+
+
+def _stops(cluster: Suffering, machine: Machine | None) -> End | None:
     if machine is None or machine.broker.lifecycle.stopping:
         return None
     cluster.say(f"clean stop of {machine.host}")
@@ -112,7 +86,15 @@ def stop(cluster: Suffering) -> End | None:
 
 def pause(cluster: Suffering) -> End | None:
     """SIGSTOP, and SIGCONT later."""
-    machine = cluster.one()
+    return _pauses(cluster, cluster.one())
+
+
+def controller_paused(cluster: Suffering) -> End | None:
+    """SIGSTOP of the active controller; it goes on as if nothing had been."""
+    return _pauses(cluster, cluster.controller())
+
+
+def _pauses(cluster: Suffering, machine: Machine | None) -> End | None:
     if machine is None:
         return None
     duration_ms = cluster.simulation.random.randint(*PAUSE_MS)
@@ -146,6 +128,18 @@ def clock_step(cluster: Suffering) -> End | None:
     return nothing_to_end
 
 
+def clock_back(cluster: Suffering) -> End | None:
+    """The clock of a machine is set back: the process slows down, and the next one there begins earlier."""
+    machine = cluster.one()
+    if machine is None:
+        return None
+    random = cluster.simulation.random
+    step_ms = random.randrange(1, random.choice((100, 10_000, CLOCK_STEP_MS_MAX)))
+    cluster.say(f"the clock of {machine.host} is set back by {step_ms} ms")
+    machine.step_clock(-step_ms)
+    return nothing_to_end
+
+
 # Networks
 
 
@@ -166,7 +160,17 @@ def isolation(cluster: Suffering) -> End | None:
     if len(cluster.machines) < 2:
         return None
     random = cluster.simulation.random
-    host = random.choice(list(cluster.machines)).host
+    return _cut_off(cluster, random.choice(list(cluster.machines)))
+
+
+def controller_cut_off(cluster: Suffering) -> End | None:
+    """The active controller is cut off, as in `isolation`; it does not know."""
+    machine = cluster.controller()
+    return None if machine is None or len(cluster.machines) < 2 else _cut_off(cluster, machine)
+
+
+def _cut_off(cluster: Suffering, machine: Machine) -> End:
+    random, host = cluster.simulation.random, machine.host
     others = [machine.host for machine in cluster.machines if machine.host != host]
     with_clients, kind = random.random() < 0.5, random.randrange(3)
     others += cluster.clients if with_clients else []
@@ -194,6 +198,19 @@ def broken_connections(cluster: Suffering) -> End | None:
     peer = pair[0].host if one_peer and pair is not None and pair[0] is not machine else None
     broken = cluster.network.break_connections(machine.host, peer)
     cluster.say(f"{broken} connections of {machine.host} with {peer or 'all'} break")
+    return nothing_to_end
+
+
+def silent_connections(cluster: Suffering) -> End | None:
+    """Connections of a live machine are forgotten on the way, as by a firewall: both ends stay open, and mute."""
+    machine = cluster.one()
+    pair = cluster.two()
+    if machine is None or pair is None:
+        return None
+    one_peer = pair[0] is not machine and cluster.simulation.random.random() < 0.5
+    peer = pair[0].host if one_peer else None
+    silent = cluster.network.silence_connections(machine.host, peer)
+    cluster.say(f"{silent} connections of {machine.host} with {peer or 'all'} fall silent")
     return nothing_to_end
 
 
@@ -242,6 +259,36 @@ def fsync_fails(cluster: Suffering) -> End | None:
     return end
 
 
+def write_fails(cluster: Suffering) -> End | None:
+    """A write soon fails with EIO."""
+    machine = cluster.one()
+    if machine is None:
+        return None
+    disk = cluster.simulation.random.choice(list(machine.disks))
+    disk.fail_write_at = disk.changes + cluster.simulation.random.randrange(1, FAIL_AFTER_CHANGES_MAX)
+    cluster.say(f"a write to disk {disk.directory} of {machine.host} fails soon")
+
+    def end() -> None:
+        disk.fail_write_at = None
+
+    return end
+
+
+def reads_fail(cluster: Suffering) -> End | None:
+    """A disk can be read no more, but for what the page cache has."""
+    machine = cluster.one()
+    if machine is None:
+        return None
+    disk = cluster.simulation.random.choice(list(machine.disks))
+    disk.cold = disk.unreadable = True
+    cluster.say(f"disk {disk.directory} of {machine.host} cannot be read")
+
+    def end() -> None:
+        disk.cold = disk.unreadable = False
+
+    return end
+
+
 def torn_write(cluster: Suffering) -> End | None:
     """Power fails in the middle of a change to a disk."""
     machine = cluster.one()
@@ -272,69 +319,3 @@ def cold_disk(cluster: Suffering) -> End | None:
             disk.cold = False
 
     return end
-
-
-class Faults:
-    """Has faults happen from `begin` to `end`.
-
-    Args:
-        kinds: what may happen, each as often as it is named. interval_ms, duration_ms: bounds of the time between two
-        faults, and of how long one lasts.
-
-    Attributes:
-        happened: how often each kind did, by name.
-    """
-
-    def __init__(
-        self,
-        cluster: Suffering,
-        kinds: Sequence[Fault],
-        *,
-        at_once_max: int = 2,
-        interval_ms: tuple[int, int] = INTERVAL_MS,
-        duration_ms: tuple[int, int] = DOWN_MS,
-    ) -> None:
-        self.cluster = cluster
-        self.happened: dict[str, int] = {}
-        self._count = 0
-        self._kinds = kinds
-        self._at_once_max = at_once_max
-        self._interval_ms = interval_ms
-        self._duration_ms = duration_ms
-        self._ends: dict[int, End] = {}
-        self._going_on = False
-
-    def begin(self) -> None:
-        """Faults happen from now on."""
-        self._going_on = True
-        self._wait()
-
-    def end(self) -> None:
-        """No more of them; those that last end now."""
-        self._going_on = False
-        for number in list(self._ends):
-            self._end(number)
-
-    def _wait(self) -> None:
-        if self._kinds:
-            self.cluster.simulation.after_ms(self.cluster.simulation.random.randint(*self._interval_ms), self._next)
-
-    def _next(self) -> None:
-        if not self._going_on:
-            return
-        random = self.cluster.simulation.random
-        if len(self._ends) < self._at_once_max:
-            kind = random.choice(list(self._kinds))
-            end = kind(self.cluster)
-            if end is not None:
-                self.happened[kind.__name__] = self.happened.get(kind.__name__, 0) + 1
-                self._count += 1
-                number = self._count
-                self._ends[number] = end
-                self.cluster.simulation.after_ms(random.randint(*self._duration_ms), lambda: self._end(number))
-        self._wait()
-
-    def _end(self, number: int) -> None:
-        end = self._ends.pop(number, None)
-        if end is not None:
-            end()

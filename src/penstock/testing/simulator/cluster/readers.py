@@ -1,7 +1,8 @@
 """Readers of a simulated cluster: one partition, from its beginning, record by record, and on as it grows.
 
 What a reader is served must follow what it has read, without a gap, and agree with what every other client knows. A
-reader that asks for the offset after the last one it was served never falls off the end.
+reader that asks for the offset after the last one it was served never falls off the end. It says which leader epoch it
+believes in, and is served nothing from a later one (KIP-320).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.testing.simulator.timeline import Violation, check
 FETCH_VERSION = 12
 FETCH_BYTES = 20_000
 MAX_WAIT_MS = 300
+FENCED = "a stale leader epoch is fenced"
 
 
 def decoded(content: memoryview, where: str) -> dict[int, bytes]:
@@ -53,6 +55,7 @@ class Reader:
         self.high_watermark = -1
         self.reads = 0
         self.done: Callable[[], None] | None = None
+        self._epoch = -1
 
     @property
     def leader(self) -> Address | None:
@@ -63,11 +66,12 @@ class Reader:
         if self.leader is None:
             self.client.find_leaders(self.partition.topic, self._found)
             return
+        self._epoch = self.client.leader_epochs[self.partition.topic, self.partition.index]
         wanted = FetchPartition(
             partition=self.partition.index,
             fetch_offset=self.position,
             partition_max_bytes=FETCH_BYTES,
-            current_leader_epoch=-1,
+            current_leader_epoch=self._epoch,
         )
         topics = [FetchTopic(topic=self.partition.topic, partitions=[wanted])]
         request = FetchRequest(max_wait_ms=MAX_WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, topics=topics)
@@ -111,6 +115,10 @@ class Reader:
     def _take(self, data: Any) -> bool:
         """Takes what was served; whether there was anything."""
         values = decoded(memoryview(data.records or b""), f"{self.partition.name} at {self.position}")
+        for _, header in headers(memoryview(data.records or b"")):
+            epoch = header.leader_epoch
+            detail = f"{self.name}: by epoch {self._epoch} of {self.partition.name} it was served one of {epoch}"
+            check(epoch <= self._epoch, FENCED, detail)
         new = sorted(offset for offset in values if offset >= self.position)
         for offset in new:
             where = f"{self.name}: {offset} after {self.position - 1}"

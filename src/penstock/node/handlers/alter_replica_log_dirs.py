@@ -1,0 +1,90 @@
+"""AlterReplicaLogDirs (key 34): moving replicas of this broker to other log directories (KIP-113).
+
+Versions 0-2, flexible from 2. The answer says that a move has begun; DescribeLogDirs shows how far it is. Asked for the
+directory where the replica lies, a move to elsewhere ends. A replica that is not here yet is made in the directory
+asked for when it comes; the answer is REPLICA_NOT_AVAILABLE all the same, as Kafka's. Other errors: LOG_DIR_NOT_FOUND
+for a path that is none of log.dirs, KAFKA_STORAGE_ERROR when that or any other directory is offline,
+INVALID_REPLICA_ASSIGNMENT when it is cordoned off, INVALID_TOPIC_EXCEPTION for a name too long for the directory of a
+move.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import ErrorCode
+from penstock.log.replica import NAME_BYTES_MAX
+from penstock.node.request import Handler, Message, Request
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from penstock.protocol.messages.alter_replica_log_dirs_response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from penstock.security.authorizer import Authorize, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+
+AUTHORIZE = Authorize(Operation.ALTER, ResourceType.CLUSTER)
+FUTURE_NAME_BYTES = len("-.-future") + 32
+"""What a move adds to topic and partition in the name of its directory."""
+
+
+def handle(node: Broker, request: Request[AlterReplicaLogDirsRequest], now_ms: int) -> Message:
+    results: dict[str, dict[int, ErrorCode]] = {}
+    for directory in request.body.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                results.setdefault(topic.name, {})[index] = begin(node, topic.name, index, directory.path, now_ms)
+    return response_of(results)
+
+
+def begin(node: Broker, topic: str, index: int, path: str, now_ms: int) -> ErrorCode:
+    """Begins one move, or says why not."""
+    target = next((each for each in node.directories if each.path == path), None)
+    if len(f"{topic}{index}".encode()) + FUTURE_NAME_BYTES > NAME_BYTES_MAX:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if target is None:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if target.error is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if node.logs.is_cordoned(target):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    registration = node.image.partition(topic, index)
+    if registration is None or node.node_id not in registration.replicas or not node.logs.exists(topic, index):
+        node.logs.moving.prefer((topic, index), target)
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    if len(node.logs.online) < len(node.directories) and node.logs.directory_of(topic, index) is not target:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    node.moves.begin(topic, index, node.image.topics_by_name[topic].id, target, now_ms)
+    return ErrorCode.NONE
+
+
+def response_of(results: dict[str, dict[int, ErrorCode]]) -> AlterReplicaLogDirsResponse:
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index, code in partitions.items()
+                ],
+            )
+            for topic, partitions in results.items()
+        ]
+    )
+
+
+def refuse(request: Request[AlterReplicaLogDirsRequest], code: ErrorCode, message: str) -> Message:
+    """Every partition answered with the error."""
+    dirs = request.body.dirs if request.body is not None else ()
+    results: dict[str, dict[int, ErrorCode]] = {}
+    for directory in dirs:
+        for topic in directory.topics:
+            results.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, code))
+    return response_of(results)
+
+
+HANDLERS = (Handler(ApiKey.ALTER_REPLICA_LOG_DIRS, handle, AUTHORIZE, refuse),)

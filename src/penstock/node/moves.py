@@ -1,0 +1,342 @@
+"""Moves of replicas to other log directories of this node (AlterReplicaLogDirs, KIP-113, KIP-858).
+
+A move is a follower within the node: a `Follower` of the future log, whose leader is the log in use. It is told what a
+leader would tell it, so cuts, a log start that moves, and a start after a crash are what they are for any follower.
+What it is given is read in the lane of the old directory, MOVE_READ_BYTES at a time, under the throttle for moves.
+
+    copying -> told -> closing -> finishing -> swapping
+
+Once it has caught up, the controller is told of the new directory; were it told after the swap, it could believe for a
+moment that the replica is lost with the old one. When the image says so, the log in use is frozen, the rest is copied,
+and the two swap (`penstock.log.moving`). That takes some milliseconds, in which requests for the partition wait.
+
+A few moves go on at the same time, the others wait. After a start they go on where they were.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from penstock.config.limits import MOVE_READ_BYTES, MOVES_AT_ONCE_MAX, THROTTLED_LOOK_MS
+from penstock.errors import ErrorCode, NotResident, StorageError
+from penstock.log.directory_operations import ReadBytes
+from penstock.log.disk import FileSlice, Operation
+from penstock.log.log import Log
+from penstock.log.manager import NotOpen
+from penstock.log.replica import State as Stored
+from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
+from penstock.replication.follower import Follower, Position, State
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from penstock.log.directory import LogDirectory
+    from penstock.log.moving import Moving
+    from penstock.metadata.image import PartitionRegistration
+    from penstock.node.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+ANY_EPOCH = 2**31 - 1
+"""Leader epoch of a move's follower: it takes whatever is in the log in use."""
+
+Key = tuple[str, int]
+
+
+class Move:
+    """One replica on its way.
+
+    Attributes:
+        follower: of the future log. target: the directory that it is in.
+        source: the log in use when it was read last; the frozen one from `finishing` on.
+        asked: where the read under way begins, with the generation of the log that is read; None without one.
+        closing: the log in use is frozen. finishing: and closed. swapping: the future log is frozen, too.
+    """
+
+    def __init__(self, key: Key, topic_id: UUID, target: LogDirectory, owner: Moves, node_id: int) -> None:
+        self.key = key
+        self.topic_id = topic_id
+        self.target = target
+        self.follower = Follower(*key, topic_id, leader_id=node_id, leader_epoch=ANY_EPOCH, owner=owner)
+        self.source: Log | None = None
+        self.asked: tuple[Position, Log, int] | None = None
+        self.closing = False
+        self.finishing = False
+        self.swapping = False
+        self.waits = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.key[0]}-{self.key[1]}"
+
+
+class Moves:
+    """The moves of a node. See the module's head. It is the `FollowerOwner` of their followers, and hears of reads."""
+
+    def __init__(self, node: Broker) -> None:
+        self._node = node
+        self._moves: dict[Key, Move] = {}
+        self._due: dict[Key, None] = {}
+        self._due_set = False
+        self._moving.on_closed = self._log_closed
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    @property
+    def _moving(self) -> Moving:
+        return self._node.logs.moving
+
+    # Beginning and ending
+
+    def begin(self, topic: str, index: int, topic_id: UUID, target: LogDirectory, now_ms: int) -> None:
+        """Has a replica of this node moved to another directory; a move of it to elsewhere ends."""
+        key = (topic, index)
+        move = self._moves.get(key)
+        if move is not None and move.target is target:
+            return
+        self.cancel(topic, index, now_ms)
+        if self._node.logs.directory_of(topic, index) is not target:
+            self._moving.begin(key, topic_id, target)
+            self._add(Move(key, topic_id, target, self, self._node.node_id))
+            logger.info("%s-%d: moving to log directory %s", topic, index, target.path)
+
+    def cancel(self, topic: str, index: int, now_ms: int) -> None:
+        """Ends a move without a result, if there is one: the replica stays where it is."""
+        if self._forget((topic, index)) is not None:
+            self._moving.abandon((topic, index), now_ms)
+            self._tell_where((topic, index))
+
+    def resume(self, now_ms: int) -> None:
+        """After a start, with the metadata known and before replicas are made: goes on with what was under way."""
+        node, moving = self._node, self._moving
+        for key, replica in list(moving.futures.items()):
+            topic = node.image.topics_by_name.get(key[0])
+            found = topic.partitions[key[1]] if topic is not None and key[1] < len(topic.partitions) else None
+            assigned = found is not None and node.node_id in found.replicas
+            if topic is None or found is None or not assigned:
+                moving.abandon(key, now_ms)
+            elif node.logs.exists(*key):
+                replica.topic_id = topic.id
+                self._add(Move(key, topic.id, replica.directory, self, node.node_id))
+            elif found.directory(node.node_id) == replica.directory.id:
+                moving.promote(key, topic.id)
+
+    def directory_failed(self, index: int, now_ms: int) -> None:
+        """Moves from it and to it are off."""
+        node = self._node
+        for key, move in list(self._moves.items()):
+            if move.target.index == index or node.logs.directory_of(*key).index == index:
+                self.cancel(*key, now_ms)
+
+    def published(self, topic: str, index: int, now_ms: int) -> None:
+        """The image has something new of a partition."""
+        move = self._moves.get((topic, index))
+        if move is not None:
+            self._want(move)
+
+    def directory_told(self, topic: str, index: int) -> UUID | None:
+        """The directory that the controller is to know for a replica which is about to swap; None: where it lies."""
+        move = self._moves.get((topic, index))
+        return move.target.id if move is not None and move.waits else None
+
+    def _add(self, move: Move) -> None:
+        self._moves[move.key] = move
+        self._node.replicas.copied[move.name] = lambda now_ms: self._want(move)
+        self._want(move)
+
+    def _forget(self, key: Key) -> Move | None:
+        move = self._moves.pop(key, None)
+        if move is not None:
+            self._node.replicas.copied.pop(move.name, None)
+            if move.follower.log is not None:
+                self._node.replicas.copy_ended(move.follower.log)
+            for other in self._active():
+                self._want(other)
+        return move
+
+    def _active(self) -> list[Move]:
+        return [move for move, _ in zip(self._moves.values(), range(MOVES_AT_ONCE_MAX), strict=False)]
+
+    # One step
+
+    def _want(self, move: Move) -> None:
+        """Looks at the move at the next tick: never within what has just happened to a log."""
+        self._due[move.key] = None
+        if not self._due_set:
+            self._due_set = True
+            self._node.timers.at(self._node.now_ms, self._look)
+
+    def _look(self, now_ms: int) -> None:
+        self._due_set = False
+        due, self._due = self._due, {}
+        if self._node.lifecycle.stopping:
+            return
+        active = self._active()
+        for key in due:
+            move = self._moves.get(key)
+            if move is not None and move in active:
+                try:
+                    self._step(move, now_ms)
+                except NotOpen as missing:
+                    missing.opening.when_done.append(lambda at_ms, move=move: self._want(move))  # type: ignore[misc]
+                except StorageError as error:
+                    logger.warning("%s is not moved to %s: %s", move.name, move.target.path, error)
+                    self.cancel(*key, now_ms)
+
+    def _step(self, move: Move, now_ms: int) -> None:
+        """Goes on as far as it can without waiting. Raises NotOpen, StorageError."""
+        follower = move.follower
+        if move.asked is not None or move.swapping or (move.closing and not move.finishing):
+            return
+        if follower.state is State.BROKEN:
+            raise StorageError("its future log cannot be written")
+        log = self._moving.log(move.key, now_ms)
+        if follower.log is not log:
+            follower.state = State.OPENING
+        if follower.state is State.OPENING:
+            self._node.replicas.copy(log, follower)
+            follower.opened(log, self._moving.high_watermark(move.key), now_ms)
+        if not move.finishing:
+            move.source = self._node.logs.log(*move.key, now_ms)
+        source = move.source
+        assert source is not None
+        if source.truncating:
+            return  # told when it has been cut
+        if follower.state is State.ASKING:
+            follower.leader_offsets(source.log_start_offset, source.log_end_offset, now_ms)
+        if follower.ready:
+            self._answer(move, source, now_ms)
+
+    def _answer(self, move: Move, source: Log, now_ms: int) -> None:
+        """What a leader would answer to the follower's next fetch."""
+        follower, position = move.follower, move.follower.position
+        if not source.log_start_offset <= position.fetch_offset:
+            self._refuse(move, now_ms)
+            return
+        if position.last_fetched_epoch >= 0:
+            epoch, end_offset = source.leader_epochs.end_offset_for(position.last_fetched_epoch, source.log_end_offset)
+            if epoch < 0 or end_offset < 0:
+                self._refuse(move, now_ms)
+                return
+            if epoch < position.last_fetched_epoch or end_offset < position.fetch_offset:
+                diverging = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+                follower.fetched(position, self._data(move, source, diverging_epoch=diverging), now_ms)
+                return
+        if position.fetch_offset > source.log_end_offset:
+            self._refuse(move, now_ms)
+        elif position.fetch_offset == source.log_end_offset:
+            follower.fetched(position, self._data(move, source), now_ms)
+            self._caught_up(move, source, now_ms)
+        else:
+            self._read(move, source, position, now_ms)
+
+    def _refuse(self, move: Move, now_ms: int) -> None:
+        """The future log is not where the other is: it asks where that begins and ends."""
+        refusal = PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        move.follower.fetched(move.follower.position, refusal, now_ms)
+
+    def _data(self, move: Move, source: Log, **more: Any) -> PartitionData:
+        high_watermark = min(self._node.logs.high_watermark(*move.key), source.log_end_offset)
+        return PartitionData(
+            partition_index=move.key[1], high_watermark=high_watermark, log_start_offset=source.log_start_offset, **more
+        )
+
+    def _read(self, move: Move, source: Log, position: Position, now_ms: int) -> None:
+        """Has the next bytes read; an index that is not in memory first."""
+        throttle = self._node.throttles.moves
+        if throttle.exceeded(now_ms) and not move.finishing:
+            at_ms = min(max(throttle.free_at_ms(now_ms), now_ms + 1), now_ms + THROTTLED_LOOK_MS)
+            self._node.timers.at(at_ms, lambda _: self._want(move))
+            return
+        move.asked = (position, source, source.generation)
+        try:
+            (piece,) = source.read(position.fetch_offset, MOVE_READ_BYTES).slices
+            read = ReadBytes(piece, self, move, is_data=True)
+        except NotResident as missing:
+            piece = FileSlice(missing.directory, missing.path, missing.position, missing.length)
+            read = ReadBytes(piece, self, move, is_data=False)
+        self._node.logs.emit(read)
+
+    # OperationOwner
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        assert isinstance(operation, ReadBytes)
+        self._node.logs.operation_ended()
+        move = operation.reader
+        assert isinstance(move, Move)
+        asked, move.asked = move.asked, None
+        if self._moves.get(move.key) is move and asked is not None and not self._node.lifecycle.stopping:
+            position, source, generation = asked
+            if operation.is_data and result is not None and generation == source.generation and not source.truncating:
+                move.follower.fetched(position, self._data(move, source, records=result), now_ms)
+            self._want(move)
+        self._node.logs.after_operation(now_ms)
+
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
+        self._node.logs.operation_ended()
+        self._node.logs.fail_directory(operation.directory, error, now_ms)
+
+    # FollowerOwner
+
+    def follower_moved(self, follower: Follower, now_ms: int) -> None:
+        move = self._moves.get((follower.topic, follower.index))
+        if move is not None and move.follower is follower:
+            self._want(move)
+
+    def follower_retries(self, follower: Follower, delay_ms: int, now_ms: int) -> None:
+        self._node.timers.at(now_ms + min(delay_ms, self._node.settings.replica_fetch_backoff_ms), follower.retry)
+
+    def follower_wrote(self, follower: Follower, size_bytes: int) -> None:
+        self._node.throttles.moves.record(size_bytes, self._node.now_ms)
+
+    def high_watermark_moved(self, follower: Follower) -> None:
+        self._moving.note_high_watermark((follower.topic, follower.index), follower.high_watermark)
+
+    def follower_failed(self, follower: Follower, error: Exception) -> None:
+        if follower.failures == 0:
+            logger.warning("moving %s-%d: %s", follower.topic, follower.index, error)
+
+    # The end
+
+    def _caught_up(self, move: Move, source: Log, now_ms: int) -> None:
+        """The future log has all that is in the other: the controller is told, or has heard of it and they swap."""
+        main = self._node.logs.find(*move.key)
+        future = self._moving.futures[move.key]
+        assert main is not None
+        if move.finishing:
+            move.swapping = True
+            self._moving.freeze(future, now_ms)
+        elif not self._is_told(move):
+            move.waits = True
+            self._tell_where(move.key)
+        elif main.state is Stored.OPEN:
+            move.closing = True
+            self._moving.freeze(main, now_ms)
+
+    def _is_told(self, move: Move) -> bool:
+        registration = self._registration(move.key)
+        return registration is not None and registration.directory(self._node.node_id) == move.target.id
+
+    def _registration(self, key: Key) -> PartitionRegistration | None:
+        return self._node.image.partition(*key)
+
+    def _tell_where(self, key: Key) -> None:
+        topic = self._node.image.topics_by_name.get(key[0])
+        registration = self._registration(key)
+        if topic is not None and registration is not None:
+            self._node.publishing.assignments.look(key[0], topic.id, key[1], registration)
+
+    def _log_closed(self, key: Key, now_ms: int) -> None:
+        """A frozen log has closed."""
+        move = self._moves.get(key)
+        if move is None or self._node.lifecycle.stopping:
+            return
+        if move.swapping:
+            self._forget(key)
+            self._moving.swap(key)
+            logger.info("%s: moved to log directory %s", move.name, move.target.path)
+        else:
+            move.finishing = True
+            self._want(move)

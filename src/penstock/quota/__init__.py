@@ -1,0 +1,1 @@
+"""Windows, rates and limits: how much passed lately, and when more may."""

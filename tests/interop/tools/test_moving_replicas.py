@@ -1,0 +1,152 @@
+"""Kafka's ReassignPartitionsCommand and LogDirsCommand on three nodes with two log directories each: partitions move
+between brokers and between directories, throttled, while they are written.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interop.kafka_peer import require_kafka
+from interop.tools.toolbox import CONFIGS, LOG_DIRS, OFFSETS, PERFORMANCE, REASSIGN, TOPICS, Toolbox
+from support.processes import CLUSTER_ID, PENSTOCK, Cluster, wait_until
+
+pytestmark = pytest.mark.java
+
+RECORDS, RECORD_BYTES = 8_000, 1_000
+SIZE_BYTES = RECORDS * RECORD_BYTES
+SLOW, FAST = 1_000_000, 500_000_000
+"""Bytes a second: with the first a move takes longer than what is looked at meanwhile."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("directories"))
+    for node_id in made.roles:
+        with made.file(node_id).open("a") as file:
+            file.write(f"log.dirs={directory(made, node_id, 0)},{directory(made, node_id, 1)}\n")
+        command = [*PENSTOCK, "storage", "format", "-g", "-t", CLUSTER_ID, "-c", str(made.file(node_id))]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[Toolbox]:
+    require_kafka()
+    with Toolbox() as toolbox:
+        yield toolbox
+
+
+def directory(cluster: Cluster, node_id: int, number: int) -> Path:
+    return cluster.path(node_id) / ("data", "more")[number]
+
+
+class Bench:
+    """A topic with records, and words for what tests do to it."""
+
+    def __init__(self, cluster: Cluster, tools: Toolbox, plan: Path, topic: str, assignment: str) -> None:
+        self.cluster, self.tools, self.plan, self.topic = cluster, tools, plan, topic
+        self.say(TOPICS, "--create", "--topic", topic, "--replica-assignment", assignment)
+        self.produce(tools, RECORDS)
+
+    def say(self, tool: str, *arguments: object) -> str:
+        return self.tools.run(tool, self.cluster.bootstrap, *arguments).out
+
+    def produce(self, tools: Toolbox, records: int, per_second: int = -1) -> str:
+        load = ("--topic", self.topic, "--num-records", records, "--record-size", RECORD_BYTES)
+        outcome = tools.run(PERFORMANCE, self.cluster.bootstrap, *load, "--throughput", per_second)
+        assert f"{records} records sent" in outcome.out, outcome
+        return outcome.out
+
+    def reassign(self, replicas: list[int], directories: list[str], *arguments: object) -> str:
+        entry = {"topic": self.topic, "partition": 0, "replicas": replicas, "log_dirs": directories}
+        self.plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+        return self.say(REASSIGN, "--execute", "--reassignment-json-file", self.plan, *arguments)
+
+    def verify(self, *arguments: object) -> str:
+        return self.say(REASSIGN, "--verify", "--reassignment-json-file", self.plan, *arguments)
+
+    def where(self, node_id: int) -> list[dict[str, Any]]:
+        """The partition's replicas on a broker, with their directories."""
+        wanted = ("--describe", "--broker-list", node_id, "--topic-list", self.topic)
+        (broker,) = json.loads(self.say(LOG_DIRS, *wanted).splitlines()[-1])["brokers"]
+        return [{**found, "in": each["logDir"]} for each in broker["logDirs"] for found in each["partitions"]]
+
+    def configs(self, kind: str, name: object) -> str:
+        return self.say(CONFIGS, "--describe", "--entity-type", kind, "--entity-name", name)
+
+
+def test_a_throttled_reassignment_from_its_beginning_to_its_end(
+    cluster: Cluster, tools: Toolbox, tmp_path: Path
+) -> None:
+    bench = Bench(cluster, tools, tmp_path / "plan.json", "moved", "1:2")
+    target = str(directory(cluster, 3, 1))
+    assert "Successfully started" in bench.reassign([3, 2], [target, "any"], "--throttle", SLOW)
+    rate = f"follower.replication.throttled.rate={SLOW}"
+    wait_until(lambda: rate in bench.configs("brokers", 3), "the broker knows its throttle", 10)
+    assert f"leader.replication.throttled.rate={SLOW}" in bench.configs("brokers", 1)
+    assert "leader.replication.throttled.replicas=0:1,0:2" in bench.configs("topics", "moved")
+    assert "follower.replication.throttled.replicas=0:3" in bench.configs("topics", "moved")
+    assert "is still in progress" in bench.verify()
+    assert sum(found["size"] for found in bench.where(3)) < SIZE_BYTES
+    assert "The inter-broker throttle limit was set" in bench.reassign(
+        [3, 2], [target, "any"], "--additional", "--throttle", FAST
+    )
+    wait_until(lambda: "Reassignment of partition moved-0 is completed" in bench.verify(), "the partition has moved")
+    assert "throttled" not in bench.configs("topics", "moved")
+    assert "throttled" not in bench.configs("brokers", 1)
+    (found,) = bench.where(3)
+    assert found["in"] == target
+    assert found["size"] >= SIZE_BYTES
+    wait_until(lambda: bench.where(1) == [], "what moved away is gone")
+    assert f"moved:0:{RECORDS}" in bench.say(OFFSETS, "--topic", "moved")
+
+
+def test_a_replica_moves_between_directories_while_it_is_written(
+    cluster: Cluster, tools: Toolbox, tmp_path: Path
+) -> None:
+    bench = Bench(cluster, tools, tmp_path / "plan.json", "shifted", "1:2")
+    (before,) = bench.where(1)
+    target = str(directory(cluster, 1, 0 if before["in"].endswith("more") else 1))
+    with Toolbox() as others, ThreadPoolExecutor(1) as pool:
+        load = pool.submit(bench.produce, others, 6_000, 600)
+        started = bench.reassign([1, 2], [target, "any"], "--replica-alter-log-dirs-throttle", SLOW)
+        assert f"Successfully started moving log directory to {target} for replica shifted-0 with broker 1" in started
+        future = next(found for found in bench.where(1) if found["isFuture"])
+        assert future["in"] == target
+        assert future["offsetLag"] > 0
+        assert "Reassignment of replica shifted-0-1 is still in progress" in bench.verify()
+        bench.reassign([1, 2], [target, "any"], "--additional", "--replica-alter-log-dirs-throttle", FAST)
+        done = "Reassignment of replica shifted-0-1 completed successfully"
+        wait_until(lambda: done in bench.verify(), "the replica has moved")
+        assert not load.done(), "it has moved while it was written"
+        load.result()
+    (after,) = bench.where(1)
+    assert after["in"] == target
+    assert not after["isFuture"]
+    assert "io.max.bytes" not in bench.configs("brokers", 1)
+    assert f"shifted:0:{RECORDS + 6_000}" in bench.say(OFFSETS, "--topic", "shifted")
+    assert bench.say(TOPICS, "--describe", "--under-replicated-partitions") == ""
+
+
+def test_a_move_goes_on_after_the_broker_was_killed(cluster: Cluster, tools: Toolbox, tmp_path: Path) -> None:
+    bench = Bench(cluster, tools, tmp_path / "plan.json", "interrupted", "3:2")
+    (before,) = bench.where(3)
+    target = str(directory(cluster, 3, 0 if before["in"].endswith("more") else 1))
+    bench.reassign([3, 2], [target, "any"], "--replica-alter-log-dirs-throttle", SLOW)
+    assert any(found["isFuture"] for found in bench.where(3))
+    cluster.kill(3)
+    cluster.start(3)
+    cluster.wait_ready(3)
+    bench.reassign([3, 2], [target, "any"], "--additional", "--replica-alter-log-dirs-throttle", FAST)
+    done = "Reassignment of replica interrupted-0-3 completed successfully"
+    wait_until(lambda: done in bench.verify(), "the replica has moved")
+    (after,) = bench.where(3)
+    assert after["in"] == target
+    assert f"interrupted:0:{RECORDS}" in bench.say(OFFSETS, "--topic", "interrupted")

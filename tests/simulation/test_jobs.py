@@ -1,0 +1,66 @@
+"""Seeds on several processes: each is run once, some twice; whatever goes wrong in one of them is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.testing.simulator import jobs
+from penstock.testing.simulator.jobs import SAME_TRACE, run_all
+
+PLANTED = """
+import os
+from penstock.testing.simulator import jobs
+from penstock.testing.simulator.timeline import Violation
+class Run:
+    def __init__(self, trace): self.trace_hash = trace
+def broken(seed):
+    if seed == 3: raise Violation("a write was lost")
+    return Run(str(seed))
+def dies(seed):
+    os._exit(7)
+jobs.WORLDS.update(log=broken, raft=dies)
+jobs.WORLDS.update(calm=lambda seed: Run(str(seed)), storm=lambda seed: Run(str(hash(str(seed)))))
+jobs.main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers whose worlds cost nothing."""
+    monkeypatch.setattr(jobs, "WORKER", ("-c", PLANTED))
+
+
+def test_every_seed_is_run_once_whoever_runs_it() -> None:
+    tasks = [("calm", seed) for seed in range(40)]
+    outcomes = list(run_all(tasks, processes=2))
+    assert sorted(outcome.seed for outcome in outcomes) == list(range(40))
+    assert all(outcome.trace == str(outcome.seed) and outcome.broken is None for outcome in outcomes)
+
+
+def test_a_trace_that_depends_on_the_hash_seed_is_found() -> None:
+    outcomes = list(run_all([("storm", 1)], processes=1, twice=[("calm", 5), ("storm", 5)]))
+    broken = [outcome for outcome in outcomes if outcome.broken is not None]
+    assert [(outcome.scenario, outcome.seed) for outcome in broken] == [("storm", 5)]
+    assert str(broken[0].broken).startswith(SAME_TRACE)
+    assert "--scenario storm --seeds 5 " in str(broken[0].broken)
+
+
+def test_the_command_says_which_seed_broke_a_rule_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--scenario", "log", "--seeds", "1..5", "--jobs", "2"]) == 1
+    assert capsys.readouterr().out == "seed 3 breaks a rule: a write was lost\n5 seeds, 1 broke a rule\n"
+
+
+def test_all_scenarios_of_a_cluster_are_run_by_one_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.testing.simulator.command.SCENARIOS", {"calm": None, "storm": None})
+    assert main(["simulate", "--scenario", "clusters", "--seeds", "1..3", "--twice", "1"]) == 1
+    printed = capsys.readouterr().out
+    assert "calm             3 seeds" in printed
+    assert printed.endswith("6 seeds, 1 broke a rule\n"), "what is run twice counts once"
+
+
+def test_a_process_that_is_gone_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="seed 1 of raft is gone: 7"):
+        list(run_all([("raft", 1)], processes=2))

@@ -1,0 +1,106 @@
+"""Proposals on their way to the controller: how many leave together, and who is looked at when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from penstock.config.limits import ISR_CHANGES_PER_REQUEST_MAX, LAGGING_PER_STEP
+from penstock.errors import ErrorCode
+from penstock.node.isr import IsrChanges
+from penstock.node.timers import TimerWheel
+from penstock.protocol.message import Message
+from penstock.protocol.messages import alter_partition_response as answers
+from penstock.protocol.messages.alter_partition_request import AlterPartitionRequest
+from penstock.replication.isr import Proposal
+
+TOPIC = UUID(int=1)
+
+
+class OnePartition:
+    """A led partition with a proposal."""
+
+    topic, topic_id = "t", TOPIC
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.proposal: Proposal | None = Proposal(((1, 10), (2, 20)), 0, 0, added=(2,))
+
+    def alter_answered(self, proposal: Proposal, answer: object, now_ms: int) -> bool:
+        self.proposal = None
+        return False
+
+
+class Node:
+    """The replicas and the way to the controller. `asked`: the requests; `looked_at`: partitions in each turn."""
+
+    broker_epoch, lag_time_max_ms = 10, 30_000
+
+    def __init__(self) -> None:
+        self.asked: list[AlterPartitionRequest] = []
+        self.answered: Callable[[Message | None, int], None] = lambda answer, now_ms: None
+        self.lagging: dict[tuple[str, int], OnePartition] = {}
+        self.looked_at: list[int] = []
+        self.timers = TimerWheel()
+        self.isr = IsrChanges(1, self, self, self.timers)  # type: ignore[arg-type]
+
+    def to_controller(self, message: object, answered: Callable[[Message | None, int], None], now_ms: int) -> None:
+        assert callable(message)
+        self.asked.append(message())
+        self.answered = answered
+
+    def answer(self, now_ms: int) -> None:
+        """The controller does all that it was asked for."""
+        rows = [
+            answers.PartitionData(partition_index=each.partition_index, error_code=ErrorCode.NONE)
+            for topic in self.asked[-1].topics
+            for each in topic.partitions
+        ]
+        topic = answers.TopicData(topic_id=TOPIC, partitions=rows)
+        self.answered(answers.AlterPartitionResponse(topics=[topic]), now_ms)
+
+    def look_after_some(self, keys: Sequence[tuple[str, int]], now_ms: int) -> None:
+        self.looked_at.append(len(keys))
+
+
+def sizes(requests: Sequence[AlterPartitionRequest]) -> list[int]:
+    return [sum(len(topic.partitions) for topic in request.topics) for request in requests]
+
+
+def test_proposals_leave_together_but_not_more_than_a_request_may_hold() -> None:
+    node = Node()
+    partitions = [OnePartition(index) for index in range(ISR_CHANGES_PER_REQUEST_MAX + 3)]
+    for partition in partitions:
+        node.isr.propose(partition, 0)  # type: ignore[arg-type]
+    node.timers.advance(10)
+    node.timers.advance(100)
+    assert sizes(node.asked) == [ISR_CHANGES_PER_REQUEST_MAX], "one request at a time"
+    node.answer(100)
+    node.timers.advance(200)
+    assert sizes(node.asked) == [ISR_CHANGES_PER_REQUEST_MAX, 3]
+    node.answer(200)
+    assert not any(partition.proposal for partition in partitions)
+
+
+def test_proposals_that_were_overtaken_hold_up_no_later_one() -> None:
+    node = Node()
+    for index in range(ISR_CHANGES_PER_REQUEST_MAX + 1):
+        partition = OnePartition(index)
+        if index < ISR_CHANGES_PER_REQUEST_MAX:
+            partition.proposal = None
+        node.isr.propose(partition, 0)  # type: ignore[arg-type]
+    node.timers.advance(10)
+    node.timers.advance(20)
+    assert sizes(node.asked) == [1]
+
+
+def test_partitions_that_lag_are_looked_at_some_in_a_turn() -> None:
+    node = Node()
+    node.lagging = {("t", index): OnePartition(index) for index in range(LAGGING_PER_STEP + 7)}
+    node.isr.watch(0)
+    node.timers.advance(node.lag_time_max_ms // 2)
+    assert node.looked_at == [LAGGING_PER_STEP]
+    node.timers.advance(node.lag_time_max_ms // 2 + 10)
+    assert node.looked_at == [LAGGING_PER_STEP, 7]
+    node.timers.advance(node.lag_time_max_ms + 20)
+    assert node.looked_at == [LAGGING_PER_STEP, 7, LAGGING_PER_STEP], "and again, while any lags"

@@ -1,0 +1,82 @@
+"""What becomes of the quorum's calls to other nodes, at the node."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from unit.node.controller_harness import START_MS, Harness, formatted_disk
+
+from penstock.config.server import Settings
+from penstock.errors import ErrorCode
+from penstock.node.quorum import Quorum
+from penstock.protocol.messages.fetch_response import FetchResponse
+from penstock.raft.effects import Target
+
+
+class Asking:
+    """A broker's side of a quorum; its calls are answered by the test."""
+
+    def __init__(self) -> None:
+        self.now_ms = START_MS
+        self.calls: list[tuple[Target, Any]] = []
+        harness = Harness(formatted_disk(standalone=False))
+        settings = Settings.for_node(
+            7,
+            process_roles="broker",
+            listeners="PLAINTEXT://127.0.0.1:0",
+            log_dirs=("/data",),
+            controller_quorum_bootstrap_servers="one:9093,two:9093",
+        )
+        self.quorum = Quorum(
+            settings, harness.disk, self, cluster_id="ours", directory_id=UUID(int=7), random=harness.random
+        )
+        self.quorum.leadership = harness.node
+        self.quorum.start(self.now_ms)
+
+    def call_quorum(self, target: Target, request: Any, timeout_ms: int, done: Any, now_ms: int) -> None:
+        self.calls.append((target, done))
+
+    def image_published(self, *arguments: object) -> None:
+        raise AssertionError("nothing is known")
+
+    def leader_changed(self, leader: Target | None, now_ms: int) -> None:
+        assert leader is None
+
+    def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
+        raise error
+
+    def answer(self, request: Any, message: Any, now_ms: int) -> None:
+        raise AssertionError("nobody asks")
+
+    def pass_ms(self, milliseconds: int) -> None:
+        end_ms = self.now_ms + milliseconds
+        while (deadline_ms := self.quorum.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.quorum.tick(self.now_ms)
+        self.now_ms = end_ms
+
+
+def test_nodes_of_another_cluster_are_named_once_and_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    node = Asking()
+    asked = []
+    for _ in range(10):
+        while node.calls:
+            target, done = node.calls.pop(0)
+            asked.append(target.host)
+            done(FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID), node.now_ms)
+        node.pass_ms(200)
+    assert asked.count("one") >= 5
+    assert asked.count("two") >= 5
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert lines[0].startswith("one:9093 belongs to another cluster than this node, whose cluster.id is ours")
+
+
+def test_a_node_that_is_found_later_to_be_ours_is_followed() -> None:
+    node = Asking()
+    _, done = node.calls.pop(0)
+    done(FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID), node.now_ms)
+    node.pass_ms(500)
+    assert node.calls
