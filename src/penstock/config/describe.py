@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from penstock.config.dynamic import DYNAMIC_ONLY
+from penstock.config.group import GROUP_SETTINGS, ConsumerGroupConfig
 from penstock.config.known import KNOWN
 from penstock.config.server import SETTINGS, Settings
 from penstock.config.setting import READ_ONLY, Setting, Source
@@ -66,6 +67,23 @@ def describe_topic(
         synonyms = broker_synonyms(settings, setting.broker[0][0]) if setting.broker else []
         if given:
             synonyms.insert(0, Synonym(setting.name, value, Source.DYNAMIC_TOPIC_CONFIG))
+        described.append(answer(setting, value, synonyms, read_only=False))
+    return described
+
+
+def describe_group(
+    settings: Settings, overrides: Mapping[str, str], names: Collection[str] | None = None
+) -> list[Described]:
+    """The configs of a group with these overrides, all of them or those in `names`. Raises ConfigError."""
+    config = ConsumerGroupConfig.resolve(settings, overrides)
+    described = []
+    for setting in GROUP_SETTINGS.values():
+        if names and setting.name not in names:
+            continue
+        value = setting.type.print(getattr(config, setting.attribute))
+        synonyms = broker_synonyms(settings, setting.broker[0][0])
+        if setting.name in overrides:
+            synonyms.insert(0, Synonym(setting.name, value, Source.GROUP_CONFIG))
         described.append(answer(setting, value, synonyms, read_only=False))
     return described
 

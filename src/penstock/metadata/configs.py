@@ -1,7 +1,8 @@
 """Changing configs: the controller's side of AlterConfigs and IncrementalAlterConfigs.
 
-Topic configs are checked against `penstock.config.topic` with the overrides that would result; broker configs against
-the settings that may change at run time. A resource is changed as a whole or not at all.
+Topic configs are checked against `penstock.config.topic` with the overrides that would result, those of groups against
+`penstock.config.group`; broker configs against the settings that may change at run time. A resource is changed as a
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.config.dynamic import check_dynamic
+from penstock.config.group import GROUP_SETTINGS, ConsumerGroupConfig
 from penstock.config.server import SETTINGS
 from penstock.config.setting import Setting
 from penstock.config.topic import TOPIC_SETTINGS, TopicConfig
@@ -139,6 +141,8 @@ def setting_of(kind: int, name: str) -> Setting[object] | None:
     """The declaration of a config of a resource of this kind."""
     if kind == ConfigResource.TOPIC:
         return TOPIC_SETTINGS.get(name)
+    if kind == ConfigResource.GROUP:
+        return GROUP_SETTINGS.get(name)
     return SETTINGS.get(name) if kind == ConfigResource.BROKER else None
 
 
@@ -170,6 +174,14 @@ def check_resource(
     elif kind == ConfigResource.BROKER:
         check_broker_name(controller, name)
         check_broker_configs(controller, name, overrides, changed)
+    elif kind == ConfigResource.GROUP:
+        if not name:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        try:
+            of_group = ConsumerGroupConfig.resolve(controller.topic_settings, overrides)
+            of_group.check(controller.topic_settings, overrides)
+        except ConfigError as error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None
     else:
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Configs of resource type {kind} are not supported yet")
 

@@ -92,7 +92,7 @@ def test_resources_that_do_not_exist(state: State) -> None:
     )
     assert change(state, (ConfigResource.BROKER, "x"), ("log.retention.ms", SET, "1")) is ErrorCode.INVALID_REQUEST
     assert change(state, (ConfigResource.BROKER, "-2"), ("log.retention.ms", SET, "1")) is ErrorCode.INVALID_REQUEST
-    assert change(state, (ConfigResource.GROUP, "g"), ("a", SET, "1")) is ErrorCode.INVALID_REQUEST
+    assert change(state, (ConfigResource.CLIENT_METRICS, "g"), ("a", SET, "1")) is ErrorCode.INVALID_REQUEST
 
 
 def test_a_resource_that_fails_leaves_the_others_alone(state: State) -> None:

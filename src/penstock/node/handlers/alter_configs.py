@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
 AUTHORIZE = Authorize(Operation.ALTER_CONFIGS, ResourceType.TOPIC)
-"""For brokers and loggers, ALTER_CONFIGS on the cluster."""
+"""For groups, ALTER_CONFIGS on the group; for brokers and loggers, on the cluster."""
 
 KNOWN_TYPES = (
     ConfigResource.TOPIC,
@@ -116,16 +116,24 @@ def check_resource(node: Broker, request: Request[Any], resource: Any, *, increm
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
     if kind not in KNOWN_TYPES or (kind == ConfigResource.BROKER_LOGGER and not incremental):
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
-    if kind == ConfigResource.TOPIC:
-        if not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.TOPIC, name):
-            raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    elif not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.CLUSTER):
-        raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    check_allowed(node, request, kind, name)
     forwarded = request.listener in node.settings.controller_listener_names
     if kind == ConfigResource.BROKER_LOGGER or (kind == ConfigResource.BROKER and name and not forwarded):
         check_own_id(node, name, is_broker=kind == ConfigResource.BROKER)
         if kind == ConfigResource.BROKER:
             check_cordons(node, resource.configs)
+
+
+def check_allowed(node: Broker, request: Request[Any], kind: int, name: str) -> None:
+    """Raises RequestError unless the configs of the resource may be changed."""
+    if kind == ConfigResource.TOPIC:
+        if not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.TOPIC, name):
+            raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    elif kind == ConfigResource.GROUP:
+        if not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.GROUP, name):
+            raise RequestError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    elif not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.CLUSTER):
+        raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def of_other_brokers(node: Broker, resources: Sequence[Any]) -> Answers:

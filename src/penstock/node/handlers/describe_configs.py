@@ -2,14 +2,14 @@
 
 Versions 1-4, flexible from 4. A broker answers for itself: another id is INVALID_REQUEST; the empty name stands for the
 dynamic configs of all brokers. Synonyms, types (from 3) and documentation (from 3) on request. Loggers have their
-levels (KIP-412). Groups and client metrics have no configs here yet.
+levels (KIP-412). A group has configs whether it exists or not. Client metrics have none here yet.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.config.describe import Described, describe_broker, describe_cluster, describe_topic
+from penstock.config.describe import Described, describe_broker, describe_cluster, describe_group, describe_topic
 from penstock.config.setting import Source
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.metadata.image import ConfigResource
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
 AUTHORIZE = Authorize(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
-"""For brokers and loggers, DESCRIBE_CONFIGS on the cluster."""
+"""For groups, DESCRIBE_CONFIGS on the group; for brokers and loggers, on the cluster."""
 
 
 def handle(node: Broker, request: Request[DescribeConfigsRequest], now_ms: int) -> Message:
@@ -43,19 +43,29 @@ def describe(
 ) -> DescribeConfigsResult:
     """One resource: its configs, or why not."""
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
-    is_topic = resource.resource_type == ConfigResource.TOPIC
-    name = resource.resource_name
     try:
-        if is_topic and not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
-            raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if not is_topic and not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
-            raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        check_allowed(node, request, resource)
         result.configs = configs_of(node, request.body, resource)
     except RequestError as error:
         result.error_code, result.error_message = error.code, error.message
     except PenstockError as error:
         result.error_code, result.error_message = error.code, str(error)
     return result
+
+
+def check_allowed(node: Broker, request: Request[DescribeConfigsRequest], resource: DescribeConfigsResource) -> None:
+    """Raises RequestError unless the configs of the resource may be seen."""
+    name = resource.resource_name
+    match resource.resource_type:
+        case ConfigResource.TOPIC:
+            if not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+                raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        case ConfigResource.GROUP:
+            if not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, name):
+                raise RequestError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        case _:
+            if not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
+                raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def configs_of(
@@ -79,6 +89,11 @@ def configs_of(
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
             check_own_id(node, name, "")
             return [logger_level(each, level) for each, level in loggers().items() if not keys or each in keys]
+        case ConfigResource.GROUP:
+            if not name:
+                raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            overrides = node.image.configs.get((ConfigResource.GROUP, name)) or {}
+            described = describe_group(node.settings, overrides, keys)
         case kind:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
     return [entry(each, body) for each in described]

@@ -38,6 +38,7 @@ def handle(node: Broker, request: Request[ListConfigResourcesRequest], now_ms: i
         Kind.TOPIC: list(node.image.topics_by_name) if Kind.TOPIC in wanted else [],
         Kind.BROKER: [str(broker_id) for broker_id in node.image.brokers],
         Kind.BROKER_LOGGER: [str(broker_id) for broker_id in node.image.brokers],
+        Kind.GROUP: [name for kind, name in node.image.configs if kind == Kind.GROUP],
     }
     return ListConfigResourcesResponse(
         config_resources=[
