@@ -39,6 +39,7 @@ def replace_member(
     before = Before(machine, group, member)
     fence(machine, group, member, now_ms)
     group.rename(member, member_id)
+    member.is_new = False
     renew_session(machine, group, member, now_ms)
     join.update(group, member, now_ms)
     reason = f"static member {member.instance_id} has started again as {member_id}; {join.reason}"
