@@ -1,0 +1,213 @@
+"""Consumer groups under random joins, leaves, deaths, changes and failures of the coordinator.
+
+Invariants: nobody has what another has not given up; epochs of the group never fall back behind what was committed; a
+commit of an old epoch is fenced unless the member has had the partition since; in the end everybody has its share.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from unit.coordinator.consumers import Consumer, ConsumerWorld, topic_id, with_topics
+
+from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.errors import ErrorCode, RequestError
+
+TOPICS = ("t", "u")
+GONE = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.FENCED_INSTANCE_ID,
+)
+
+
+class ConsumerGroupModel(RuleBasedStateMachine):
+    """Members that live in the world outside, each believing what it was told last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = ConsumerWorld(with_topics(t=5, u=3), consumer_assignment_interval_ms=200)
+        self.members: dict[str, Consumer] = {}
+        self.next_id = 0
+        self.group_epoch = 0
+
+    def group(self) -> ConsumerGroup | None:
+        found = self.world.machine.groups.find("g")
+        assert found is None or isinstance(found, ConsumerGroup)
+        return found
+
+    def pick(self, index: int) -> Consumer:
+        return list(self.members.values())[index % len(self.members)]
+
+    def heard(self, member: Consumer) -> None:
+        """A member that was told it is not one any more gives everything up and joins again."""
+        if member.code in GONE:
+            member.lazy = False
+            member.join()
+            if member.code:
+                del self.members[member.member_id]
+
+    # What happens
+
+    @rule(topics=st.sets(st.sampled_from(TOPICS), min_size=1), assignor=st.sampled_from([None, "range"]))
+    def join(self, topics: set[str], assignor: str | None) -> None:
+        member = Consumer(self.world, f"m{self.next_id}", topics=sorted(topics), assignor=assignor, rebalance_ms=30_000)
+        self.next_id += 1
+        if not member.join().code:
+            self.members[member.member_id] = member
+
+    @precondition(lambda self: self.members)
+    @rule(index=st.integers(0, 20), lazy=st.booleans())
+    def heartbeat(self, index: int, lazy: bool) -> None:
+        member = self.pick(index)
+        member.lazy = lazy
+        member.beat()
+        self.heard(member)
+
+    @precondition(lambda self: self.members)
+    @rule(index=st.integers(0, 20), topics=st.sets(st.sampled_from(TOPICS), min_size=1))
+    def subscribe(self, index: int, topics: set[str]) -> None:
+        member = self.pick(index)
+        member.topics = sorted(topics)
+        member.beat(subscribed_topic_names=sorted(topics))
+        self.heard(member)
+
+    @precondition(lambda self: self.members)
+    @rule(index=st.integers(0, 20))
+    def leave(self, index: int) -> None:
+        member = self.pick(index)
+        del self.members[member.member_id]
+        member.leave()
+
+    @precondition(lambda self: self.members)
+    @rule(index=st.integers(0, 20))
+    def die(self, index: int) -> None:
+        """It is not heard of any more, and uses nothing from now on."""
+        del self.members[self.pick(index).member_id]
+
+    @rule(ms=st.integers(1, 9_000))
+    def wait(self, ms: int) -> None:
+        self.world.advance(ms)
+
+    @rule(topic=st.sampled_from(TOPICS))
+    def grow(self, topic: str) -> None:
+        topic_image = self.world.image.topics_by_name[topic]
+        if len(topic_image.partitions) < 12:
+            self.world.change_topics(**{topic: len(topic_image.partitions) + 1})
+
+    @rule(keep=st.booleans())
+    def fail_over(self, keep: bool) -> None:
+        self.world.fail_over(keep_uncommitted=keep)
+
+    @precondition(lambda self: self.members)
+    @rule(index=st.integers(0, 20))
+    def lose_a_heartbeat_with_the_coordinator(self, index: int) -> None:
+        """What is appended is not committed, and is lost with the leadership."""
+        member = self.pick(index)
+        before = member.epoch, member.owned, member.told
+        self.world.commits = False
+        member.beat()
+        self.world.fail_over()
+        self.world.commits = True
+        member.epoch, member.owned, member.told = before
+        self.world.settle()
+
+    @precondition(lambda self: self.members)
+    @rule(index=st.integers(0, 20))
+    def miss_an_answer(self, index: int) -> None:
+        """The coordinator has handled a heartbeat whose answer the member never saw."""
+        member = self.pick(index)
+        before = member.epoch, member.told
+        member.lazy = True
+        member.beat()
+        member.epoch, member.told = before
+        member.lazy = False
+        self.heard(member)
+
+    # What must hold
+
+    @invariant()
+    def no_partition_has_two_owners(self) -> None:
+        group = self.group()
+        owners: dict[tuple[str, int], str] = {}
+        for member in self.members.values():
+            if group is None or member.member_id not in group.members:
+                continue  # a zombie, which will be told
+            for topic in TOPICS:
+                for number in member.partitions(topic):
+                    other = owners.setdefault((topic, number), member.member_id)
+                    assert other == member.member_id, f"{topic}-{number} is owned by {other} and {member.member_id}"
+
+    @invariant()
+    def epochs_do_not_fall(self) -> None:
+        group = self.group()
+        if group is not None:
+            assert group.epoch().group >= self.group_epoch
+            self.group_epoch = group.epoch().group
+            assert group.epoch().assignment <= group.epoch().group
+
+    @invariant()
+    def what_is_counted_is_what_is_there(self) -> None:
+        group = self.group()
+        if group is None:
+            return
+        members = [member for _, member in group.members.items()]
+        names = {name for member in members for name in member.subscribed_topic_names}
+        assert set(group.topics) == names
+        owned = {
+            (topic, number): member.member_epoch
+            for member in members
+            for partitions in (member.assigned, member.pending_revocation)
+            for topic, numbers in partitions.items()
+            for number in numbers
+        }
+        assert dict(group.owners.items()) == owned
+        epoch = group.epoch().assignment
+        assert group.stable_count(epoch) == sum(member.is_reconciled_to(epoch) for member in members)
+
+    @invariant()
+    def only_who_has_a_partition_commits_for_it(self) -> None:
+        group = self.group()
+        if group is None:
+            return
+        for _, member in group.members.items():
+            others = [(topic_id(topic), 0) for topic in TOPICS if 0 not in member.assigned.get(topic_id(topic), ())]
+            for topic, number in others:
+                if number in member.pending_revocation.get(topic, ()) or member.member_epoch < 1:
+                    continue
+                try:
+                    check = group.check_commit(member.member_id, None, member.member_epoch - 1, 9, transactional=False)
+                    assert check is not None
+                    check("t", topic, number)
+                except RequestError as error:
+                    assert error.code is ErrorCode.STALE_MEMBER_EPOCH
+                else:
+                    raise AssertionError(f"{member.member_id} commits for what it does not have")
+
+    def teardown(self) -> None:
+        """Left alone, everybody comes to its share."""
+        if not self.members:
+            return
+        for member in self.members.values():
+            member.lazy = False
+        for _ in range(40):
+            self.world.advance(5_000)
+            for member in list(self.members.values()):
+                member.beat()
+                self.heard(member)
+        group = self.group()
+        assert group is not None
+        assert group.state_name() == "Stable"
+        for topic in TOPICS:
+            subscribed = [member for member in self.members.values() if topic in (member.topics or ())]
+            count = len(self.world.image.topics_by_name[topic].partitions)
+            had = sorted(number for member in subscribed for number in member.partitions(topic))
+            assert had == (list(range(count)) if subscribed else [])
+
+
+ConsumerGroupModel.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestConsumerGroups = ConsumerGroupModel.TestCase
