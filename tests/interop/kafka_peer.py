@@ -47,7 +47,6 @@ API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """Length, key, version 0, correlation id, no client id."""
 LACKING_FEATURES = (
     "eligible.leader.replicas.version",
-    "group.version",
     "share.version",
     "streams.version",
     "transaction.version",

@@ -14,6 +14,7 @@ from penstock.errors import ErrorCode, PenstockError
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
+GROUP_VERSION = "group.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ NEW_RECORD_FORMATS = frozenset({30})
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     ELR_VERSION: (0, 1),
-    "group.version": (0, 0),
+    GROUP_VERSION: (0, 1),
     KRAFT_VERSION: (0, 1),
     METADATA_VERSION: (min(METADATA_VERSIONS), LATEST_METADATA_VERSION),
     "share.version": (0, 0),
@@ -72,6 +73,9 @@ REGISTERED_FEATURES: Mapping[str, tuple[int, int]] = {
     name: levels for name, levels in SUPPORTED_FEATURES.items() if levels[1] > 0
 }
 """What brokers and controllers register and advertise. A feature that is only known at level 0 is not mentioned."""
+
+DEFAULT_LEVELS: Mapping[str, int] = {GROUP_VERSION: 1}
+"""Levels that a new cluster has unless others are asked for, beside metadata.version and kraft.version."""
 
 
 class UnsupportedFeatureError(PenstockError):

@@ -3,7 +3,8 @@ formatted.
 
 Every directory gets `meta.properties` and `bootstrap.checkpoint`; the metadata log directory of a dynamic quorum
 (kraft.version 1) also the checkpoint `0-0` with its first voters. A static quorum (`controller.quorum.voters`) has
-kraft.version 0 and its voters only in the settings. The feature levels are those that we support.
+kraft.version 0 and its voters only in the settings. The feature levels are those that were asked for, and otherwise
+those that Kafka's new clusters have as far as they are served.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from penstock.log.meta_properties import (
 )
 from penstock.metadata.bootstrap import write_bootstrap
 from penstock.metadata.features import (
+    DEFAULT_LEVELS,
     KRAFT_VERSION,
     LATEST_METADATA_VERSION,
     METADATA_VERSION,
@@ -162,7 +164,7 @@ def chosen_levels(request: FormatRequest, version: MetadataVersion) -> tuple[lis
             f"{KRAFT_VERSION}={kraft_version} goes {other} --standalone: leave --feature {KRAFT_VERSION} out"
         )
     records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=version.level)]
-    for name, level in sorted(request.feature_levels.items()):
+    for name, level in sorted({**DEFAULT_LEVELS, **request.feature_levels}.items()):
         if level > 0 and name not in {METADATA_VERSION, KRAFT_VERSION}:
             records.append(FeatureLevelRecord(name=name, feature_level=level))
     return records, kraft_version

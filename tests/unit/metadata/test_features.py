@@ -25,6 +25,7 @@ def test_the_names_are_kafkas() -> None:
 def test_only_what_works_is_registered() -> None:
     assert REGISTERED_FEATURES == {
         "eligible.leader.replicas.version": (0, 1),
+        "group.version": (0, 1),
         "kraft.version": (0, 1),
         "metadata.version": (25, 30),
     }

@@ -76,7 +76,7 @@ def test_the_metadata_version_that_was_asked_for(changes: dict[str, Any], level:
         ({"release_version": "3.9"}, "metadata.version 3.9 is not supported: choose one of 25"),
         ({"feature_levels": {"metadata.version": 7}}, "metadata.version 7 is not supported"),
         ({"release_version": "4.3", "feature_levels": {"metadata.version": 30}}, "use --release-version alone"),
-        ({"feature_levels": {"group.version": 1}}, "group.version=1 is not supported: it can be 0 to 0"),
+        ({"feature_levels": {"share.version": 1}}, "share.version=1 is not supported: it can be 0 to 0"),
         ({"feature_levels": {"no.such.version": 1}}, "unknown feature no.such.version: known are"),
         ({"feature_levels": {"kraft.version": 1}}, "kraft.version=1 goes only with --standalone"),
         ({"feature_levels": {"kraft.version": 0}, "standalone": True}, "kraft.version=0 goes without --standalone"),
@@ -89,6 +89,13 @@ def test_what_cannot_be_formatted_is_refused_before_anything_is_written(changes:
         run(found, **changes)
     assert sentence in str(raised.value)
     assert found["/a"].paths() == []
+
+
+def test_a_new_cluster_has_the_consumer_group_protocol() -> None:
+    found = disks()
+    run(found)
+    levels = {record.name: record.feature_level for record in read_bootstrap(found["/a"])}
+    assert levels == {"metadata.version": 30, "group.version": 1}
 
 
 def test_levels_of_0_may_be_named_as_kafka_allows() -> None:

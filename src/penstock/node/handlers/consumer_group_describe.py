@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.coordinator.group.consumer.describe import describe_consumer_groups
 from penstock.errors import ErrorCode, RequestError
 from penstock.node.handlers.authorization import authorized_operations
-from penstock.node.handlers.group_coordinator import check_group
+from penstock.node.handlers.group_coordinator import check_consumer_protocol, check_group
 from penstock.node.request import Handler, Message, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -24,6 +24,7 @@ AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.GROUP)
 
 
 def handle(node: Broker, request: Request[ConsumerGroupDescribeRequest], now_ms: int) -> Outcome:
+    check_consumer_protocol(node)
     groups = [describe(node, request, group_id) for group_id in request.body.group_ids]
     return ConsumerGroupDescribeResponse(groups=groups)
 

@@ -9,6 +9,7 @@ from penstock.coordinator.group.context import Context
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
+from penstock.metadata.features import GROUP_VERSION
 from penstock.node.handlers.authorization import allowed
 from penstock.node.request import LATER, Outcome, Request
 from penstock.security.authorizer import Operation, ResourceType
@@ -48,6 +49,19 @@ def check_group(node: Broker, request: Request[Any], operation: Operation, group
     if not allowed(node, request, operation, ResourceType.GROUP, group_id):
         raise RequestError(
             ErrorCode.GROUP_AUTHORIZATION_FAILED, f"{request.principal} may not {operation.name} the group {group_id}"
+        )
+
+
+def check_consumer_protocol(node: Broker) -> None:
+    """Raises RequestError(UNSUPPORTED_VERSION) where KIP-848 is not served: by setting, or by the cluster's level."""
+    if "consumer" not in node.settings.group_coordinator_rebalance_protocols:
+        raise RequestError(
+            ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer in it on this broker"
+        )
+    if node.image.features.get(GROUP_VERSION, 0) < 1:
+        raise RequestError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"the cluster's {GROUP_VERSION} is 0: raise it with kafka-features upgrade --feature {GROUP_VERSION}=1",
         )
 
 

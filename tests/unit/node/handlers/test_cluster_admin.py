@@ -187,8 +187,8 @@ def update(name: str, level: int, upgrade_type: int = 1, *, validate_only: bool 
             "Invalid update version 99 for feature metadata.version. Local controller 1 only supports versions 25-30",
         ),
         (
-            update("group.version", 1),
-            "Invalid update version 1 for feature group.version. Local controller 1 does not support this feature.",
+            update("share.version", 1),
+            "Invalid update version 1 for feature share.version. Local controller 1 does not support this feature.",
         ),
         (
             update("group.version", 1, 0),
