@@ -91,11 +91,13 @@ class Draw:
 
     def __init__(self, random: Random) -> None:
         self.random = random
+        self.rebalance_ms = random.choice((6_000, 20_000))  # one for all: of two deaths at once, the order is chance
 
     def scenario(self, length: int) -> list[Operation]:
         """A group that exists, and what happens to it."""
-        first = [self.commit("", -1), self.join("0", version=3, member="")]
-        operations = [self.random.choice(first)]
+        made = self.join("0", version=3, member="")
+        made["request"].update(protocolType="consumer", protocols=[{"name": "c", "metadata": b64(b"")}])
+        operations = [self.random.choice((made, self.commit("", -1)))]
         while len(operations) < length:
             operations += self.some()
             operations.append({"kind": "advance", "ms": self.random.randint(1, 40)})
@@ -141,11 +143,11 @@ class Draw:
         request: dict[str, Any] = {
             "groupId": "g",
             "sessionTimeoutMs": self.random.choice((10_000, 10_000, 30_000)),
+            "rebalanceTimeoutMs": self.rebalance_ms,
             "memberId": member,
             "protocolType": "connect" if self.few(0.02) else "consumer",
             "protocols": [{"name": name, "metadata": metadata} for name in protocols],
         }
-        request["rebalanceTimeoutMs"] = self.random.choice((6_000, 20_000, 20_000))
         if version >= 5:
             request["groupInstanceId"] = instance
         if version >= 8:

@@ -16,7 +16,7 @@ import pytest
 from interop.coordinator.classic_peer import answers_of_kafka
 from interop.coordinator.classic_scenarios import Draw, Names, Operation, Ours, answers_left, record_of_kafka
 
-from penstock.coordinator.group.classic import join, rebalance
+from penstock.coordinator.group.classic import join, rebalance, static
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.join_group_response import JoinGroupResponse
@@ -53,6 +53,12 @@ def test_as_kafka() -> None:
 def test_as_kafka_at_length() -> None:
     for first in range(SCENARIOS, 8 * SCENARIOS, SCENARIOS):
         compare(range(first, first + SCENARIOS), 2 * STEPS)
+
+
+def test_a_planted_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static, "renew_session", lambda *args: None)
+    with pytest.raises(AssertionError):
+        compare(range(SCENARIOS), STEPS)
 
 
 def compare(seeds: Sequence[int], steps: int) -> None:

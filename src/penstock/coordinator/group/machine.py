@@ -53,6 +53,7 @@ class GroupMachine:
     Attributes:
         timeline, groups, offsets: the replicated state.
         pending: member ids that have been given out, soft state.
+        unexpired: groups that are still to be looked at for what has expired.
         topics: what consumer groups know of the topics, soft state.
     """
 
@@ -74,6 +75,7 @@ class GroupMachine:
         self.groups = Groups(self.timeline)
         self.offsets = Offsets(self.timeline)
         self.pending = PendingMembers(timers)
+        self.unexpired: list[str] = []
         self.topics = consumer_topics.Topics()
 
     def new_id(self) -> UUID:

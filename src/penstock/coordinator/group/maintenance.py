@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from penstock.config.limits import EXPIRY_OFFSETS_PER_STEP
 from penstock.coordinator.group import records
 from penstock.coordinator.group.base import Group
 from penstock.coordinator.group.offsets.delete import all_tombstones
@@ -78,25 +79,34 @@ def loaded(machine: GroupMachine, now_ms: int) -> None:
 
 
 def expire(machine: GroupMachine, key: tuple[str], now_ms: int) -> Result[Any]:
-    """Removes what has expired. The records need not be in one batch."""
-    loaded(machine, now_ms)
+    """Removes what has expired, some groups at a time; the others have their turn soon."""
+    if not machine.unexpired:
+        machine.unexpired = [group.group_id for group in machine.groups.all()]
     retention_ms = machine.config().offsets_retention_ms
     written: list[CoordinatorRecord] = []
-    for group in machine.groups.all():
-        expired, rest = expired_offsets(machine, group, retention_ms, now_ms)
-        written += expired
-        if not rest and group.is_empty and not machine.offsets.in_transaction(group.group_id):
-            written += group.tombstones()
+    seen = 0
+    while machine.unexpired and seen < EXPIRY_OFFSETS_PER_STEP:
+        group = machine.groups.find(machine.unexpired.pop())
+        if group is not None:
+            expired, kept = expired_offsets(machine, group, retention_ms, now_ms)
+            seen += 1 + len(expired) + kept
+            written += expired
+            if not kept and group.is_empty and not machine.offsets.in_transaction(group.group_id):
+                written += group.tombstones()
+    if machine.unexpired:
+        machine.timers.set((EXPIRY,), now_ms + 1)
+    else:
+        loaded(machine, now_ms)
     return Result(records=written, atomic=False)
 
 
 def expired_offsets(
     machine: GroupMachine, group: Group, retention_ms: int, now_ms: int
-) -> tuple[list[CoordinatorRecord], bool]:
-    """The end of the group's offsets that have expired, and whether there are others."""
+) -> tuple[list[CoordinatorRecord], int]:
+    """The end of the group's offsets that have expired, and how many others there are."""
     group_id = group.group_id
     written = []
-    rest = False
+    kept = 0
     for topic, partition, committed in machine.offsets.committed.each(group_id):
         if (
             not group.is_subscribed(topic)
@@ -105,8 +115,8 @@ def expired_offsets(
         ):
             written.append(records.offset_commit_tombstone(group_id, topic, partition))
         else:
-            rest = True
-    return written, rest
+            kept += 1
+    return written, kept
 
 
 def is_expired(group: Group, committed: CommittedOffset, retention_ms: int, now_ms: int) -> bool:
@@ -121,17 +131,12 @@ def is_expired(group: Group, committed: CommittedOffset, retention_ms: int, now_
 
 def delete_topics(machine: GroupMachine, topics: Iterable[tuple[str, UUID]], now_ms: int) -> Result[None]:
     """Offsets of deleted topics, (name, id), are removed. Those of a later topic of the same name stay."""
-    deleted = dict(topics)
-    written = []
-    places: dict[tuple[str, str, int], CommittedOffset] = {}
-    for group in machine.groups.all():
-        for kept in (machine.offsets.committed.each(group.group_id), machine.offsets.pending(group.group_id)):
-            places.update({(group.group_id, topic, partition): committed for topic, partition, committed in kept})
-    for place, committed in places.items():
-        topic_id = deleted.get(place[1])
-        if topic_id is not None and committed.topic_id in (topic_id, ZERO_UUID):
-            written.append(records.offset_commit_tombstone(*place))
-    return Result(records=written, atomic=False)
+    places: dict[tuple[str, str, int], None] = {}
+    for name, topic_id in topics:
+        for group_id, partition, committed in machine.offsets.of_topic(name):
+            if committed.topic_id in (topic_id, ZERO_UUID):
+                places[group_id, name, partition] = None
+    return Result(records=[records.offset_commit_tombstone(*place) for place in places], atomic=False)
 
 
 EXPIRED: dict[str, Callable[..., Result[Any]]] = {EXPIRY: expire}

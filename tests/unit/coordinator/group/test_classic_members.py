@@ -165,6 +165,17 @@ def test_a_static_member_that_waits_to_join_is_fenced_by_the_next() -> None:
     assert len(second.value.members) == 1
 
 
+def test_a_static_member_that_starts_again_before_its_first_generation_keeps_its_place_while_it_waits() -> None:
+    world = World(initial_rebalance_delay_ms=60_000)
+    first = world.join(instance_id="a")
+    back = world.join(instance_id="a")
+    assert first.code is ErrorCode.FENCED_INSTANCE_ID
+    world.advance(2 * SESSION_MS)
+    assert not back.done
+    world.advance(60_000)
+    assert back.value.generation_id == 1
+
+
 def test_a_static_member_that_waits_to_sync_is_fenced_by_the_next_and_all_rebalance() -> None:
     world = World()
     joins = [world.join(instance_id=each) for each in "ab"]

@@ -369,6 +369,19 @@ def test_a_client_may_say_when_its_offsets_expire() -> None:
     assert world.offsets() == {("u", 0): 1}
 
 
+def test_what_has_expired_is_looked_at_in_steps() -> None:
+    world = World(offsets_retention_ms=MINUTE_MS)
+    groups = [f"g{index}" for index in range(20)]
+    for group in groups:
+        world.commit_offsets({("t", partition): 1 for partition in range(100)}, group=group)
+    world.advance(CHECK_MS)
+    left = [group for group in groups if world.offsets(group=group)]
+    assert 0 < len(left) < len(groups)
+    world.commit_offsets({T0: 1}, group=left[0])
+    world.advance(10)
+    assert [group.group_id for group in world.list_groups()] == [left[0]]
+
+
 def test_an_offset_that_a_transaction_changes_does_not_expire() -> None:
     world = World(offsets_retention_ms=MINUTE_MS)
     world.commit_offsets({T0: 1})

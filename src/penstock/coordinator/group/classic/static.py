@@ -48,7 +48,6 @@ def replace_member(
         return prepare_rebalance(machine, group, reason, now_ms)
     if group.state is not State.STABLE or group.select_protocol() != group.protocol_name:
         return rebalance_or_complete(machine, group, reason, now_ms)
-    group.learn_topics()
 
     def appended(code: ErrorCode, at_ms: int) -> None:
         if code:
@@ -109,6 +108,5 @@ class Before:
             end_session(self._machine, group, member.member_id)
             group.update(member, self._protocols, *self._timeouts_ms, None)
             group.rename(member, self._member_id)
-            group.learn_topics()
             renew_session(self._machine, group, member, now_ms)
         join.reply(response, now_ms)

@@ -62,10 +62,6 @@ class OffsetStore:
         """The offsets of a group by topic, now or at a kept offset of the timeline."""
         return self._groups.get(group_id, at=at)
 
-    def groups(self) -> list[tuple[str, Topics]]:
-        """All groups with offsets."""
-        return list(self._groups.items())
-
     def get(self, group_id: str, topic: str, partition: int, *, at: int | None = None) -> CommittedOffset | None:
         """One offset, now or at a kept offset of the timeline."""
         topics = self._groups.get(group_id, at=at)
@@ -102,6 +98,14 @@ class OffsetStore:
                 for partition, committed in partitions.items():
                     yield topic, partition, committed
 
+    def of_topic(self, topic: str) -> Iterator[tuple[str, int, CommittedOffset]]:
+        """The offsets of a topic in all groups: group, partition, offset. They must not change meanwhile."""
+        for group_id, topics in self._groups.items():
+            partitions = topics.get(topic)
+            if partitions is not None:
+                for partition, committed in partitions.items():
+                    yield group_id, partition, committed
+
 
 class Offsets:
     """All offsets of a partition of the coordinator.
@@ -132,6 +136,12 @@ class Offsets:
         """The offsets of a group that wait for the end of a transaction."""
         for store in self._stores(group_id):
             yield from store.each(group_id)
+
+    def of_topic(self, topic: str) -> Iterator[tuple[str, int, CommittedOffset]]:
+        """The offsets of a topic in all groups, those in transactions included."""
+        yield from self.committed.of_topic(topic)
+        for _, store in self._pending.items():
+            yield from store.of_topic(topic)
 
     def _stores(self, group_id: str) -> Iterator[OffsetStore]:
         for producer_id in self._open.get(group_id) or ():
