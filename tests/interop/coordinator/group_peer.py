@@ -33,6 +33,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.ApiException;
+import org.apache.kafka.common.message.ConsumerGroupDescribeRequestData;
+import org.apache.kafka.common.message.ConsumerGroupDescribeResponseData;
 import org.apache.kafka.common.message.ConsumerGroupHeartbeatRequestData;
 import org.apache.kafka.common.message.HeartbeatRequestData;
 import org.apache.kafka.common.message.JoinGroupRequestData;
@@ -174,6 +176,11 @@ public class GroupPeer {
             switch (operation.get("operation").asText()) {
                 case "topics" -> topics(operation);
                 case "record" -> replay(operation.get("key"), operation.get("value"));
+                case "commit" -> manager.group("g")
+                    .validateOffsetCommit(operation.get("member").asText(), null, operation.get("epoch").asInt(), false,
+                        operation.get("version").asInt())
+                    .validate(operation.get("topic").asText(), new Uuid(0, operation.get("id").asLong()),
+                        operation.get("partition").asInt());
                 case "advance" -> advance(operation.get("ms").asLong());
                 default -> request(operation, answer);
             }
@@ -200,6 +207,8 @@ public class GroupPeer {
                 manager.consumerGroupHeartbeat(context, new ConsumerGroupHeartbeatRequestData(bytes, version)));
             case "heartbeat" -> apply(manager.classicGroupHeartbeat(context, new HeartbeatRequestData(bytes, version)));
             case "leave" -> apply(manager.classicGroupLeave(context, new LeaveGroupRequestData(bytes, version)));
+            case "describe" -> new ConsumerGroupDescribeResponseData().setGroups(manager.consumerGroupDescribe(
+                new ConsumerGroupDescribeRequestData(bytes, version).groupIds(), Long.MAX_VALUE));
             case "join" -> {
                 CompletableFuture<JoinGroupResponseData> future = new CompletableFuture<>();
                 apply(manager.classicGroupJoin(context, new JoinGroupRequestData(bytes, version), future));

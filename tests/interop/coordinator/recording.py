@@ -13,16 +13,20 @@ from penstock.coordinator.group.classic.heartbeat import heartbeat
 from penstock.coordinator.group.classic.join import join_group
 from penstock.coordinator.group.classic.leave import leave_group
 from penstock.coordinator.group.classic.sync import sync_group
+from penstock.coordinator.group.consumer.describe import describe_consumer_groups
 from penstock.coordinator.group.consumer.embedded import decode_assignment
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.heartbeat import consumer_group_heartbeat
 from penstock.coordinator.group.consumer.state import is_homogeneous
 from penstock.coordinator.group.context import Context
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.errors import RequestError
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY_IMAGE
 from penstock.protocol import codec
 from penstock.protocol.message import Buffer, Message, Struct
+from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from penstock.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -52,6 +56,7 @@ RESPONSES: Mapping[str, type[Message]] = {
     "sync": SyncGroupResponse,
     "heartbeat": HeartbeatResponse,
     "leave": LeaveGroupResponse,
+    "describe": ConsumerGroupDescribeResponse,
 }
 RACKS = {1: "ra", 2: None, 3: "r\u00e9"}
 
@@ -145,6 +150,28 @@ class RecordingWorld(ConsumerWorld):
         self.knows_better = self.knows_better or was.mistakes(self.group_type())
         self.note({"operation": kind, "version": version, "bytes": data.hex()}, before, answer)
         return answer
+
+    def describe(self) -> None:
+        """ConsumerGroupDescribe."""
+        request = ConsumerGroupDescribeRequest(group_ids=["g"])
+        answer: Answer[Any] = Answer()
+        groups = self.runtime.read(self.PARTITION, lambda machine, at: describe_consumer_groups(machine, at, ["g"]))
+        answer.reply(ConsumerGroupDescribeResponse(groups=groups), self.now_ms)
+        data = codec.encode_bytes(request, 1)
+        self.note({"operation": "describe", "version": 1, "bytes": data.hex()}, self.count(), answer)
+
+    def check_commit(self, member_id: str, epoch: int, topic: str, partition: int, version: int) -> None:
+        """Whether the member may commit for a partition."""
+        answer: Answer[Any] = Answer()
+        try:
+            group = self.group()
+            check = group.check_commit(member_id, None, epoch, version, transactional=False)
+            if check is not None:
+                check(topic, topic_id(topic), partition)
+        except RequestError as error:
+            answer.finished(None, error.code, error.message, self.now_ms)
+        operation = {"operation": "commit", "member": member_id, "epoch": epoch, "version": version, "topic": topic}
+        self.note({**operation, "id": topic_id(topic).int, "partition": partition}, self.count(), answer)
 
     def group_type(self) -> GroupType:
         """Of the group `g`."""

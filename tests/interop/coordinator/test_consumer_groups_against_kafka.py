@@ -149,6 +149,8 @@ class Scenario:
             (6, self.misbehave),
             (3, self.change_topics),
             (4, self.wait),
+            (4, self.world.describe),
+            (6, self.commit),
             (12 if self.uses_classic else 0, self.be_classic),
         ]
         for _ in range(STEPS):
@@ -271,6 +273,16 @@ class Scenario:
             # One that comes again has its old id here, so it must not be smaller than it was.
             self.counts[name] = self.counts.get(name, 0) + self.random.randint(1, 3)
             self.world.set_topics({name: self.counts[name]})
+
+    def commit(self) -> None:
+        if not isinstance(self.world.machine.groups.find("g"), ConsumerGroup):
+            return
+        group = self.world.group()
+        member_id = self.random.choice([*group.members, *group.members, "z"])
+        member = group.members.get(member_id)
+        epoch = 1 if member is None else member.member_epoch + self.random.choice([-2, -1, -1, 0, 1])
+        version = self.random.choice([8, 9, 10])
+        self.world.check_commit(member_id, epoch, self.random.choice(TOPICS), self.random.randrange(5), version)
 
     def wait(self) -> None:
         self.world.advance(self.random.choice([2_000, 9_000, 11_000, 30_000]))
