@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.classic.heartbeat import heartbeat
+from penstock.errors import ErrorCode
 from penstock.node.handlers.group_coordinator import check_group, context_of, write
-from penstock.node.request import Handler, Outcome, Request
+from penstock.node.request import Handler, Message, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
+from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
 from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -26,4 +28,10 @@ def handle(node: Broker, request: Request[HeartbeatRequest], now_ms: int) -> Out
     return write(node, request, body.group_id, lambda shard: heartbeat(shard, context, body, now_ms), now_ms)
 
 
-HANDLERS = (Handler(ApiKey.HEARTBEAT, handle, AUTHORIZE),)
+def refuse(request: Request[HeartbeatRequest], code: ErrorCode, message: str) -> Message:
+    """The error; but while the coordinator reads its log all is well, as at Kafka's: clients expect nothing else."""
+    loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if loading else code)
+
+
+HANDLERS = (Handler(ApiKey.HEARTBEAT, handle, AUTHORIZE, refuse),)
