@@ -105,7 +105,8 @@ class RecordingWorld(ConsumerWorld):
         """Writes down an operation that was done, and the records that are in the log since `before`."""
         outcome = Outcome(0, None, None, [])
         if answer is not None and answer.response is None and answer.code:
-            outcome = outcome._replace(code=int(answer.code), message=answer.message)
+            told = answer.message if answer.message != answer.code.name else None
+            outcome = outcome._replace(code=int(answer.code), message=told)
         elif answer is not None and answer.response is not None:
             version = operation["version"]
             sent = codec.encode_bytes(answer.response, version)
@@ -256,6 +257,8 @@ def outcome_of(operation: dict[str, Any], answer: dict[str, Any]) -> Outcome:
         record_of(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
         for key, value in answer["records"]
     ]
+    if isinstance(response, SyncGroupResponse) and response.error_code:
+        return Outcome(response.error_code, None, None, sorted(written))  # ours is raised
     return Outcome(answer.get("code", 0), answer.get("message"), plain(response), sorted(written))
 
 
