@@ -54,7 +54,10 @@ def list_groups(
 
 
 def delete_groups(machine: GroupMachine, group_ids: Sequence[str], now_ms: int) -> Result[list[DeletableGroupResult]]:
-    """Groups that are empty are deleted, with their offsets. Others: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+    """Groups that are empty are deleted, with their offsets. Others: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+
+    A group may have more offsets than fit into a batch. Its own end is the last record: until then it can be repeated.
+    """
     answers = []
     written: list[CoordinatorRecord] = []
     for group_id in dict.fromkeys(group_ids):
@@ -67,7 +70,7 @@ def delete_groups(machine: GroupMachine, group_ids: Sequence[str], now_ms: int) 
         except RequestError as error:
             code = error.code
         answers.append(DeletableGroupResult(group_id=group_id, error_code=code))
-    return Result(answers, written)
+    return Result(answers, written, atomic=False)
 
 
 # Expiry

@@ -302,6 +302,17 @@ def test_a_group_is_deleted_with_its_offsets() -> None:
         world.fail_over()
 
 
+def test_a_group_with_more_offsets_than_fit_into_a_batch_is_deleted() -> None:
+    world = World()
+    for first in range(0, 1_000, 100):
+        world.commit_offsets({("t", partition): 1 for partition in range(first, first + 100)})
+    world.log.max_batch_bytes = 10_000
+    assert world.delete_groups("g").value[0].error_code == ErrorCode.NONE
+    world.fail_over()
+    assert world.list_groups() == []
+    assert world.offsets() == {}
+
+
 def test_a_group_with_a_transaction_is_deleted_with_what_waits_in_it() -> None:
     world = World()
     pending(world, 5, 10)
