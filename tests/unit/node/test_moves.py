@@ -124,6 +124,29 @@ def test_what_is_written_meanwhile_moves_too(node: Node, monkeypatch: pytest.Mon
     assert values(node) == expected
 
 
+def test_a_move_ends_though_there_is_always_something_new(node: Node) -> None:
+    """Every read is overtaken by an append."""
+    client = node.connect()
+    expected = fill(client, 20)
+    node.held = lambda operation: isinstance(operation, ReadBytes)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    late: list[Client] = []
+    for number in range(40):
+        node.advance(5)
+        late.append(node.connect())
+        late[-1].send(produce("t", batch(b"new %d" % number)), 9)
+        expected.append(b"new %d" % number)
+        waiting, node.waiting_operations = node.waiting_operations, []
+        for operation in waiting:
+            held, node.held = node.held, None
+            node.operate(operation)
+            node.held = held
+        node.run()
+    assert moved(node)
+    assert [each.receive().responses[0].partition_responses[0].base_offset for each in late] == [*range(20, 60)]
+    assert values(node) == expected
+
+
 def test_requests_wait_for_the_swap_and_none_is_lost(node: Node) -> None:
     expected = fill(node.connect(), 3)
     node.held = lambda operation: isinstance(operation, Step)
