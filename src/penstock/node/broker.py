@@ -321,13 +321,15 @@ class Broker:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
         if self._work or self.outgoing.pending or self.loopback.pending:
             return self.now_ms
-        deadlines = (
-            self.timers.next_deadline_ms(),
+        soonest = self.timers.next_deadline_ms()
+        for deadline in (
             self.logs.next_deadline_ms(),
             self.quorum.next_deadline_ms(),
             self.controller.next_deadline_ms(self.now_ms),
-        )
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        ):
+            if deadline is not None and (soonest is None or deadline < soonest):
+                soonest = deadline
+        return soonest
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
