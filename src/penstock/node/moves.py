@@ -341,6 +341,8 @@ class Moves:
         if move is None or self._node.lifecycle.stopping:
             return
         if move.swapping:
+            if not self._moving.both_closed(key):
+                return  # retention has looked at the one that was closed before; the other is still closing
             self._forget(key)
             self._moving.swap(key)
             logger.info("%s: moved to log directory %s", move.name, move.target.path)

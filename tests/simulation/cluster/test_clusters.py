@@ -20,6 +20,7 @@ REGRESSIONS = {
     "a broker that was fenced rejoins the ISRs of idle partitions": ("crashes", 2),
     "an answer whose file was cut meanwhile": ("network", 101),
     "a leader that was cut off refuses a sequence": ("storm", 38),
+    "retention looks at a log that has closed for a swap": ("directories", 8010),
     "a forwarded request that times out names its topics": ("storm", 22),
 }
 

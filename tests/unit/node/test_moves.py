@@ -15,6 +15,7 @@ from penstock.errors import ErrorCode
 from penstock.log.directory_operations import ReadBytes
 from penstock.log.disk import Operation
 from penstock.log.moving import Step
+from penstock.log.replica import Replica, State
 from penstock.metadata.image import ConfigResource
 from penstock.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
@@ -164,6 +165,29 @@ def test_requests_wait_for_the_swap_and_none_is_lost(node: Node) -> None:
     node.advance(100)
     assert values_of(partitions_of(reader.receive())[0]) == [b"late"]
     assert values(node) == [*expected, b"late"]
+
+
+def test_retention_may_look_at_the_old_log_while_the_new_one_closes(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = fill(node.connect(), 4)
+    moving, lifecycle = node.broker.logs.moving, node.broker.logs.lifecycle
+    freeze = moving.freeze
+    looked: list[State] = []
+
+    def frozen(replica: Replica, now_ms: int) -> None:
+        freeze(replica, now_ms)
+        main = node.broker.logs.find("t", 0)
+        if replica.is_future and main is not None:
+            looked.append(replica.state)
+            lifecycle.settled(main, now_ms)
+
+    monkeypatch.setattr(moving, "freeze", frozen)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(1_000)
+    assert looked == [State.CLOSING]
+    assert moved(node)
+    assert values(node) == expected
 
 
 @pytest.mark.parametrize("power_failed", [True, False])
