@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.cli.cluster.plan import Plan
+from penstock.errors import UnreachableError
 
 if TYPE_CHECKING:
     from penstock.client.admin import Change, Resource
@@ -62,7 +64,8 @@ async def end(client: Client, brokers: Iterable[int], topics: Collection[str]) -
         await clear(client, Resource(ResourceType.TOPIC, topic), (LEADERS, FOLLOWERS))
     if not await list_reassignments(client):
         for broker_id in brokers:
-            await clear(client, Resource(ResourceType.BROKER, str(broker_id)), RATES)
+            with suppress(UnreachableError):  # it has just died; without topics that name replicas its rates do nothing
+                await clear(client, Resource(ResourceType.BROKER, str(broker_id)), RATES)
 
 
 async def clear(client: Client, resource: Resource, names: Iterable[str]) -> None:
