@@ -15,7 +15,7 @@ from penstock.cli.cluster.plan import Plan
 from penstock.errors import UnreachableError
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Change, Resource
+    from penstock.client.admin import Resource
     from penstock.client.client import Client
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -69,13 +69,7 @@ async def end(client: Client, brokers: Iterable[int], topics: Collection[str]) -
 
 
 async def clear(client: Client, resource: Resource, names: Iterable[str]) -> None:
-    """Takes away those configs that are set."""
-    from penstock.client.admin import Change, ConfigOperation, alter_configs, describe_configs
+    """Takes those configs away. Without a look whether they are set: a broker may not have heard of them yet."""
+    from penstock.client.admin import Change, ConfigOperation, alter_configs
 
-    defaults = ("", None)
-    found = {
-        config.name for config in await describe_configs(client, resource, [*names]) if config.value not in defaults
-    }
-    changes: list[Change] = [Change(name, ConfigOperation.DELETE, None) for name in names if name in found]
-    if changes:
-        await alter_configs(client, resource, changes)
+    await alter_configs(client, resource, [Change(name, ConfigOperation.DELETE, None) for name in names])
