@@ -124,11 +124,11 @@ def test_a_reassignment_keeps_to_its_throttle_and_takes_it_away(three_nodes: Clu
         code, out, _ = say("reassign", "--to", "2,3", "--topic", name, "--throttle", "100M")
         assert code == 0
         assert "throttle: 100 MiB/s" in out
-        assert throttles(three_nodes, name) == []
+        wait_until(lambda: throttles(three_nodes, name) == [], "the broker asked has heard that there is no throttle")
         assert say("reassign", "--to", "1,2", "--topic", name, "--throttle", "1K", "--no-wait")[0] == 0
-        assert throttles(three_nodes, name)
+        wait_until(lambda: throttles(three_nodes, name) != [], "the broker asked has heard of the throttle")
         assert say("reassign", "--cancel", "--topic", name)[0] == 0
-        assert throttles(three_nodes, name) == []
+        wait_until(lambda: throttles(three_nodes, name) == [], "the broker asked has heard that there is no throttle")
 
 
 def throttles(cluster: Cluster, topic: str) -> list[str]:

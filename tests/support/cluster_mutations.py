@@ -19,7 +19,7 @@ from penstock.metadata.partition_change import _Change
 from penstock.node.committed import CommittedMetadata
 from penstock.raft.operations import PersistElection
 from penstock.replication.partition import Partition, Prepared
-from penstock.testing.simulator.cluster.checkers import ONE_LEADER, WATERMARK
+from penstock.testing.simulator.cluster.checkers import WATERMARK
 from penstock.testing.simulator.cluster.readers import FENCED
 from penstock.testing.simulator.cluster_world import STEADY
 from penstock.testing.simulator.disk import SimulatedDisk
@@ -147,7 +147,7 @@ MUTATIONS = {
     "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 3, LOST),
     "records not fsynced": Mutation(records_are_not_fsynced, "power", 2, LOST),
     "metadata not fsynced": Mutation(metadata_is_not_fsynced, "power", 1, UNFLUSHED),
-    "vote not durable": Mutation(vote_is_not_written, "controllers", 1, (ONE_LEADER,)),
+    "vote not durable": Mutation(vote_is_not_written, "raft", 19, ("votes are durable",)),
     "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 1, LOST),
     "stale epoch accepted by a leader": Mutation(stale_epoch_served, "crashes", 1, (FENCED,)),
     "unclean election": Mutation(anybody_is_elected, "crashes", 5, LOST),

@@ -129,6 +129,11 @@ class Moving(ManagerPart):
         """A frozen log has closed."""
         self.on_closed(replica.key, now_ms)
 
+    def both_closed(self, key: Key) -> bool:
+        """Whether nothing goes on any more in either of the two."""
+        main, future = self.manager.find(*key), self.futures.get(key)
+        return main is not None and future is not None and main.state is future.state is State.CLOSED
+
     def swap(self, key: Key) -> None:
         """Takes the future replica into use, and the other one away. Both are frozen and closed."""
         manager = self.manager

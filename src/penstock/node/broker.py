@@ -75,6 +75,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DOOR_CHANNEL = "door"
+KNOCKS_MAX = 4
+KNOCK_AGAIN_MS = 20
 RAFT_CHANNEL, FETCH_CHANNEL = "raft", "raft fetch"
 """Channels of the quorum: a vote must not wait behind a fetch that waits for records."""
 OWN_CALL_ROUNDS_MAX = 16
@@ -322,14 +324,16 @@ class Broker:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
         if self._work or self.outgoing.pending or self.loopback.pending:
             return self.now_ms
-        deadlines = (
-            self.timers.next_deadline_ms(),
+        soonest = self.timers.next_deadline_ms()
+        for deadline in (
             self.logs.next_deadline_ms(),
             self.quorum.next_deadline_ms(),
             self.controller.next_deadline_ms(self.now_ms),
             self.groups.runtime.next_deadline_ms(),
-        )
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        ):
+            if deadline is not None and (soonest is None or deadline < soonest):
+                soonest = deadline
+        return soonest
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
@@ -419,7 +423,13 @@ class Broker:
             self.dispatcher.controller_known(now_ms)
 
     def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """Knocks at the broker's door: a dead process is fenced at once, a live one keeps its grace."""
+        self._knock(broker_id, broker_epoch, KNOCKS_MAX, now_ms)
+
+    def _knock(self, broker_id: int, broker_epoch: int, knocks: int, now_ms: int) -> None:
+        """Knocks at the broker's door: a dead process is fenced at once, a live one keeps its grace.
+
+        A process that dies closes its connections one by one, and may take a last one meanwhile that breaks too.
+        """
         peer = self.followers.peer(broker_id)
         if peer is None or broker_id == self.node_id:
             return
@@ -428,6 +438,10 @@ class Broker:
             self.outgoing.hang_up(peer, DOOR_CHANNEL, "it was only to be seen whether anybody is there", at_ms)
             if answer is None and self.outgoing.is_gone(peer, reason):
                 self.controller.process_gone(broker_id, broker_epoch, at_ms)
+            elif answer is None and knocks > 1:
+                self.timers.at(
+                    at_ms + KNOCK_AGAIN_MS, lambda later_ms: self._knock(broker_id, broker_epoch, knocks - 1, later_ms)
+                )
 
         self.outgoing.call(
             peer,

@@ -26,6 +26,7 @@ from penstock.metadata.image import NO_LEADER
 from penstock.node.handlers.delete_records import low_watermark_of
 from penstock.node.leader_offsets import LeaderOffsets
 from penstock.node.outgoing import Peer
+from penstock.node.timers import Timer
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_response import FetchResponse
 from penstock.replication.fetcher import BEGIN_ANEW, Fetcher, FetchLimits
@@ -57,6 +58,7 @@ class Followers:
         self._fetcher_of: dict[tuple[UUID, int], Fetcher] = {}
         self.due: dict[tuple[int, int], None] = {}
         self._held_until_ms: dict[tuple[int, int], int] = {}
+        self._holds: dict[tuple[int, int], Timer] = {}
         self._to_open: dict[tuple[UUID, int], Follower] = {}
         self._opening_in_steps = False
         self._release_due = False
@@ -189,6 +191,7 @@ class Followers:
             del self._fetchers[place]
             self.due.pop(place, None)
             self._held_until_ms.pop(place, None)
+            self._disarm(place)
 
     def _want_offsets(self, follower: Follower) -> None:
         self._offsets.want(follower)
@@ -207,6 +210,7 @@ class Followers:
                 continue
             held_until_ms = self._held_until_ms.get(place, 0)
             if now_ms >= held_until_ms or (not fetcher.writing and not fetcher.failures):
+                self._disarm(place)
                 self._send(fetcher, now_ms)
         self._offsets.send_due(now_ms)
 
@@ -283,8 +287,15 @@ class Followers:
     def _hold(self, place: tuple[int, int], until_ms: int) -> None:
         """No fetch before that time, or for writes before they are done."""
         self._held_until_ms[place] = until_ms
+        self._disarm(place)
         if until_ms:
-            self._node.timers.at(until_ms, lambda at_ms: self.due.update({place: None}))
+            self._holds[place] = self._node.timers.at(until_ms, lambda at_ms: self.due.update({place: None}))
+
+    def _disarm(self, place: tuple[int, int]) -> None:
+        """Nobody waits for the end of a hold any more: nearly always, since writes are done in the turn."""
+        timer = self._holds.pop(place, None)
+        if timer is not None:
+            self._node.timers.cancel(timer)
 
     # The leaders
 

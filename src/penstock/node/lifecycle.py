@@ -88,6 +88,7 @@ class Lifecycle:
         self._closing_metadata = False
         self._brokers: Mapping[int, BrokerRegistration] = {}
         self._leaving: frozenset[int] = frozenset()
+        self._lets_others_go = False
 
     # Coming up
 
@@ -156,7 +157,7 @@ class Lifecycle:
         if self.stopping:
             own = node.image.brokers.get(node.node_id)
             if own is not None and own.fenced and own.epoch == self.broker_epoch:
-                self._left(now_ms)  # at once: a client that is told of a cluster without any broker may forget us
+                self._may_leave(now_ms)  # at once: a client that is told of a cluster without any broker may forget us
             return
         if self._replaced():
             return
@@ -325,7 +326,7 @@ class Lifecycle:
         """The first farewell has our leaderships taken; the next ones ask whether everybody has heard of that."""
         self._farewells += 1
         if may_go:
-            self._left(now_ms)
+            self._may_leave(now_ms)
         elif self._farewells == 1:
             self._beat(now_ms)
         else:
@@ -398,6 +399,20 @@ class Lifecycle:
         if was_ready and self.registration is not None and node.channel.controller is not None:
             self._beat(now_ms)
             node.timers.at(now_ms + LEAVE_TIMEOUT_MS, self._left)
+        else:
+            self._left(now_ms)
+
+    def _may_leave(self, now_ms: int) -> None:
+        """The controller lets us go. If that is this node, it lets others go first that are stopping too.
+
+        They would have to elect another controller, and that one could not be reached: it is stopping.
+        """
+        node = self._node
+        others = node.controller.state.image.brokers.values() if node.controller.active else ()
+        if any(each.in_controlled_shutdown and not each.fenced and each.id != node.node_id for each in others):
+            if not self._lets_others_go:
+                self._lets_others_go = True
+                node.timers.at(now_ms + FAREWELL_TIMEOUT_MS, self._left)
         else:
             self._left(now_ms)
 

@@ -252,11 +252,15 @@ class Moves:
             return
         move.asked = (position, source, source.generation)
         try:
-            (piece,) = source.read(position.fetch_offset, MOVE_READ_BYTES).slices
+            found = source.read(position.fetch_offset, MOVE_READ_BYTES)
+            (piece,) = found.slices
             read = ReadBytes(piece, self, move, is_data=True)
         except NotResident as missing:
             piece = FileSlice(missing.directory, missing.path, missing.position, missing.length)
             read = ReadBytes(piece, self, move, is_data=False)
+        else:
+            if not move.finishing and found.next_offset == source.log_end_offset:
+                self._caught_up(move, source, now_ms)
         self._node.logs.emit(read)
 
     # OperationOwner
@@ -301,7 +305,10 @@ class Moves:
     # The end
 
     def _caught_up(self, move: Move, source: Log, now_ms: int) -> None:
-        """The future log has all that is in the other: the controller is told, or has heard of it and they swap."""
+        """The future log has all that is in the other, or will with the read under way: more may come all the time.
+
+        The controller is told, or has heard of it and they swap.
+        """
         main = self._node.logs.find(*move.key)
         future = self._moving.futures[move.key]
         assert main is not None
@@ -334,6 +341,8 @@ class Moves:
         if move is None or self._node.lifecycle.stopping:
             return
         if move.swapping:
+            if not self._moving.both_closed(key):
+                return  # retention has looked at the one that was closed before; the other is still closing
             self._forget(key)
             self._moving.swap(key)
             logger.info("%s: moved to log directory %s", move.name, move.target.path)

@@ -422,11 +422,17 @@ class Quorum:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` and `take_operations` are wanted."""
-        deadlines = [self._storage.next_deadline_ms()]
-        if not self._closing:
-            deadlines += [self._replica.next_deadline_ms(), self.committed.next_deadline_ms(self._now_ms)]
-            deadlines.append(self._stop_deadline_ms)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        soonest = self._storage.next_deadline_ms()
+        if self._closing:
+            return soonest
+        for deadline in (
+            self._replica.next_deadline_ms(),
+            self.committed.next_deadline_ms(self._now_ms),
+            self._stop_deadline_ms,
+        ):
+            if deadline is not None and (soonest is None or deadline < soonest):
+                soonest = deadline
+        return soonest
 
     def shutdown(self, stopped: Callable[[int], None], now_ms: int) -> None:
         """Hands the leadership over, flushes and closes the log; `stopped(now_ms)` when that is done."""

@@ -312,7 +312,10 @@ class Elections:
 
     def _poll_resigned(self, role: Resigned, now_ms: int) -> int | None:
         core = self._core
-        if now_ms >= role.deadline_ms and not core.stopping:
+        if now_ms >= role.deadline_ms:
+            if core.stopping:
+                role.unacknowledged.clear()  # who has not heard of it by now hears the connection break
+                return None
             core.become_unattached(role.epoch, now_ms)
             return now_ms
         next_ms = role.deadline_ms

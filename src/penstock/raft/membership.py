@@ -70,7 +70,7 @@ class Membership:
             text = f"Add voter request didn't include the endpoint for the default listener {core.identity.listener}"
         if error == ErrorCode.NONE and key.id in core.voters.voters:
             error = ErrorCode.DUPLICATE_VOTER
-            text = f"The voter id for {key.id} is already part of the set of voters {core.voters}."
+            text = f"The voter id for {key} is already part of the set of voters {core.voters}."
         if error == ErrorCode.NONE and len(core.voters.voters) >= RAFT_VOTERS_MAX:
             error, text = ErrorCode.INVALID_REQUEST, f"A quorum has at most {RAFT_VOTERS_MAX} voters."
         if error == ErrorCode.NONE and core.channels.wait_ms(key.id, now_ms) != 0:
@@ -133,7 +133,7 @@ class Membership:
             error, text = ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter"
         elif error == ErrorCode.NONE and (key not in core.voters or len(core.voters.voters) == 1):
             error = ErrorCode.VOTER_NOT_FOUND
-            text = f"Cannot remove voter {key.id} from the set of voters {core.voters}"
+            text = f"Cannot remove voter {key} from the set of voters {core.voters}"
         if error != ErrorCode.NONE:
             core.answer(token, RemoveRaftVoterResponse(error_code=error, error_message=text))
             return

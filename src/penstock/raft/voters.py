@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from penstock.log.meta_properties import uuid_text
 from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages import voters_record
 from penstock.protocol.messages.voters_record import VotersRecord
@@ -24,6 +25,11 @@ class ReplicaKey:
 
     id: int
     directory_id: UUID = ZERO_UUID
+
+    def __str__(self) -> str:
+        """As Kafka's answers name it."""
+        directory = "<undefined>" if self.directory_id == ZERO_UUID else uuid_text(self.directory_id)
+        return f"ReplicaKey(id={self.id}, directoryId={directory})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,10 @@ class VoterSet:
 
     def __repr__(self) -> str:
         return f"VoterSet({', '.join(str(voter.key.id) for voter in self.voters.values())})"
+
+    def __str__(self) -> str:
+        """As Kafka's answers list it."""
+        return f"[{', '.join(str(voter.key) for voter in self.voters.values())}]"
 
     def with_voter(self, voter: Voter) -> VoterSet:
         """This set with one voter added, or put in the place of the one with its id."""

@@ -13,6 +13,11 @@ from interop.clients.valid_requests import (
 
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.alter_configs_request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from penstock.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from penstock.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -128,6 +133,11 @@ def changed(kind: int, name: str, *configs: tuple[str, int, str | None]) -> Incr
     return IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
 
 
+def move_to(path: str, topic: str, index: int) -> AlterReplicaLogDirsRequest:
+    topics = [AlterReplicaLogDirTopic(name=topic, partitions=[index])]
+    return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=topics)])
+
+
 def describe_cases() -> Iterator[Case]:
     quorum, dirs = of(ApiKey.DESCRIBE_QUORUM), of(ApiKey.DESCRIBE_LOG_DIRS)
     for name, (topic, index) in {"another topic": ("corpus", 0), "another partition": (METADATA_TOPIC, 7)}.items():
@@ -140,6 +150,14 @@ def describe_cases() -> Iterator[Case]:
                 topics=[DescribableLogDirTopic(topic=t, partitions=[i])]
             ),
         )
+    moves = of(ApiKey.ALTER_REPLICA_LOG_DIRS)
+    for path in ("/nowhere", "", "relative"):
+        for topic, index in (("corpus", 0), (MISSING, 0), ("corpus", 99), ("x" * 249, 0), ("", -1)):
+            yield moves(
+                f"{path or 'no path'} {topic[:10]}-{index}",
+                lambda world, version, p=path, t=topic, i=index: move_to(p, t, i),  # type: ignore[misc]
+            )
+    yield moves("nothing", lambda world, version: AlterReplicaLogDirsRequest(dirs=[]))
     cluster = of(ApiKey.DESCRIBE_CLUSTER, (1, 2))
     for kind in (0, 2, 77):
         yield cluster(f"endpoint type {kind}", lambda world, version, k=kind: DescribeClusterRequest(endpoint_type=k))  # type: ignore[misc]

@@ -58,6 +58,7 @@ def world(penstock_session: LocalBroker, wire: Wire) -> World:
 def test_an_answer_decodes_and_has_no_errors(wire: Wire, world: World, key: ApiKey, version: int) -> None:
     answer = wire.ask(VALID[key](world, version), version)
     expected = {
+        ApiKey.ALTER_REPLICA_LOG_DIRS: [ErrorCode.LOG_DIR_NOT_FOUND],
         ApiKey.UNREGISTER_BROKER: [ErrorCode.BROKER_ID_NOT_REGISTERED],
         ApiKey.ADD_RAFT_VOTER: [ErrorCode.DUPLICATE_VOTER],
         ApiKey.REMOVE_RAFT_VOTER: [ErrorCode.VOTER_NOT_FOUND],

@@ -21,6 +21,11 @@ from penstock.protocol.messages.alter_partition_reassignments_request import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from penstock.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -196,6 +201,12 @@ def incremental_alter_configs(world: World, version: int) -> IncrementalAlterCon
     return IncrementalAlterConfigsRequest(resources=[resource])
 
 
+def alter_replica_log_dirs(world: World, version: int) -> Message:
+    """To a directory that is not there: nobody here knows which are."""
+    topic = AlterReplicaLogDirTopic(name=world.topic, partitions=[0])
+    return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/nowhere", topics=[topic])])
+
+
 def describe_log_dirs(world: World, version: int) -> DescribeLogDirsRequest:
     return DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=world.topic, partitions=[0])])
 
@@ -274,6 +285,7 @@ VALID: Mapping[ApiKey, Callable[[World, int], Message]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: describe_configs,
     ApiKey.ALTER_CONFIGS: alter_configs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: create_partitions,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,

@@ -135,6 +135,7 @@ def test_a_replica_moves_between_directories_while_it_is_written(
     assert bench.say(TOPICS, "--describe", "--under-replicated-partitions") == ""
 
 
+@pytest.mark.slow
 def test_a_move_goes_on_after_the_broker_was_killed(cluster: Cluster, tools: Toolbox, tmp_path: Path) -> None:
     bench = Bench(cluster, tools, tmp_path / "plan.json", "interrupted", "3:2")
     (before,) = bench.where(3)

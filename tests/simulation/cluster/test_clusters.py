@@ -20,7 +20,9 @@ REGRESSIONS = {
     "a broker that was fenced rejoins the ISRs of idle partitions": ("crashes", 2),
     "an answer whose file was cut meanwhile": ("network", 101),
     "a leader that was cut off refuses a sequence": ("storm", 38),
+    "retention looks at a log that has closed for a swap": ("directories", 8010),
     "a forwarded request that times out names its topics": ("storm", 22),
+    "a leader that stops is not answered by one of the others": ("crashes", 7308),
 }
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from support.cluster_mutations import MUTATIONS, Mutation
 
-from penstock.testing.simulator.cluster.scenarios import SCENARIOS
-from penstock.testing.simulator.cluster_world import ClusterWorld
-from penstock.testing.simulator.timeline import Violation
+from penstock.testing.simulator.run import WORLDS
 
 TRIED_SEEDS = 12
 SEARCHED_SEEDS = 200
@@ -32,8 +30,8 @@ def found(mutation: Mutation, seeds: range) -> int | None:
     """The first seed that finds a fault, by a rule that names it."""
     for seed in seeds:
         try:
-            ClusterWorld(seed, SCENARIOS[mutation.scenario]).run()
-        except Violation as violation:
-            if mutation.breaks(violation):
+            WORLDS[mutation.scenario](seed)
+        except Exception as error:
+            if mutation.breaks(error):
                 return seed
     return None

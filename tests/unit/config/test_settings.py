@@ -156,9 +156,7 @@ def test_a_controller_is_reached_where_it_is_advertised() -> None:
     listening = "PLAINTEXT://:9092,CONTROLLER://0.0.0.0:9093"
     read = settings(listeners=listening)
     assert [str(endpoint) for endpoint in read.controller_endpoints] == ["CONTROLLER://0.0.0.0:9093"]
-    read = settings(
-        listeners=listening, advertised_listeners="PLAINTEXT://one:9092,CONTROLLER://one.example.com:19093"
-    )
+    read = settings(listeners=listening, advertised_listeners="PLAINTEXT://one:9092,CONTROLLER://one.example.com:19093")
     assert [str(endpoint) for endpoint in read.controller_endpoints] == ["CONTROLLER://one.example.com:19093"]
     assert [endpoint.listener for endpoint in read.advertised_endpoints] == ["PLAINTEXT"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -279,7 +280,7 @@ def test_a_damaged_log_is_not_served() -> None:
     disk.flip_bit(LOG, 250)
     with pytest.raises(StorageError, match="is damaged from offset 3 on, where records were flushed"):
         Harness(disk).start()
-    with pytest.raises(StorageError, match="remove these files and __cluster_metadata-0/flushed-offset to go on without"):
+    with pytest.raises(StorageError, match=f"remove these files and {NAME}/flushed-offset to go on without"):
         Harness(disk).start()
 
 

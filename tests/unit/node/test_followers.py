@@ -8,6 +8,7 @@ import pytest
 from support.replicated import Cluster
 from support.requests import batch, fetch, partitions_of, produce, values_of, wanted
 
+from penstock.config.limits import FOLLOWER_WRITE_WAIT_MS
 from penstock.errors import ErrorCode
 from penstock.log.operations import Write
 from penstock.protocol.messages.delete_records_request import (
@@ -73,6 +74,15 @@ def test_a_replicated_batch_is_acknowledged_within_two_turns_of_the_followers(cl
     client.send(produce("t", batch(b"a"), acks=-1), 9)
     cluster.settle()
     assert client.answers, "no timer is waited for: answer, write, and the fetch that tells of it"
+
+
+def test_a_write_that_is_done_in_its_turn_wakes_the_follower_no_more(cluster: Cluster) -> None:
+    assert produced(cluster, b"first") == 0
+    cluster.client(1).send(produce("t", batch(b"a"), acks=-1), 9)
+    cluster.settle()
+    timers, now_ms = cluster.nodes[2].broker.timers, cluster.nodes[2].now_ms
+    deadline_ms = timers.next_deadline_ms()
+    assert deadline_ms is None or deadline_ms > now_ms + 2 * FOLLOWER_WRITE_WAIT_MS
 
 
 def test_all_partitions_of_a_produce_request_come_with_one_fetch(cluster: Cluster) -> None:

@@ -15,6 +15,7 @@ from penstock.errors import ErrorCode
 from penstock.log.directory_operations import ReadBytes
 from penstock.log.disk import Operation
 from penstock.log.moving import Step
+from penstock.log.replica import Replica, State
 from penstock.metadata.image import ConfigResource
 from penstock.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
@@ -124,6 +125,29 @@ def test_what_is_written_meanwhile_moves_too(node: Node, monkeypatch: pytest.Mon
     assert values(node) == expected
 
 
+def test_a_move_ends_though_there_is_always_something_new(node: Node) -> None:
+    """Every read is overtaken by an append."""
+    client = node.connect()
+    expected = fill(client, 20)
+    node.held = lambda operation: isinstance(operation, ReadBytes)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    late: list[Client] = []
+    for number in range(40):
+        node.advance(5)
+        late.append(node.connect())
+        late[-1].send(produce("t", batch(b"new %d" % number)), 9)
+        expected.append(b"new %d" % number)
+        waiting, node.waiting_operations = node.waiting_operations, []
+        for operation in waiting:
+            held, node.held = node.held, None
+            node.operate(operation)
+            node.held = held
+        node.run()
+    assert moved(node)
+    assert [each.receive().responses[0].partition_responses[0].base_offset for each in late] == [*range(20, 60)]
+    assert values(node) == expected
+
+
 def test_requests_wait_for_the_swap_and_none_is_lost(node: Node) -> None:
     expected = fill(node.connect(), 3)
     node.held = lambda operation: isinstance(operation, Step)
@@ -141,6 +165,29 @@ def test_requests_wait_for_the_swap_and_none_is_lost(node: Node) -> None:
     node.advance(100)
     assert values_of(partitions_of(reader.receive())[0]) == [b"late"]
     assert values(node) == [*expected, b"late"]
+
+
+def test_retention_may_look_at_the_old_log_while_the_new_one_closes(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = fill(node.connect(), 4)
+    moving, lifecycle = node.broker.logs.moving, node.broker.logs.lifecycle
+    freeze = moving.freeze
+    looked: list[State] = []
+
+    def frozen(replica: Replica, now_ms: int) -> None:
+        freeze(replica, now_ms)
+        main = node.broker.logs.find("t", 0)
+        if replica.is_future and main is not None:
+            looked.append(replica.state)
+            lifecycle.settled(main, now_ms)
+
+    monkeypatch.setattr(moving, "freeze", frozen)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(1_000)
+    assert looked == [State.CLOSING]
+    assert moved(node)
+    assert values(node) == expected
 
 
 @pytest.mark.parametrize("power_failed", [True, False])

@@ -409,6 +409,23 @@ def test_a_leader_that_stops_does_not_wait_for_who_cannot_be_told() -> None:
     assert leader.replica.stopped
 
 
+def test_a_leader_that_stops_waits_a_while_for_who_does_not_answer_and_no_longer() -> None:
+    quorum = Quorum()
+    quorum.start()
+    quorum.pass_ms(4_000)
+    leader = quorum.leader
+    leader.do(leader.replica.stop(leader.now_ms))  # what it says is heard by nobody
+    began_ms = leader.now_ms
+    while not leader.replica.stopped:
+        deadline_ms = leader.replica.next_deadline_ms()
+        assert deadline_ms is not None
+        assert deadline_ms > leader.now_ms
+        leader.now_ms = deadline_ms
+        leader.do(leader.replica.tick(deadline_ms))
+    assert leader.now_ms - began_ms <= 2_000
+    assert leader.replica.next_deadline_ms() is None
+
+
 # Directory ids: KIP-853
 
 

@@ -291,7 +291,7 @@ class ClusterWorld:
         """Everything is well: whoever is down starts, everybody finishes."""
         for machine in self.machines:
             if machine.running and any(directory.error is not None for directory in machine.broker.directories):
-                machine.kill()
+                machine.kill(power_failed=False)
             elif not machine.running:
                 self.simulation.after_ms(RESTART_DELAY_MS, lambda started=machine: self._start(started))  # type: ignore[misc]
         self.simulation.trace("everything is well")

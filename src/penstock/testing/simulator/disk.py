@@ -345,7 +345,7 @@ class LoopView:
 
     def read(self, path: str, position: int, length: int) -> bytes:
         disk = self._disk
-        if disk.cold and length and not disk.is_granted(path, position, length):
+        if (disk.cold or disk.unreadable) and length and not disk.is_granted(path, position, length):
             raise NotResident(disk.directory, path, position, length)
         return disk.read(path, position, length)
 

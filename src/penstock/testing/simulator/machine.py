@@ -176,7 +176,7 @@ class Machine:
             self.trace(f"start failed: {error}")
             self._failed_starts += 1
             check(self._failed_starts < FAILED_STARTS_MAX, "a node starts after a crash", str(error))
-            self.kill()
+            self.kill(power_failed=False)
             return
         self.running = True
         self._failed_starts = 0
@@ -377,7 +377,7 @@ class Machine:
             self.stopped()
         elif self.running and self.broker.failure is not None:
             self.trace(f"failed: {self.broker.failure}")
-            self.kill()
+            self.kill(power_failed=False)
         elif self.running:
             self.observed()
 

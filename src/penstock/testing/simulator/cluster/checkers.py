@@ -6,7 +6,7 @@ changed:
 - one leader an epoch: of a partition, and of the metadata quorum; a leader's high watermark never goes back;
 - no leader's high watermark, of whichever epoch, is beyond the log end of any in-sync replica, as the newest committed
   metadata has them: so it is waited for who is being added, and nobody is elected who lacks anything;
-- committed metadata has one epoch at each offset, on every node.
+- committed metadata has one epoch and one content at each offset, on every node.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class ClusterChecker:
         self._highest: dict[tuple[UUID, int], int] = {}
         self._quorum_leaders: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
+        self._contents: dict[int, list[object]] = {}
 
     def check(self, machine: Machine) -> None:
         """Looks at a node after one of its events."""
@@ -62,6 +63,9 @@ class ClusterChecker:
         epoch = self._epochs.setdefault(image.offset, image.epoch)
         rule = "committed metadata never changes"
         check(epoch == image.epoch, rule, f"offset {image.offset} is of epoch {epoch}, on {node_id} of {image.epoch}")
+        content: list[object] = [(topic.name, topic.id, topic.partitions) for topic in image.topics_by_id.values()]
+        same = self._contents.setdefault(image.offset, content) == content
+        check(same, rule, f"{node_id} has other topics at offset {image.offset} than others had")
         if image.offset > self.image.offset:
             before, self.image = self.image, image
             if before.topics_by_id is not image.topics_by_id:

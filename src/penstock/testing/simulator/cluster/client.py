@@ -141,6 +141,8 @@ class ClusterClient:
         for topic in response.topics:
             for partition in topic.partitions:
                 key = (topic.name, partition.partition_index)
+                if partition.leader_epoch < self.leader_epochs.get(key, -1):
+                    continue  # of a broker that is behind; as Kafka's clients, ours never go back
                 self.leaders.pop(key, None)
                 if partition.leader_id in addresses:
                     self.leaders[key] = addresses[partition.leader_id]
