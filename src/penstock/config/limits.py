@@ -301,6 +301,8 @@ RAFT_VOTERS_MAX = 25
 # Coordinators
 COORDINATOR_RECORDS_PER_STEP = 500
 """Records that a coordinator replays in one step while it loads a partition; about 3 ms."""
+COORDINATOR_LATEST_RECORDS_MAX = 20_000
+"""Keys whose last record a coordinator looks for while it loads a partition; those found are replayed then."""
 COORDINATOR_LOAD_BYTES = 1 * MiB
 """What it reads of the partition at a time."""
 COORDINATOR_TIMERS_PER_TURN = 500

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from penstock.coordinator.group import maintenance
@@ -32,6 +32,7 @@ from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.timeline import Timeline
 from penstock.protocol.message import Message
+from penstock.protocol.messages.group.offset_commit_key import OffsetCommitKey
 
 Replay = Callable[["GroupMachine", Any, Any, int, tuple[int, int]], None]
 """`replay(machine, key, value, offset, producer)`; value None: a tombstone."""
@@ -56,6 +57,8 @@ class GroupMachine:
         unexpired: groups that are still to be looked at for what has expired.
         topics: what consumer groups know of the topics, soft state.
     """
+
+    last_wins: ClassVar[frozenset[int]] = frozenset({OffsetCommitKey.KEY})
 
     def __init__(
         self,

@@ -5,6 +5,10 @@ and commit or are lost with it. The timeline keeps a snapshot where the committe
 
 A key of a type that we do not know is passed over, as in Kafka: a newer release wrote it. A batch whose checksum or
 structure is wrong ends the loading: the shard has failed, and says NOT_COORDINATOR until it is led anew.
+
+Most of such a log is the same keys again and again, an offset that a group commits every few seconds. Of records of
+the types that the machine names in `last_wins` only the last one of each key is decoded and replayed, as long as no
+other record is between them.
 Source: CoordinatorLoaderImpl of Apache Kafka 4.3.
 """
 
@@ -14,11 +18,11 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.config.limits import COORDINATOR_RECORDS_PER_STEP
+from penstock.config.limits import COORDINATOR_LATEST_RECORDS_MAX, COORDINATOR_RECORDS_PER_STEP
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.coordinator.runtime.shard import NO_PRODUCER, Shard
 from penstock.errors import CorruptRecordError, UnsupportedVersionError
-from penstock.protocol.record_frames import decode_coordinator_key, decode_coordinator_value
+from penstock.protocol.record_frames import TWO_BYTES, decode_coordinator_key, decode_coordinator_value
 from penstock.records.batch import BatchHeader, check_crc, read_header
 from penstock.records.control import ControlType, control_type
 from penstock.records.reader import Record, records
@@ -40,6 +44,8 @@ class Loader:
         self.committed_offset: int | None = None
         self.loaded_records = 0
         self.loaded_bytes = 0
+        self._last_wins = frozenset(TWO_BYTES.pack(kind) for kind in shard.machine.last_wins)
+        self._latest: dict[bytes, Record] = {}
         self._package = package
         self._unknown: dict[int, None] = {}
 
@@ -55,25 +61,44 @@ class Loader:
             header = read_header(data, position)
             check_crc(data, position, header)
             if header.base_offset >= self.shard.log.high_watermark and self.committed_offset is None:
+                yield from self._replay_latest()
                 self.committed_offset = header.base_offset
                 self.shard.machine.timeline.snapshot(header.base_offset)
             if header.next_offset > self.next_offset:
                 yield from self._replay_batch(data, position, header)
                 self.next_offset = header.next_offset
             position += header.size_bytes
+        if self.finished:
+            yield from self._replay_latest()
         self.loaded_bytes += len(data)
 
     def _replay_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
         producer = (header.producer_id, header.producer_epoch) if header.is_transactional else NO_PRODUCER
+        last_wins = () if header.is_transactional else self._last_wins
         for record in records(data, header, position):
+            key = record.key
             if record.offset < self.next_offset:
                 continue
-            if header.is_control:
-                self._replay_marker(record, producer)
+            if key is not None and key[:2] in last_wins and record.value is not None:  # a tombstone may end more
+                self._latest[key] = record
+                if len(self._latest) >= COORDINATOR_LATEST_RECORDS_MAX:
+                    yield from self._replay_latest()
             else:
-                self._replay_record(record, producer)
+                yield from self._replay_latest()
+                if header.is_control:
+                    self._replay_marker(record, producer)
+                else:
+                    self._replay_record(record, producer)
             self.loaded_records += 1
             if not self.loaded_records % COORDINATOR_RECORDS_PER_STEP:
+                yield
+
+    def _replay_latest(self) -> Iterator[None]:
+        """Replays what was put off."""
+        latest, self._latest = self._latest, {}
+        for number, record in enumerate(latest.values(), start=1):
+            self._replay_record(record, NO_PRODUCER)
+            if not number % COORDINATOR_RECORDS_PER_STEP:
                 yield
 
     def _replay_marker(self, record: Record, producer: tuple[int, int]) -> None:

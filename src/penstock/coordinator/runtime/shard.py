@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.coordinator.runtime.partition_log import PartitionLog
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
@@ -48,9 +48,13 @@ class Machine(Protocol):
 
     Its replicated state is in maps of `timeline` and changes in `replay` alone. Operations are functions of the machine
     that change nothing replicated and return a Result.
+
+    Attributes:
+        last_wins: types of keys of whose records only the last one counts, when no other type is between them.
     """
 
     timeline: Timeline
+    last_wins: ClassVar[frozenset[int]]
 
     def replay(self, record: CoordinatorRecord, offset: int, producer: tuple[int, int]) -> None:
         """Applies a record. `producer` is (id, epoch) of a transactional batch, else (-1, -1)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from unit.coordinator.fake_log import FakeLog
 
@@ -21,7 +21,9 @@ P = 7
 
 
 class Counters:
-    """The machine. A name `broken` makes its replay fail, as a bug would."""
+    """The machine. A name `broken` makes its replay fail, as a bug would. `replayed`: all that was, in order."""
+
+    last_wins: ClassVar[frozenset[int]] = frozenset({OffsetCommitKey.KEY})
 
     def __init__(self, timers: ShardTimers) -> None:
         self.timers = timers
@@ -30,6 +32,7 @@ class Counters:
         self.producers: list[tuple[int, int]] = []
         self.markers: list[tuple[tuple[int, int], bool]] = []
         self.told: list[str] = []
+        self.replayed: list[tuple[str, int | None]] = []
         self.expires: Callable[[Hashable], Result[Any]] = lambda key: Result()
 
     def replay(self, record: CoordinatorRecord, offset: int, producer: tuple[int, int]) -> None:
@@ -37,6 +40,7 @@ class Counters:
         if record.key.group == "broken":
             raise ZeroDivisionError
         self.producers.append(producer)
+        self.replayed.append((record.key.group, record.value and record.value.offset))  # type: ignore[attr-defined]
         if record.value is None:
             self.numbers.pop(record.key.group)
         else:

@@ -37,6 +37,26 @@ def test_a_new_coordinator_has_what_was_committed() -> None:
     assert heir.machine.told == ["loaded"]
 
 
+def test_of_many_records_of_a_key_the_last_one_is_replayed() -> None:
+    log = FakeLog()
+    for value in range(5):
+        log.write(batch_of(("a", value), ("b", -value)))
+    assert Desk(log=log).machine.replayed == [("a", 4), ("b", -4)]
+
+
+def test_what_is_between_them_has_its_turn() -> None:
+    log = FakeLog()
+    log.write(batch_of(("a", 1), ("a", 2), ("b", None), ("a", 3)))
+    log.write(batch_of(("a", 4), producer_id=5, producer_epoch=1, base_sequence=0, is_transactional=True))
+    log.write(batch_of(("a", 5)))
+    log.append(batch_of(("a", 6)), 0)
+    log.append(batch_of(("a", 7)), 0)
+    desk = Desk(log=log)
+    assert desk.machine.replayed == [("a", 2), ("b", None), ("a", 3), ("a", 4), ("a", 5), ("a", 7)]
+    assert desk.committed() == {"a": 5}
+    assert desk.numbers() == {"a": 7}
+
+
 def test_requests_are_told_to_wait_while_it_loads() -> None:
     log = FakeLog()
     log.write(batch_of(("a", 1)))
@@ -82,7 +102,7 @@ def test_it_reads_in_pieces_and_stops_for_others_between_them() -> None:
     while log.give_reads(desk.now_ms):
         for _ in desk.work.pop(0):
             turns += 1
-    assert turns == 3
+    assert turns == 3 + 3  # while it reads, and while it replays what it has found
     assert len(desk.numbers()) == 3 * COORDINATOR_RECORDS_PER_STEP
 
 
