@@ -12,8 +12,9 @@ wait instead (until `node.let_go()`), `node.now_ms` is the time, `node.advance(m
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -88,9 +89,16 @@ class Node:
     """A broker and its world. Settings are attribute names of `Settings`."""
 
     def __init__(
-        self, *, directories: int = 1, start: bool = True, seed: int = 1, release: str | None = None, **settings: Any
+        self,
+        *,
+        directories: int = 1,
+        start: bool = True,
+        seed: int = 1,
+        release: str | None = None,
+        features: Mapping[str, int] = MappingProxyType({}),
+        **settings: Any,
     ) -> None:
-        """`release` is the metadata.version to format with."""
+        """`release` is the metadata.version to format with, `features` the levels of others."""
         self.now_ms = START_MS
         self.random = Random(seed)
         self.disks = [SimulatedDisk(index, clock=lambda: self.now_ms) for index in range(directories)]
@@ -109,6 +117,7 @@ class Node:
                 self.settings.node_id,
                 paths[0],
                 release_version=release,
+                feature_levels=features,
                 standalone=True,
                 controller=VoterEndpoint("CONTROLLER", "127.0.0.1", 9093),
             ),

@@ -1,5 +1,6 @@
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
@@ -26,13 +27,23 @@ public final class Tools {
         }
     }
 
+    private static Ended ended;
+
+    /** Some tools catch what ends them and end again: the first end counts, and nothing is heard of them after it. */
+    private static void end(int status, String ignored) {
+        if (ended == null) {
+            ended = new Ended(status);
+            System.out.flush();
+            System.err.flush();
+            System.setOut(new PrintStream(OutputStream.nullOutputStream()));
+            System.setErr(new PrintStream(OutputStream.nullOutputStream()));
+        }
+        throw ended;
+    }
+
     public static void main(String[] ignored) throws Exception {
-        Exit.setExitProcedure((status, message) -> {
-            throw new Ended(status);
-        });
-        Exit.setHaltProcedure((status, message) -> {
-            throw new Ended(status);
-        });
+        Exit.setExitProcedure(Tools::end);
+        Exit.setHaltProcedure(Tools::end);
         List<Runnable> hooks = new ArrayList<>();
         Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         PrintStream answers = System.out;
@@ -44,6 +55,7 @@ public final class Tools {
             System.setIn(new ByteArrayInputStream(order[1].getBytes(StandardCharsets.UTF_8)));
             System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
             System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
+            ended = null;
             int status = run(order[0], Arrays.copyOfRange(order, 2, order.length));
             hooks.forEach(Runnable::run);
             hooks.clear();
@@ -57,9 +69,9 @@ public final class Tools {
     private static int run(String tool, String[] arguments) throws Exception {
         try {
             Class.forName(tool).getMethod("main", String[].class).invoke(null, (Object) arguments);
-            return 0;
+            return ended == null ? 0 : ended.status;
         } catch (InvocationTargetException thrown) {
-            if (thrown.getCause() instanceof Ended ended) {
+            if (ended != null) {
                 return ended.status;
             }
             thrown.getCause().printStackTrace();

@@ -29,6 +29,8 @@ QUORUM = PACKAGE + "MetadataQuorumCommand"
 FEATURES = PACKAGE + "FeatureCommand"
 LEADER_ELECTION = PACKAGE + "LeaderElectionCommand"
 CLUSTER = PACKAGE + "ClusterTool"
+CONSUMER_GROUPS = PACKAGE + "consumer.group.ConsumerGroupCommand"
+GROUPS = PACKAGE + "GroupsCommand"
 REASSIGN = PACKAGE + "reassign.ReassignPartitionsCommand"
 
 

@@ -1,0 +1,36 @@
+"""KIP-848's requests where the protocol is not served: the setting leaves it out, or the cluster's level is too low."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.broker import Node
+
+from penstock.errors import ErrorCode
+from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+
+HEARTBEAT = ConsumerGroupHeartbeatRequest(
+    group_id="g",
+    member_id="m",
+    rebalance_timeout_ms=1000,
+    subscribed_topic_names=["t"],
+    topic_partitions=[],
+)
+DESCRIBE = ConsumerGroupDescribeRequest(group_ids=["g"])
+
+
+@pytest.mark.parametrize(
+    "node", [{"features": {"group.version": 0}}, {"group_coordinator_rebalance_protocols": ("classic",)}], ids=str
+)
+def test_consumer_groups_are_refused_where_they_are_not_served(node: dict[str, Any]) -> None:
+    client = Node(**node).connect()
+    assert client.ask(HEARTBEAT, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [group.error_code for group in client.ask(DESCRIBE, 1).groups] == [ErrorCode.UNSUPPORTED_VERSION]
+
+
+def test_a_new_cluster_serves_them() -> None:
+    client = Node().connect()
+    assert client.ask(HEARTBEAT, 1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, "there is no group topic yet"
+    assert [group.error_code for group in client.ask(DESCRIBE, 1).groups] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
