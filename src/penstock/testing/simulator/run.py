@@ -1,7 +1,8 @@
 """Runs seeds of a simulated world: `penstock simulate --scenario node --seeds 1..100`.
 
 `log` is log directories alone, `raft` a metadata quorum alone, `node` a whole node with clients; the others are the
-scenarios of a cluster, see `penstock.testing.simulator.cluster.scenarios`.
+scenarios of a cluster (`penstock.testing.simulator.cluster.scenarios`), or of one with consumer groups
+(`penstock.testing.simulator.groups.scenarios`).
 
 Prints one line a seed with the hash of its trace, or the rule that was broken, the command that replays it and the end
 of the trace. Exits with 1 if any seed failed.
@@ -16,6 +17,8 @@ from collections.abc import Callable, Sequence
 from penstock.testing.simulator.cluster.scenarios import SCENARIOS, Scenario
 from penstock.testing.simulator.cluster_world import ClusterWorld
 from penstock.testing.simulator.driver import Simulation
+from penstock.testing.simulator.groups.scenarios import GROUP_SCENARIOS, GroupScenario
+from penstock.testing.simulator.groups.world import GroupWorld
 from penstock.testing.simulator.log_world import LogWorld
 from penstock.testing.simulator.node_world import NodeWorld
 from penstock.testing.simulator.raft_world import RaftWorld
@@ -27,11 +30,17 @@ def cluster_world(scenario: Scenario) -> Callable[[int], Simulation]:
     return lambda seed: ClusterWorld(seed, scenario).run()
 
 
+def group_world(scenario: GroupScenario) -> Callable[[int], Simulation]:
+    """What runs one seed of a scenario with consumer groups."""
+    return lambda seed: GroupWorld(seed, scenario).run()
+
+
 WORLDS: dict[str, Callable[[int], Simulation]] = {
     "log": lambda seed: LogWorld(seed).run(),
     "node": lambda seed: NodeWorld(seed).run(),
     "raft": lambda seed: RaftWorld(seed).run(),
     **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
+    **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},
 }
 SEEDS_MAX = 10_000_000
 

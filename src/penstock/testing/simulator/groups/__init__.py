@@ -1,0 +1,1 @@
+"""Consumer groups in the cluster simulator: members of both protocols, what befalls them, and what must hold."""

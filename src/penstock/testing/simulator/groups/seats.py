@@ -1,0 +1,195 @@
+"""The seats of simulated groups, and what befalls the members on them: they leave, die, stand still, and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penstock.testing.simulator.groups.classic import ClassicMember
+from penstock.testing.simulator.groups.consumer import ConsumerMember
+from penstock.testing.simulator.groups.history import GroupHistory
+from penstock.testing.simulator.groups.load import GroupLoad
+from penstock.testing.simulator.groups.member import Member
+
+CLASSIC, CONSUMER = "classic", "consumer"
+ABSENCE_MS_MAX = 3_000
+BIRTH_MS_MAX = 1_500
+STATIC_PROBABILITY = 0.25
+ONE_TOPIC_PROBABILITY = 0.3
+
+
+class Seat:
+    """A place for one process at a time; a static member's instance id belongs to it.
+
+    Args:
+        protocols: of the process that sits here, one of these; each process another, if they are several.
+
+    Attributes:
+        member: the process. retired: earlier ones of a static member that ran on when they were replaced.
+    """
+
+    def __init__(
+        self,
+        load: GroupLoad,
+        history: GroupHistory,
+        name: str,
+        topics: Sequence[str],
+        protocols: Sequence[str],
+        *,
+        cooperative: bool,
+    ) -> None:
+        self.load = load
+        self.history = history
+        self.name = name
+        self.topics = topics
+        self.protocols = protocols
+        self.cooperative = cooperative
+        self.random = load.clients.simulation.random
+        self.instance_id = name if self.random.random() < STATIC_PROBABILITY else None
+        self.member: Member | None = None
+        self.retired: list[Member] = []
+        self._born = 0
+
+    def fill(self) -> None:
+        """A new process starts, unless there is one."""
+        if self.member is not None and self.member.alive:
+            return
+        self._born += 1
+        topics = list(self.topics)
+        if self.random.random() < ONE_TOPIC_PROBABILITY:
+            topics = [self.random.choice(topics)]
+        name = f"{self.name}-{self._born}"
+        protocol = self.random.choice(self.protocols)
+        self.load.clients.simulation.trace(f"{name} starts: {protocol}, {topics}")
+        if protocol == CONSUMER:
+            self.member = ConsumerMember(self.load, self.history, name, topics, self.instance_id)
+        else:
+            self.member = ClassicMember(
+                self.load, self.history, name, topics, self.instance_id, cooperative=self.cooperative
+            )
+        self.member.start()
+
+
+class Group:
+    """One group of the load."""
+
+    def __init__(
+        self,
+        load: GroupLoad,
+        group_id: str,
+        topics: Sequence[str],
+        protocols: Sequence[str],
+        size: int,
+        *,
+        cooperative: bool,
+    ) -> None:
+        self.load = load
+        self.history = GroupHistory(group_id)
+        self.topics = topics
+        self.seats = [
+            Seat(load, self.history, f"{group_id}-{number}", topics, protocols, cooperative=cooperative)
+            for number in range(size)
+        ]
+
+    @property
+    def members(self) -> list[Member]:
+        """The processes that live."""
+        found = [member for seat in self.seats for member in (seat.member, *seat.retired) if member is not None]
+        return [member for member in found if member.alive]
+
+    def unsettled(self, end: Callable[[str, int], int | None]) -> list[str]:
+        """What is missing until each partition has one owner, who has read and committed all of it."""
+        found = []
+        image = self.load.image
+        subscribed = {topic for member in self.members for topic in member.topics}
+        for topic in sorted(subscribed):
+            for index in range(len(image.topics_by_name[topic].partitions)):
+                place = (topic, index)
+                owners = [member for member in self.members if place in member.tenures]
+                if len(owners) != 1:
+                    found.append(f"{self.history.group_id}: {place} belongs to {owners}")
+                    continue
+                at, last = owners[0].committed.get(place), end(topic, index)
+                if last is None or (at if at is not None else -2) != last and (last > 0 or at is None):
+                    found.append(f"{self.history.group_id}: {owners[0]} has committed {at} of {last} in {place}")
+        return found
+
+
+class Lives:
+    """Has things happen to the members, from `begin` to `end`."""
+
+    def __init__(self, load: GroupLoad, groups: Sequence[Group], interval_ms: tuple[int, int]) -> None:
+        self.load = load
+        self.groups = groups
+        self.interval_ms = interval_ms
+        self.happened: dict[str, int] = {}
+        self._going_on = False
+        self._simulation = load.clients.simulation
+        self._random = self._simulation.random
+
+    def begin(self) -> None:
+        """All seats are taken, one after the other; then things happen."""
+        self._going_on = True
+        for group in self.groups:
+            for seat in group.seats:
+                self._simulation.after_ms(self._random.randrange(BIRTH_MS_MAX), seat.fill)
+        self._wait()
+
+    def end(self) -> None:
+        """Everybody comes back, and nothing happens any more."""
+        self._going_on = False
+        self.load.patient = True
+        for group in self.groups:
+            for seat in group.seats:
+                for member in seat.retired:
+                    member.die()
+
+    def fill(self) -> None:
+        """Who is not there starts."""
+        for group in self.groups:
+            for seat in group.seats:
+                if seat.member is not None:
+                    seat.member.leaving = False
+                seat.fill()
+
+    def _wait(self) -> None:
+        self._simulation.after_ms(self._random.randint(*self.interval_ms), self._next)
+
+    def _next(self) -> None:
+        if not self._going_on:
+            return
+        seat = self._random.choice([seat for group in self.groups for seat in group.seats])
+        kinds = [self._dies, self._leaves, self._stands_still, self._stands_still]
+        kind = self._random.choice(kinds if seat.instance_id is None else [*kinds, self._is_replaced])
+        member = seat.member
+        if member is None or not member.alive:
+            seat.fill()
+        else:
+            self.happened[kind.__name__] = self.happened.get(kind.__name__, 0) + 1
+            kind(seat, member)
+        self._wait()
+
+    def _comes_back(self, seat: Seat) -> None:
+        self._simulation.after_ms(self._random.randrange(ABSENCE_MS_MAX), seat.fill)
+
+    def _dies(self, seat: Seat, member: Member) -> None:
+        self._simulation.trace(f"{member.name} dies")
+        member.die()
+        self._comes_back(seat)
+
+    def _leaves(self, seat: Seat, member: Member) -> None:
+        self._simulation.trace(f"{member.name} is to leave")
+        member.leaving = True
+        self._simulation.after_ms(ABSENCE_MS_MAX, lambda: self._comes_back(seat))
+
+    def _stands_still(self, seat: Seat, member: Member) -> None:
+        duration_ms = self._random.randrange(2 * self.load.session_ms)
+        self._simulation.trace(f"{member.name} stands still for {duration_ms} ms")
+        member.pause(duration_ms)
+
+    def _is_replaced(self, seat: Seat, member: Member) -> None:
+        """Somebody starts the process a second time, while the first one still runs, or stands still."""
+        self._simulation.trace(f"{member.name} stands still, and is replaced")
+        member.pause(self._random.randrange(2 * self.load.session_ms))
+        seat.retired.append(member)
+        seat.member = None
+        self._simulation.after_ms(self._random.randrange(500), seat.fill)
