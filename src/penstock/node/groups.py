@@ -9,14 +9,16 @@ Source: GroupCoordinatorService and AutoTopicCreationManager of Apache Kafka 4.3
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from penstock.coordinator.group.config import GroupConfig
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.maintenance import delete_topics
 from penstock.coordinator.runtime.runtime import Runtime
+from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.errors import ErrorCode, RequestError
 from penstock.log.manager import NotOpen
@@ -45,6 +47,7 @@ class GroupCoordinator:
         self._node = node
         self._config: GroupConfig | None = None
         self._creating: list[Callable[[int], None]] | None = None
+        self._deleted: dict[int, list[tuple[str, UUID]]] = {}
         self.runtime: Runtime[GroupMachine] = Runtime(
             OFFSETS_TOPIC,
             "group",
@@ -54,6 +57,7 @@ class GroupCoordinator:
             write_timeout_ms=node.settings.offsets_commit_timeout_ms,
             linger_ms=node.settings.group_coordinator_append_linger_ms,
             bug=node.bug,
+            loaded=self._loaded,
         )
 
     def _machine(self, index: int, timers: ShardTimers) -> GroupMachine:
@@ -140,10 +144,23 @@ class GroupCoordinator:
             if changed.name == OFFSETS_TOPIC:
                 self._partitions_changed(changed, now_ms)
         deleted = [(gone.name, gone.id) for gone in delta.deleted_topics.values()]
-        for shard in list(self.runtime.each_active()):
-            shard.machine.image_changed(new, delta, now_ms)
-            if deleted:
-                self.runtime.write(shard.index, partial(delete_topics, topics=deleted, now_ms=now_ms), None, now_ms)
+        for index, shard in list(self.runtime.shards.items()):
+            if shard.state is ShardState.ACTIVE:
+                shard.machine.image_changed(new, delta, now_ms)
+                self._delete_offsets(index, deleted, now_ms)
+            elif shard.state is ShardState.LOADING:
+                self._deleted.setdefault(index, []).extend(deleted)
+
+    def _loaded(self, shard: Shard[GroupMachine], now_ms: int) -> None:
+        """A shard has the image from before it was loaded: it is told of what has changed since."""
+        deleted = self._deleted.pop(shard.index, [])
+        if shard.machine.image is not self._node.image:
+            shard.machine.image_changed(self._node.image, None, now_ms)
+            self._delete_offsets(shard.index, deleted, now_ms)
+
+    def _delete_offsets(self, index: int, topics: Sequence[tuple[str, UUID]], now_ms: int) -> None:
+        if topics:
+            self.runtime.write(index, partial(delete_topics, topics=topics, now_ms=now_ms), None, now_ms)
 
     def _partitions_changed(self, changed: TopicDelta, now_ms: int) -> None:
         for index, registration in changed.partitions.items():
@@ -171,6 +188,7 @@ class GroupCoordinator:
         if shard is not None and isinstance(shard.log, LedPartition) and shard.log.partition is partition:
             shard.leader_epoch = partition.leader_epoch
             return
+        self._deleted.pop(index, None)
         self.runtime.elected(
             index, LedPartition(node, partition, lambda at_ms: self.runtime.resigned(index, at_ms)), now_ms
         )

@@ -31,6 +31,7 @@ class Runtime(Generic[M]):
         write_timeout_ms: after this long an operation is answered REQUEST_TIMED_OUT; its records stay.
         linger_ms: how long a batch stays open; -1 and 0: to the end of the loop's turn.
         bug: gets what should never happen.
+        loaded: is told of each shard that is served from now on.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Runtime(Generic[M]):
         write_timeout_ms: int,
         linger_ms: int,
         bug: Callable[[str, Exception], None],
+        loaded: Callable[[Shard[M], int], None] = lambda shard, now_ms: None,
     ) -> None:
         self.topic = topic
         self.shards: dict[int, Shard[M]] = {}
@@ -55,6 +57,7 @@ class Runtime(Generic[M]):
         self._do = do
         self._now = now
         self._bug = bug
+        self._tell_loaded = loaded
         self._open: dict[int, Shard[M]] = {}
         self._timeouts: deque[tuple[int, Operation]] = deque()
 
@@ -113,6 +116,7 @@ class Runtime(Generic[M]):
             "coordinator of %s-%d is loaded: %d records, %d bytes",
             *(self.topic, shard.index, loader.loaded_records, loader.loaded_bytes),
         )
+        self._tell_loaded(shard, now_ms)
 
     def _failed(self, shard: Shard[M], why: str, now_ms: int) -> None:
         logger.error("coordinator of %s-%d cannot be loaded: %s", self.topic, shard.index, why)
