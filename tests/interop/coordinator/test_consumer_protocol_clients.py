@@ -97,7 +97,8 @@ def test_members_share_join_and_leave(broker: LocalBroker) -> None:
     first, second = (Member(broker, "sharing", ["shared"]) for _ in range(2))
     poll_until([first, second], lambda: shared([first, second], "shared"))
     poll_until([first, second], lambda: len(first.values + second.values) >= 12)
-    first.consumer.commit(asynchronous=False)
+    done = [TopicPartition("shared", index, 2) for _, index in sorted(first.owned)]
+    assert all(each.error is None for each in first.consumer.commit(offsets=done, asynchronous=False) or ())
     third = Member(broker, "sharing", ["shared"])
     poll_until([first, second, third], lambda: shared([first, second, third], "shared"))
     close(first)
