@@ -46,6 +46,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="TABLE", help="the table's directory or URI; made if it is missing")
     add_bootstrap(parser)
     parser.add_argument("--pipeline", metavar="NAME", default="load", help="who loads; a table may have several (load)")
+    parser.add_argument(
+        "--group",
+        metavar="NAME",
+        help="consumer group whose lag shows how far the load is, '' for none (PIPELINE-TABLE)",
+    )
     parser.add_argument("--once", action="store_true", help="stop when caught up")
     parser.add_argument(
         "--starting",
@@ -160,7 +165,7 @@ def options_of(arguments: argparse.Namespace) -> LoadOptions:
         for name in (
             "bootstrap", "topics", "pipeline", "format", "schema_registry", "table_format", "table_per_topic",
             "partition_by_date", "quarantine", "offsets_per_job", "inline_offsets", "read", "skip_corrupt",
-            "new_fields",
+            "new_fields", "group",
         )
     }  # fmt: skip
     return LoadOptions(

@@ -229,6 +229,18 @@ LOAD_METADATA_AGE_MS = 5000
 """How old the list of topics and partitions may grow while nothing new comes in."""
 LOAD_POLL_MS = 500
 """One long poll for new records; a load that is told to stop, stops within it."""
+GROUP_COMMIT_INTERVAL_MS = 5000
+"""How often a pipeline commits its group's offsets at most; Kafka's `auto.commit.interval.ms`."""
+GROUP_COMMIT_RETRY_MS = 30_000
+"""How long it leaves a coordinator alone that did not take them; twice as long each time that it happens again."""
+GROUP_COMMIT_RETRY_MAX_MS = 600_000
+"""The longest such time."""
+GROUP_COMMIT_REPEAT_MS = 3_600_000
+"""How often offsets that do not move are committed again, before brokers forget them."""
+GROUP_COMMIT_TIMEOUT_MS = 5000
+"""How long a commit may hold a pipeline up."""
+GROUP_COMMIT_PARTITIONS = 1000
+"""Partitions of one commit: its records are a single batch of the offsets topic, of at most a megabyte."""
 JSON_NESTING_MAX = 256
 """Brackets of one JSON value up to which it takes the fast way: the parser there descends without a limit."""
 RESULT_TABLE_FILES_MAX = 100

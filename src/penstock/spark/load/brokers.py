@@ -39,7 +39,9 @@ class Brokers:
         answer = await self._client.refresh(None if pattern is not None else self._options.topics)
         found = []
         for topic in answer.topics:
-            if topic.name is None or (pattern is not None and not re.fullmatch(pattern, topic.name)):
+            if topic.name is None:
+                continue
+            if pattern is not None and (topic.is_internal or not re.fullmatch(pattern, topic.name)):
                 continue
             if topic.error_code != ErrorCode.NONE:
                 error = ErrorCode(topic.error_code)

@@ -6,6 +6,9 @@ no other checkpoint: a crash anywhere repeats a plan, and two copies of a load c
 
 Between jobs the load waits in a long poll at the brokers, so that the next job starts when there is something to load;
 an interval bounds how often. A job of few offsets runs in this process: a Spark job costs more than it would share.
+
+After the commits to the tables the brokers are told where these end, as the offsets of a consumer group, so that its
+lag is the load's. Nothing is read from there: see `group_offsets`.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from penstock.client.client import EARLIEST, Client
+from penstock.client.client import EARLIEST, Client, Partition
 from penstock.config.limits import LOAD_COLUMNS_MAX, LOAD_FIRST_OFFSETS, LOAD_METADATA_AGE_MS, LOAD_REPLANS
+from penstock.errors import ErrorCode
+from penstock.spark.group_offsets import GroupOffsets, commit_as_nobody
 from penstock.spark.lake.records import Claim, LakeConflictError, TopicPartition
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.load.brokers import Brokers
@@ -91,6 +96,7 @@ class Load:
         self._ends: dict[TopicPartition, int] = {}
         self._add_fields = options.new_fields == "add"
         self._registered = False
+        self._group = GroupOffsets(options.group_id, self._commit_to_group) if options.group_id else None
         if not options.table_per_topic and not options.is_reload:
             self._target(options.table, options.pipeline)
 
@@ -101,7 +107,10 @@ class Load:
         self.close()
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Tells the group where the tables end, and ends the connections."""
+        if self._group is not None:
+            self._group.commit(last=True)
+            self._group = None
         self._client.close()
         self._runner.close()
 
@@ -148,6 +157,8 @@ class Load:
         while not stop.is_set() and time.monotonic() < until:
             if self._runner.run(self._brokers.wait_for_more(self._ends)):
                 return
+            if self._group is not None:
+                self._group.commit()
 
     def run_job(self) -> Outcome | None:
         """Plans, runs and commits one job; None if there is nothing new."""
@@ -157,6 +168,9 @@ class Load:
                 return self._reload_job(began) if self.options.is_reload else self._live_job(began)
             except _Again:
                 continue
+            except LakeConflictError:
+                self._group = None  # another copy is at work: it says where the pipeline is
+                raise
         raise JobError(f"the tables or their columns changed {LOAD_REPLANS} times while one job ran: it was given up")
 
     def _live_job(self, began: float) -> Outcome | None:
@@ -169,9 +183,14 @@ class Load:
         known = {p: targets[p.topic].end(p) for p in partitions}
         self._resolve_begins([p for p in partitions if known[p] is None])
         plan = self._live_plan(targets, known, extents)
-        if not plan.ends:
-            return None
-        return self._finish(plan, targets, began)
+        outcome = self._finish(plan, targets, began) if plan.ends else None
+        if self._group is not None:
+            self._group.reached({(p.topic, p.partition): self._ends[p] for p in partitions})
+            self._group.commit()
+        return outcome
+
+    def _commit_to_group(self, ends: Mapping[Partition, int]) -> Mapping[Partition, ErrorCode]:
+        return self._runner.run(commit_as_nobody(self._client, self.options.group_id, ends))
 
     def _live_plan(
         self,
@@ -183,10 +202,10 @@ class Load:
         exclusive = False
         for partition, end in known.items():
             start = self._begin[partition] if end is None else end
-            self._ends[partition] = start
             if end is None and start != extents[partition].last:
                 start = live_start(partition, start, self._claims(targets[partition.topic], partition))
                 exclusive = True
+            self._ends[partition] = start
             loss = self.options.fail_on_data_loss
             span = live_span(partition, extents[partition], start, known=end is not None, fail_on_data_loss=loss)
             if span is not None:

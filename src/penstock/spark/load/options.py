@@ -52,6 +52,7 @@ class LoadOptions:
         read: "broker", "files" (closed segments on this host or a mount) or "auto".
         log_dirs: where log directories of brokers are mounted, for reading files.
         inline_offsets: jobs of at most so many offsets run in the driver, without the fixed cost of a Spark job.
+        group: the consumer group that shows how far the load is; None: PIPELINE-TABLE; empty: none.
     """
 
     bootstrap: str
@@ -80,6 +81,7 @@ class LoadOptions:
     read: str = "auto"
     log_dirs: Sequence[str] = ()
     inline_offsets: int = LOAD_INLINE_OFFSETS
+    group: str | None = None
 
     def __post_init__(self) -> None:
         """Raises ConfigError for what cannot be, naming it and what would be right."""
@@ -124,6 +126,19 @@ class LoadOptions:
     def is_reload(self) -> bool:
         """Whether it fills in what lies between two times, and ends."""
         return self.from_ms is not None or self.until_ms is not None
+
+    @property
+    def group_id(self) -> str:
+        """The consumer group whose offsets are the table's ends; empty for none, which a reload always has.
+
+        A reload fills in what is behind: its ends say nothing of where the table ends.
+        """
+        if self.is_reload:
+            return ""
+        if self.group is not None:
+            return self.group
+        name = self.table.rstrip("/").rpartition("/")[2]
+        return name if name == self.pipeline else f"{self.pipeline}-{name}"
 
 
 def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ TABLE_OPTIONS = (
     Option("schema_registry", str, None, "URL of the schema registry that Avro values name their schema in."),
     Option("new_fields", str, "add", "A field that the table has no column for: a new one, or quarantine.", NEW_FIELDS),
     Option("quarantine", str, None, "Table of records that do not fit; beside the table by default.", path=True),
+    Option("group", str, None, "Consumer group whose lag shows how far it is; PIPELINE-TABLE by default; empty: none."),
 )
 SHARED_OPTIONS = (
     Option(

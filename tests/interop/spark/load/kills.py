@@ -11,6 +11,7 @@ one line; it is then started again, as a service manager would.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
@@ -28,6 +29,8 @@ import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.client.client import Client
+from penstock.client.groups import describe_group, lags
 from penstock.errors import PenstockError
 from penstock.spark.lake.table import open_table
 from penstock.spark.lake.verify import verify
@@ -104,6 +107,15 @@ class Run:
             verdicts = verify(load.lake)
         assert all(verdict.clean for verdict in verdicts), verdicts
         assert sum(verdict.rows for verdict in verdicts) == self.acknowledged > 0
+        shown = asyncio.run(self._lag())
+        assert [lag for _, lag in shown] == [0] * PARTITIONS
+        assert sum(committed for committed, _ in shown) == self.acknowledged
+
+    async def _lag(self) -> list[tuple[int, int]]:
+        """Committed offset and lag of the load's group in each partition."""
+        async with Client(self.bootstrap) as client:
+            group = await describe_group(client, "load-clicks")
+            return [(each.committed, each.lag) for each in await lags(client, group)]
 
     def _progress(self, *, needs_workers: bool) -> None:
         """Returns when the table has grown by two commits of a load that runs now."""
@@ -188,6 +200,8 @@ class Run:
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": str(self._directory / "data"),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "3",
         }
         file = self._directory / "server.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
