@@ -51,7 +51,8 @@ class Restart:
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     """A declared pipeline that has been checked. `directory` is its own; `file` is where it was declared;
-    `checkpoints` is the directory or URI of its streaming queries' checkpoints."""
+    `checkpoints` is the directory or URI of its streaming queries' checkpoints; `commits_offsets` whether each query's
+    place is committed to the consumer group of its name."""
 
     name: str
     job_name: str
@@ -62,6 +63,7 @@ class Pipeline:
     file: Path | None = None
     interval_ms: int = 1_000
     checkpoints: str = ""
+    commits_offsets: bool = False
     kafka: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
     restart: Restart = field(default_factory=Restart)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.client import LATEST, Client, Partition
 from penstock.config.limits import PIPELINE_LAG_MS, PIPELINE_STOP_MS
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import PenstockError
+from penstock.spark.group_offsets import GroupOffsets
 from penstock.spark.load.load import Stop
 from penstock.spark.pipeline.job import Did
 from penstock.spark.pipeline.monitor import Monitor
-from penstock.spark.read.stream_offsets import from_json
+from penstock.spark.read.group_listener import sender
+from penstock.spark.read.stream_offsets import ends_of
 from penstock.spark.session import one_line
 
 if TYPE_CHECKING:
@@ -28,15 +29,25 @@ class QueryError(PenstockError):
 
 
 class Queries:
-    """The queries that one run of a job started."""
+    """The queries that one run of a job started.
 
-    def __init__(self, queries: Sequence[StreamingQuery], monitor: Monitor, bootstrap: str) -> None:
+    Args:
+        queries: by whose names they are told apart.
+        monitor: gets their figures.
+        bootstrap: the brokers that they read from.
+        in_groups: whether each query's place is committed to the consumer group of its name.
+    """
+
+    def __init__(
+        self, queries: Sequence[StreamingQuery], monitor: Monitor, bootstrap: str, *, in_groups: bool = False
+    ) -> None:
         self._queries = [(query, query.name or str(query.id)) for query in queries]
         self._monitor = monitor
         self._bootstrap = bootstrap
         self._seen: dict[str, int] = {}
         self._ends: dict[str, dict[Partition, int]] = {}
         self._asked_at = 0.0
+        self._groups = {name: GroupOffsets(name, sender(bootstrap, name)) for _, name in self._queries if in_groups}
 
     def look(self, now_ms: int, *, once: bool) -> bool:
         """Tells the monitor of new batches; whether any query is at work. Raises QueryError when one failed."""
@@ -64,6 +75,9 @@ class Queries:
             self._ends[name] = ends_of(progress)
             seconds = progress["batchDuration"] / 1000
             self._monitor.did(name, Did(rows_of(progress), -1, seconds), now_ms)
+        if name in self._groups:
+            self._groups[name].reached(self._ends.get(name, {}))
+            self._groups[name].commit()
 
     def _measure_lag(self) -> None:
         """Asks the brokers how far behind the queries are; an answer that fails is no failure of the pipeline."""
@@ -82,29 +96,20 @@ class Queries:
     def stop(self, *, at_once: bool) -> None:
         """Stops all, each after the batch that it is in unless `at_once`."""
         deadline = time.monotonic() + (0 if at_once else PIPELINE_STOP_MS / 1000)
-        for query, _ in self._queries:
+        for query, name in self._queries:
             while time.monotonic() < deadline and query.isActive and query.status["isTriggerActive"]:
                 time.sleep(POLL_S)
             query.stop()
+            if name in self._groups:
+                for progress in query.recentProgress[-1:]:
+                    self._groups[name].reached(ends_of(progress))
+                self._groups[name].commit(last=True)
 
 
 def rows_of(progress: Any) -> int:
     """Rows that a batch read; through Spark Connect only the sources tell."""
     total = progress["numInputRows"]
     return int(total) if total is not None else sum(int(source["numInputRows"]) for source in progress["sources"])
-
-
-def ends_of(progress: Any) -> dict[Partition, int]:
-    """Where a batch ended in each partition; empty for a source that is not of topics."""
-    ends: dict[Partition, int] = {}
-    for source in progress["sources"]:
-        try:
-            told = source["endOffset"]
-            positions = from_json(json.loads(told) if isinstance(told, str) else told)
-        except (ConfigError, KeyError, TypeError, ValueError, AttributeError):
-            continue
-        ends |= {partition: position.offset for partition, position in positions.items()}
-    return ends
 
 
 async def latest_offsets(bootstrap: str, partitions: Iterable[Partition]) -> dict[Partition, int]:

@@ -32,6 +32,13 @@ PIPELINE = (
         "Where its streaming queries keep theirs, where a cluster can reach it; its own directory by default.",
         path=True,
     ),
+    Option(
+        "commit_offsets",
+        bool,
+        False,
+        "Commit the place of each streaming query to the consumer group of its name, PIPELINE.QUERY, so that its lag "
+        "shows in Kafka's tools. The checkpoint stays what counts.",
+    ),
 )
 KAFKA = (
     Option("bootstrap", str, "127.0.0.1:9092", "Brokers to begin with, HOST:PORT separated by commas."),
@@ -162,6 +169,7 @@ class _Checker:
             file=self.file,
             interval_ms=head["interval_ms"],
             checkpoints=head["checkpoints"] or str(directory / "checkpoints"),
+            commits_offsets=head["commit_offsets"],
             kafka={f"kafka.{key}": str(value) for key, value in kafka.items() if value is not None},
             spark=self.settings(of["spark"]),
             restart=Restart(**self.checked(("restart",), of["restart"], RESTART)),

@@ -110,7 +110,7 @@ class Running:
             raise
         streams: list[Any] = [part for part in parts if hasattr(part, "recentProgress")]
         steps: list[Any] = [part for part in parts if not hasattr(part, "recentProgress")]
-        queries = Queries(streams, self.monitor, self.pipeline.bootstrap)
+        queries = Queries(streams, self.monitor, self.pipeline.bootstrap, in_groups=self.pipeline.commits_offsets)
         self.monitor.enters(states.RUNNING)
         try:
             self._drive(steps, queries)

@@ -189,7 +189,11 @@ CLIENT = (
     ),
 )
 WITHOUT_EFFECT = (
-    Option("groupIdPrefix", types.TEXT, "No consumer group is joined, and no offsets are committed to one."),
+    Option(
+        "groupIdPrefix",
+        types.TEXT,
+        "No consumer group is joined. `GroupListener` commits a query's offsets to one, for its lag.",
+    ),
     Option("kafka.group.id", types.TEXT, "As groupIdPrefix."),
     Option("kafkaConsumer.pollTimeoutMs", types.whole(0), "`kafka.request.timeout.ms` bounds every wait."),
 )
@@ -248,7 +252,7 @@ CONSUMER_TUNING = tuple(
 """Settings that tune the Java consumer. Accepted, because a job that is moved has them, and without effect."""
 REFUSED = {
     "kafka.auto.offset.reset": "startingOffsets says where to begin",
-    "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets; no consumer group has any",
+    "kafka.enable.auto.commit": "Spark's checkpoint keeps the offsets; GroupListener shows them in a group",
     "kafka.interceptor.classes": "there is no Java consumer that would run them",
     "kafka.key.deserializer": "keys come as bytes; convert them in the query",
     "kafka.value.deserializer": "values come as bytes; convert them in the query",

@@ -13,6 +13,7 @@ checkpoint; topic ids come in with the next microbatch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -49,6 +50,19 @@ def from_json(given: Mapping[str, Any]) -> dict[Partition, Position]:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"the checkpoint holds offsets that nobody can read ({error!r}): {given}") from None
     raise ConfigError(f"the checkpoint holds offsets of version {given['version']}; this Penstock knows {VERSION}")
+
+
+def ends_of(progress: Any) -> dict[Partition, int]:
+    """Where a batch ended in each partition; empty for a source that is not of topics."""
+    ends: dict[Partition, int] = {}
+    for source in progress["sources"]:
+        try:
+            told = source["endOffset"]
+            positions = from_json(json.loads(told) if isinstance(told, str) else told)
+        except (ConfigError, KeyError, TypeError, ValueError, AttributeError):
+            continue
+        ends |= {partition: position.offset for partition, position in positions.items()}
+    return ends
 
 
 def _ours(topics: Mapping[str, Any]) -> dict[Partition, Position]:

@@ -17,14 +17,16 @@ pytest.importorskip("pyspark", reason="needs penstock[spark]")
 from penstock.cli.main import main
 from penstock.errors import ConfigError
 from penstock.spark.pipeline import monitor as states
+from penstock.spark.pipeline import queries as queries_module
 from penstock.spark.pipeline import runner
 from penstock.spark.pipeline.declaration import Pipeline, Restart
 from penstock.spark.pipeline.job import Did, Job
 from penstock.spark.pipeline.metrics import MetricsThread
 from penstock.spark.pipeline.monitor import Monitor, Report
-from penstock.spark.pipeline.queries import Queries, QueryError, ends_of
+from penstock.spark.pipeline.queries import Queries, QueryError
 from penstock.spark.pipeline.runner import Fleet, Running
 from penstock.spark.pipeline.state import Lock, RunningError, is_held, read_status, write_status
+from penstock.spark.read.stream_offsets import ends_of
 from penstock.spark.session import one_line, worker_trouble
 
 
@@ -252,6 +254,25 @@ def test_each_batch_of_a_query_counts_once(monitor: Monitor) -> None:
         assert not queries.look(0, once=True)
     assert (monitor.report(0).rows, monitor.report(0).batches) == (20, 2)
     assert ends_of(query.recentProgress[0]) == {("t", 0): 40}
+
+
+def test_a_querys_place_is_committed_to_the_group_of_its_name(
+    monitor: Monitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[tuple[str, str, dict[tuple[str, int], int]]] = []
+
+    def sender(bootstrap: str, group_id: str) -> Callable[[Any], Any]:
+        return lambda ends: commits.append((bootstrap, group_id, dict(ends))) or {}  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(queries_module, "sender", sender)
+    query = FakeQuery(active=True, batches=1)
+    queries = Queries([query], monitor, "h:1", in_groups=True)  # type: ignore[list-item]
+    queries.look(0, once=True)
+    queries.look(0, once=True)
+    assert commits == [("h:1", "p.q", {("t", 0): 40})]
+    query.recentProgress = [{"sources": [{"endOffset": json.dumps({"t": {"0": 41}})}]}]
+    queries.stop(at_once=True)
+    assert commits[1:] == [("h:1", "p.q", {("t", 0): 41})], "that of the batch which the stop has waited for"
 
 
 def test_a_query_that_failed_or_was_stopped_is_a_failure(monitor: Monitor) -> None:
