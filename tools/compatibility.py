@@ -41,16 +41,22 @@ FEATURES = (
     ),
     (
         "Brokers in a cluster of Apache Kafka's controllers and brokers, replicating to each other",
-        "yes, with its internal topics kept on Kafka's brokers",
+        "yes, groups and their offsets included; `__transaction_state` and `__share_group_state` stay on Kafka's "
+        "brokers",
     ),
     (
-        "Consumer, share and streams groups; committed offsets",
-        "not yet: consumers assign partitions themselves, with enable.auto.commit=false "
-        "(else closing one waits for a coordinator)",
+        "Consumer groups: the classic protocol and KIP-848, each group changing between them while it runs; static "
+        "members; committed offsets and their expiry; group configs",
+        "yes",
     ),
-    ("Transactions", "not yet"),
+    (
+        "Subscribing to a regular expression that the coordinator matches (RE2)",
+        "yes, with `pip install 'penstock[regex]'`; refused without",
+    ),
+    ("Share and streams groups", "not yet"),
+    ("Transactions, and offsets committed in them", "not yet"),
     ("TLS, SASL, ACLs, delegation tokens", "not yet: asking for them stops the start"),
-    ("Compaction", "cleanup.policy=compact is accepted, and nothing is removed"),
+    ("Compaction", "cleanup.policy=compact is accepted, and nothing is removed: `__consumer_offsets` only grows"),
     ("Quotas", "not yet"),
     ("Tiered storage", "not yet: asking for it stops the start"),
     ("Old message formats (magic 0 and 1)", "no, as Kafka 4"),
@@ -63,6 +69,8 @@ DIFFERENCES = (
     "A dynamic broker config that nobody knows is refused; Kafka stores it for plug-ins.",
     "Java class names in settings are refused, except Kafka's own where there is a counterpart.",
     "Two empty elements are no list of throttled replicas.",
+    "Members of a consumer group (KIP-848) are told to heartbeat more often while the group settles "
+    "([decision 14](../adr/0014-heartbeats-are-short-while-a-group-settles.md)).",
 )
 
 

@@ -58,7 +58,7 @@ def test_format_says_what_it_formatted_in_the_words_of_kafkas_tool(node: Path, c
     ("extra", "code", "said"),
     [
         ([], 1, "--standalone makes this node the first voter"),
-        (["--standalone", "--feature", "group.version=1"], 1, "group.version=1 is not supported: it can be 0 to 0"),
+        (["--standalone", "--feature", "group.version=2"], 1, "group.version=2 is not supported: it can be 0 to 1"),
         (["--standalone", "--feature", "group.version"], 2, "it must be NAME=LEVEL"),
         (["--standalone", "--release-version", "3.9"], 1, "metadata.version 3.9 is not supported: choose one of 25"),
     ],

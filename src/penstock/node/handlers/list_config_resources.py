@@ -1,8 +1,8 @@
 """ListConfigResources (key 74): which resources have configs (KIP-1142); in version 0 client metrics subscriptions
 only.
 
-Versions 0-1, flexible. No types means all of them. An unknown type is UNSUPPORTED_VERSION. There are no client metrics
-subscriptions and no groups with configs yet, so none are listed.
+Versions 0-1, flexible. No types means all of them. An unknown type is UNSUPPORTED_VERSION. Of groups those are listed
+that have configs of their own; there are no client metrics subscriptions yet.
 """
 
 from __future__ import annotations
