@@ -65,6 +65,14 @@ def check_consumer_protocol(node: Broker) -> None:
         )
 
 
+def answer_once(node: Broker, request: Request[Any], response: Any, now_ms: int) -> None:
+    """Answers a request unless it has been: what a group tells its members, and what became of the records that tell
+    of it, come one after the other, in any order.
+    """
+    if not request.done:
+        node.answer(request, response, now_ms)
+
+
 def write(
     node: Broker,
     request: Request[Any],
@@ -84,9 +92,9 @@ def write(
     def done(response: Any, code: ErrorCode, message: str, at_ms: int) -> None:
         if code:
             request.body = body
-            node.answer(request, request.handler.refuse(request, coordinator_error(code), message), at_ms)
+            answer_once(node, request, request.handler.refuse(request, coordinator_error(code), message), at_ms)
         else:
-            node.answer(request, respond(response), at_ms)
+            answer_once(node, request, respond(response), at_ms)
 
     node.groups.runtime.write(node.groups.partition_of(group_id), operation, done, now_ms)
     return LATER

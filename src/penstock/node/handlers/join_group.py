@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.classic.join import join_group
 from penstock.errors import ErrorCode
-from penstock.node.handlers.group_coordinator import check_group, context_of, write
+from penstock.node.handlers.group_coordinator import answer_once, check_group, context_of, write
 from penstock.node.request import Handler, Message, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.join_group_request import JoinGroupRequest
@@ -31,7 +31,7 @@ def handle(node: Broker, request: Request[JoinGroupRequest], now_ms: int) -> Out
     def reply(response: JoinGroupResponse, at_ms: int) -> None:
         if response.protocol_name is None and request.version < NULL_PROTOCOL_FROM:
             response.protocol_name = ""
-        node.answer(request, response, at_ms)
+        answer_once(node, request, response, at_ms)
 
     return write(node, request, body.group_id, lambda shard: join_group(shard, context, body, reply, now_ms), now_ms)
 

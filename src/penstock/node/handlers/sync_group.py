@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.classic.sync import sync_group
-from penstock.node.handlers.group_coordinator import check_group, context_of, write
+from penstock.node.handlers.group_coordinator import answer_once, check_group, context_of, write
 from penstock.node.request import Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.sync_group_request import SyncGroupRequest
@@ -26,7 +26,7 @@ def handle(node: Broker, request: Request[SyncGroupRequest], now_ms: int) -> Out
     check_group(node, request, Operation.READ, body.group_id)
 
     def reply(response: SyncGroupResponse, at_ms: int) -> None:
-        node.answer(request, response, at_ms)
+        answer_once(node, request, response, at_ms)
 
     return write(node, request, body.group_id, lambda shard: sync_group(shard, context, body, reply, now_ms), now_ms)
 
