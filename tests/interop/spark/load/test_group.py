@@ -16,9 +16,12 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from interop.kafka_peer import KafkaPeer
 from interop.spark.load.support import PARTITIONS, caught_up, options, publish
+from interop.tools.toolbox import CONSUMER_GROUPS, Toolbox
 
 from penstock.cli.main import main
 from penstock.config.limits import GROUP_COMMIT_INTERVAL_MS
+from penstock.errors import PenstockError
+from penstock.spark.lake.records import LakeConflictError
 from penstock.spark.load.load import Load, LoadOptions
 from penstock.testing.broker import LocalBroker
 
@@ -62,6 +65,23 @@ def test_the_lag_is_what_the_table_lacks(
     assert described(broker, "test-clicks", capsys) == {0: (130, 3), 1: (130, 3), 2: (0, 3)}, "while no load runs"
 
 
+@pytest.mark.java
+def test_kafkas_own_tool_shows_it(broker: Any, topic: str, tmp_path: Path) -> None:
+    publish(broker, topic, 200, partitions=2)
+    with Load(None, options(broker, topic, tmp_path, group=topic)) as load:
+        caught_up(load)
+    publish(broker, topic, 8, partitions=2)
+    with Toolbox() as tools:
+        shown = tools.run(CONSUMER_GROUPS, broker.bootstrap, "--describe", "--group", topic)
+    assert shown.status == 0, shown.error
+    rows = [line.split()[:6] for line in shown.out.splitlines() if line.startswith(topic)]
+    assert rows == [
+        [topic, topic, "0", "100", "104", "4"],
+        [topic, topic, "1", "100", "104", "4"],
+        [topic, topic, "2", "0", "0", "0"],
+    ]
+
+
 def test_what_a_crash_kept_from_the_group_is_committed_when_the_load_comes_back(
     broker: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +91,45 @@ def test_what_a_crash_kept_from_the_group_is_committed_when_the_load_comes_back(
     with Load(None, options(broker, topic, tmp_path, group=topic)) as load:
         assert load.run_job() is None, "nothing is new"
         assert described(broker, topic, capsys) == {0: (100, 0), 1: (100, 0), 2: (100, 0)}
+
+
+def test_the_group_is_never_ahead_of_the_table(
+    broker: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(broker, topic, 30)
+    with Load(None, options(broker, topic, tmp_path, group=topic)) as load:
+        caught_up(load)
+    publish(broker, topic, 30)
+
+    def full(*_: Any, **__: Any) -> int:
+        raise OSError("the disk is full")
+
+    with Load(None, options(broker, topic, tmp_path, group=topic)) as load:
+        load.lake.commit = full  # type: ignore[method-assign]
+        with pytest.raises(PenstockError, match="the disk is full"):
+            load.run_job()
+    assert described(broker, topic, capsys) == dict.fromkeys(range(PARTITIONS), (10, 10))
+
+
+def test_of_two_copies_only_the_one_that_goes_on_commits(
+    broker: Any, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(broker, topic, 30)
+    with Load(None, options(broker, topic, tmp_path, group=topic)) as first:
+        copy = Load(None, options(broker, topic, tmp_path, group=topic))
+        caught_up(copy)
+        caught_up(first)
+        publish(broker, topic, 30)
+        check = copy._check_same_topics
+
+        def overtaken(*arguments: Any) -> None:
+            check(*arguments)
+            caught_up(first)
+
+        copy._check_same_topics = overtaken  # type: ignore[method-assign, assignment]
+        with copy, pytest.raises(LakeConflictError):
+            copy.run_job()
+    assert described(broker, topic, capsys) == dict.fromkeys(range(PARTITIONS), (20, 0))
 
 
 def test_a_load_that_goes_on_commits_while_it_waits(

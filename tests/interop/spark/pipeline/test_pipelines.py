@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from penstock.client.client import Client
+from penstock.client.groups import describe_group, lags
 from penstock.testing.broker import LocalBroker
 
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
@@ -47,7 +50,10 @@ def run(context):
     return [context.write(upper, "{topic}.out", query="out"), *context.dead_letters(bad)]
 """
 LOAD = '[pipeline]\njob = "load"\n[kafka]\nbootstrap = "{at}"\n[options]\ntopics = ["{topic}"]\ntable = "lake"\n'
-STREAM = '[pipeline]\njob = "job.py:run"\n[kafka]\nbootstrap = "{at}"\n[restart]\nbackoff_ms = 1\n[dead_letters]\n'
+STREAM = (
+    '[pipeline]\njob = "job.py:run"\ncommit_offsets = true\n[kafka]\nbootstrap = "{at}"\n[restart]\nbackoff_ms = 1\n'
+    "[dead_letters]\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +80,16 @@ def records(broker: LocalBroker, topic: str) -> list[Any]:
         return consumer.consume(high - low, timeout=20) if high > low else []
     finally:
         consumer.close()
+
+
+def places(broker: LocalBroker, group: str) -> list[tuple[int, int]]:
+    """Committed offset and lag of a group in each partition."""
+
+    async def ask() -> list[tuple[int, int]]:
+        async with Client(broker.bootstrap) as client:
+            return [(each.committed, each.lag) for each in await lags(client, await describe_group(client, group))]
+
+    return asyncio.run(ask())
 
 
 def run_once(spark: SparkSession, tmp_path: Path, *files: Path) -> list[Report]:
@@ -116,6 +132,9 @@ def test_a_stream_and_a_load_share_a_session_and_dead_letters_go_to_a_table(
     assert DeltaTable(str(tmp_path / "dead")).to_pyarrow_table().num_rows == 15
     lake = open_table(str(tmp_path / "lake"), "lake", create=False)
     assert [(verdict.rows, verdict.clean) for verdict in verify(lake)] == [(150, True)]
+    publish(broker, "a", 150, 153)
+    groups = ("lake", "stream.out", "stream.dead-letters")
+    assert [places(broker, group) for group in groups] == [[(150, 3)]] * 3, "how far each is, while none runs"
 
 
 @pytest.mark.slow
