@@ -1,4 +1,5 @@
-// Two Go clients under orders: `go-clients franz-go BOOTSTRAP` or `go-clients sarama BOOTSTRAP`.
+// Two Go clients under orders: `go-clients franz-go BOOTSTRAP` or `go-clients sarama BOOTSTRAP`;
+// `go-clients members` is another program, see members.go.
 //
 // Orders come on standard input as JSON, one a line, and each gets one line of JSON back, {"error": ...} when it
 // failed. Bytes are base 64, as encoding/json has them; a null key or value stays null.
@@ -125,6 +126,10 @@ func run(kind, bootstrap string) error {
 }
 
 func main() {
+	if os.Args[1] == "members" {
+		members()
+		return
+	}
 	if err := run(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,0 +1,174 @@
+"""Clients of several languages in one group, static members, topics by pattern, and both protocols in one group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from interop.groups.journal import Journal
+from interop.groups.members import Hosts, Joining
+from interop.groups.place import Place
+
+pytestmark = pytest.mark.java
+
+LANGUAGES = ("librdkafka", "java", "kafka-python", "aiokafka", "franz-go", "kafkajs")
+
+
+def test_every_language_in_one_classic_group(place: Place, hosts: Hosts, number: int) -> None:
+    journal, topic = Journal(), f"mixed-{number}"
+    place.create(topic, 9)
+    joining = Joining(place.bootstrap, f"mixed-{number}", (topic,), assignor="range")
+    members = {f"{client}-{number}": hosts.open(journal, client, f"{client}-{number}", joining) for client in LANGUAGES}
+    journal.wait_shared({topic: 9}, members)
+    journal.wait_read(place.fill(topic, 9, 3))
+    for name in list(members):
+        members.pop(name).close()
+        if members:
+            journal.wait_shared({topic: 9}, members)
+            journal.wait_read(place.fill(topic, 9, 1))
+
+
+def test_librdkafka_and_java_in_one_consumer_group(place: Place, hosts: Hosts, number: int) -> None:
+    journal, topic = Journal(), f"modern-{number}"
+    place.create(topic, 9)
+    joining = Joining(place.bootstrap, f"modern-{number}", (topic,), protocol="consumer")
+    members = {}
+    for client in ("librdkafka", "java", "librdkafka", "java"):
+        name = f"{client}-{number}-{len(members)}"
+        members[name] = hosts.open(journal, client, name, joining)
+        journal.wait_shared({topic: 9}, members)
+        journal.wait_read(place.fill(topic, 9, 1))
+    for name in list(members):
+        members.pop(name).close()
+        if members:
+            journal.wait_shared({topic: 9}, members)
+            journal.wait_read(place.fill(topic, 9, 1))
+    assert set(journal.reads.values()) == {1}, "each record once: members commit before they give partitions up"
+
+
+@pytest.mark.parametrize(
+    ("client", "assignor"),
+    [
+        ("java", "cooperative-sticky"),
+        pytest.param("java", "range", marks=pytest.mark.slow),
+        pytest.param("librdkafka", "range", marks=pytest.mark.slow),
+    ],
+)
+def test_a_classic_group_becomes_a_consumer_group_and_back_while_it_works(
+    place: Place, hosts: Hosts, number: int, client: str, assignor: str
+) -> None:
+    journal, topic, group = Journal(), f"moving-{number}", f"moving-{number}"
+    place.create(topic, 6)
+    classic = Joining(place.bootstrap, group, (topic,), assignor=assignor)
+    consumer = replace(classic, protocol="consumer", assignor=None)
+    members = {}
+
+    def settled(kind: str) -> None:
+        journal.wait_shared({topic: 6}, members)
+        journal.wait_read(place.fill(topic, 6, 1))
+        assert place.group(group) == (kind, "stable")
+
+    def come(name: str, joining: Joining) -> None:
+        members[f"{name}{number}"] = hosts.open(journal, client, f"{name}{number}", joining)
+
+    def go(name: str) -> None:
+        members.pop(f"{name}{number}").close()
+
+    come("a", classic)
+    come("b", classic)
+    settled("classic")
+    come("c", consumer)
+    settled("consumer")
+    go("a")
+    settled("consumer")
+    come("d", consumer)
+    go("b")
+    settled("consumer")
+    come("e", classic)
+    settled("consumer")
+    go("c")
+    settled("consumer")
+    go("d")
+    settled("classic")
+    go("e")
+    assert place.group(group) == ("classic", "empty")
+
+
+def test_a_group_whose_assignor_keeps_data_of_its_own_stays_classic(place: Place, hosts: Hosts, number: int) -> None:
+    """As librdkafka's cooperative-sticky does from the second rebalance on: the data would be lost."""
+    journal, topic = Journal(), f"staying-{number}"
+    place.create(topic, 6)
+    classic = Joining(place.bootstrap, f"staying-{number}", (topic,), assignor="cooperative-sticky")
+    first = hosts.open(journal, "librdkafka", f"a{number}", classic)
+    journal.wait_shared({topic: 6}, [f"a{number}"])
+    second = hosts.open(journal, "librdkafka", f"b{number}", classic)
+    journal.wait_shared({topic: 6}, [f"a{number}", f"b{number}"])
+    refused = Journal()
+    hosts.open(refused, "librdkafka", f"c{number}", replace(classic, protocol="consumer", assignor=None))
+    with pytest.raises(AssertionError, match="group id does not exist"):
+        refused.wait_shared({topic: 6}, [f"c{number}"])
+    assert place.group(f"staying-{number}") == ("classic", "stable")
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("client", "protocol"),
+    [
+        ("java", "consumer"),
+        ("librdkafka", "classic"),
+        pytest.param("java", "classic", marks=pytest.mark.slow),
+        pytest.param("librdkafka", "consumer", marks=pytest.mark.slow),
+    ],
+)
+def test_a_static_member_comes_back_to_what_it_had_and_nobody_else_notices(
+    place: Place, hosts: Hosts, number: int, client: str, protocol: str
+) -> None:
+    journal, topic = Journal(), f"static-{number}"
+    place.create(topic, 6)
+    joining = Joining(place.bootstrap, f"static-{number}", (topic,), protocol)
+    first = hosts.open(journal, client, f"a{number}", replace(joining, instance="one"))
+    second = hosts.open(journal, client, f"b{number}", replace(joining, instance="two"))
+    journal.wait_shared({topic: 6}, [f"a{number}", f"b{number}"])
+    journal.wait_read(place.fill(topic, 6, 2))
+    had, others = set(journal.owned[f"a{number}"]), journal.callbacks(f"b{number}")
+    first.abandon()
+    first = hosts.open(journal, client, f"c{number}", replace(joining, instance="one"))
+    journal.wait_shared({topic: 6}, [f"c{number}", f"b{number}"])
+    assert journal.owned[f"c{number}"] == had
+    journal.wait_read(place.fill(topic, 6, 2))
+    assert journal.callbacks(f"b{number}") == others
+    assert set(journal.reads.values()) == {1}
+    first.abandon()
+    second.abandon()
+
+
+@pytest.mark.parametrize(
+    ("client", "protocol"),
+    [
+        ("librdkafka", "classic"),
+        ("java", "consumer"),
+        pytest.param("java", "classic", marks=pytest.mark.slow),
+        pytest.param("librdkafka", "consumer", marks=pytest.mark.slow),
+        pytest.param("kafka-python", "classic", marks=pytest.mark.slow),
+        pytest.param("aiokafka", "classic", marks=pytest.mark.slow),
+    ],
+)
+def test_a_topic_that_a_pattern_matches_is_taken_up(
+    place: Place, hosts: Hosts, number: int, client: str, protocol: str
+) -> None:
+    journal = Journal()
+    first, second, other = f"seen-{number}-a", f"seen-{number}-b", f"unseen-{number}"
+    for topic in (first, other):
+        place.create(topic, 2)
+        place.fill(topic, 2, 1)
+    joining = Joining(place.bootstrap, f"pattern-{number}", (), protocol, pattern=f"seen-{number}-.*")
+    members = {name: hosts.open(journal, client, name, joining) for name in (f"a{number}", f"b{number}")}
+    journal.wait_shared({first: 2}, members)
+    place.create(second, 2)
+    journal.wait(lambda: sum(map(len, journal.owned.values())) == 4, "the new topic to be shared")
+    journal.wait_read(place.fill(second, 2, 2))
+    journal.wait_read(place.fill(first, 2, 2))
+    for member in members.values():
+        member.close()
+    assert {topic for topic, _, _ in journal.reads} == {first, second}
