@@ -8,7 +8,8 @@ Between jobs the load waits in a long poll at the brokers, so that the next job 
 an interval bounds how often. A job of few offsets runs in this process: a Spark job costs more than it would share.
 
 After the commits to the tables the brokers are told where these end, as the offsets of a consumer group, so that its
-lag is the load's. Nothing is read from there: see `group_offsets`.
+lag is the load's. Nothing is read from there: see `group_offsets`. A reload tells them nothing: it fills in what is
+behind.
 """
 
 from __future__ import annotations

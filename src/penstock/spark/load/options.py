@@ -129,12 +129,7 @@ class LoadOptions:
 
     @property
     def group_id(self) -> str:
-        """The consumer group whose offsets are the table's ends; empty for none, which a reload always has.
-
-        A reload fills in what is behind: its ends say nothing of where the table ends.
-        """
-        if self.is_reload:
-            return ""
+        """The consumer group whose offsets are the table's ends; empty for none."""
         if self.group is not None:
             return self.group
         name = self.table.rstrip("/").rpartition("/")[2]
