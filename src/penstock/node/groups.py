@@ -47,6 +47,7 @@ class GroupCoordinator:
         self._node = node
         self._config: GroupConfig | None = None
         self._creating: list[Callable[[int], None]] | None = None
+        self._why_no_topic = ""
         self._deleted: dict[int, list[tuple[str, UUID]]] = {}
         self.runtime: Runtime[GroupMachine] = Runtime(
             OFFSETS_TOPIC,
@@ -122,11 +123,12 @@ class GroupCoordinator:
 
     def _created(self, why_not: str, now_ms: int) -> None:
         waiting, self._creating = self._creating, None
-        if why_not:
+        if why_not and why_not != self._why_no_topic:  # once: clients ask again and again
             logger.warning(
                 "%s could not be made, so there are no groups: %s (offsets.topic.replication.factor is %d)",
                 *(OFFSETS_TOPIC, why_not, self._node.settings.offsets_topic_replication_factor),
             )
+        self._why_no_topic = why_not
         for then in waiting or ():
             then(now_ms)
 

@@ -68,9 +68,12 @@ class GroupOffsets:
         self._reached = {partition: end for partition, end in ends.items() if not is_internal(partition[0])}
 
     def commit(self, *, last: bool = False) -> None:
-        """Commits what has moved, if it is time or this is the `last` call. Never raises: trouble is a warning."""
+        """Commits what has moved, if it is time or this is the `last` call. Never raises: trouble is a warning.
+
+        A coordinator that has just failed is not asked again for the sake of the last: the pipeline's next start is.
+        """
         now = self.clock()
-        if now < self._next_ms and not last:
+        if now < self._next_ms and (self._failures or not last):
             return
         repeat = now >= self._repeat_ms
         moved = {p: end for p, end in self._reached.items() if repeat or self._committed.get(p) != end}
@@ -79,7 +82,7 @@ class GroupOffsets:
         try:
             codes = self.send(moved)
         except UnsupportedVersionError as error:
-            self._next_ms = float("inf")
+            self._failures, self._next_ms = 1, float("inf")
             self._warn(f"the brokers serve no groups ({error})")
             return
         except (PenstockError, TimeoutError, OSError) as error:
@@ -118,7 +121,8 @@ class GroupOffsets:
 def why(error: Exception) -> str:
     """A failed commit in words."""
     if isinstance(error, TimeoutError):
-        return f"the coordinator did not answer in {GROUP_COMMIT_TIMEOUT_MS / 1000:g} s"
+        wait_s = GROUP_COMMIT_TIMEOUT_MS / 1000
+        return f"no coordinator took them in {wait_s:g} s; are there offsets.topic.replication.factor brokers?"
     if getattr(error, "code", None) is ErrorCode.UNKNOWN_MEMBER_ID:
         return "consumers are members of it; a pipeline needs a group of its own"
     return str(error)

@@ -88,6 +88,7 @@ def test_a_topic_that_cannot_be_made_is_told_to_who_asks_and_said_in_the_log(cap
     assert "offsets.topic.replication.factor is 3" in caplog.text
     (again,) = node.connect().ask(find(), 4).coordinators
     assert again.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, "and nobody waits for ever"
+    assert caplog.text.count("could not be made") == 1, "clients ask several times a second"
 
 
 @pytest.mark.parametrize(
