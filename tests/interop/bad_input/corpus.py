@@ -12,12 +12,14 @@ from interop.bad_input.admin_cases import configs_cases, describe_cases, produce
 from interop.bad_input.case import Case
 from interop.bad_input.data_cases import fetch_cases, list_offsets_cases, produce_cases
 from interop.bad_input.frame_cases import broken_frames
+from interop.bad_input.group_cases import group_cases
 from interop.bad_input.topic_cases import create_topics_cases, delete_cases, metadata_cases, partitions_cases
 
 
 def cases() -> Iterator[Case]:
     """All of them, API by API."""
     for family in (
+        group_cases,
         produce_cases,
         fetch_cases,
         list_offsets_cases,

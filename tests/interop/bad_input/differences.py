@@ -34,6 +34,7 @@ DIFFERENCES: Mapping[str, str] = {
     "the frame is broken, and the connection is closed",
     "DescribeTopicPartitions: name is empty": INTERNAL + "INVALID_TOPIC_EXCEPTION",
     "CreatePartitions: to 20000 partitions": INTERNAL + "POLICY_VIOLATION, as Kafka itself answers CreateTopics",
+    "JoinGroup: garbage as the subscription of a consumer group": INTERNAL + "INCONSISTENT_GROUP_PROTOCOL",
     "IncrementalAlterConfigs: unknown operation": INTERNAL + "INVALID_REQUEST",
     "IncrementalAlterConfigs: unknown broker config": SETTINGS,
     "IncrementalAlterConfigs: unknown broker config, of all brokers": SETTINGS,

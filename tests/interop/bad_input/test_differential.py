@@ -17,6 +17,7 @@ import pytest
 from interop.bad_input.case import Case
 from interop.bad_input.corpus import CASES
 from interop.bad_input.differences import DIFFERENCES, page
+from interop.bad_input.group_cases import prepare_groups
 from interop.clients.valid_requests import World, batch, fetch, init_producer_id, produce
 from interop.clients.wire import Wire, decode_answer, errors_in
 from interop.kafka_peer import KafkaPeer
@@ -99,6 +100,7 @@ def prepare(bootstrap: str) -> Judged:
         while wire.ask(init_producer_id(world, 4), 4).error_code != ErrorCode.NONE:
             pass  # a broker asks its controller for its first producer ids
         stored = bytes(wire.ask(fetch(world, 12), 12).responses[0].partitions[0].records)
+        prepare_groups(wire, world)
     assert stored
     return Judged(bootstrap, world, stored)
 

@@ -33,6 +33,8 @@ def describe(node: Broker, request: Request[ConsumerGroupDescribeRequest], group
     """One group, or why it cannot be described."""
     try:
         check_group(node, request, Operation.DESCRIBE, group_id)
+        if not group_id:
+            raise RequestError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         (group,) = node.groups.runtime.read(
             node.groups.partition_of(group_id), lambda shard, at: describe_consumer_groups(shard, at, [group_id])
         )

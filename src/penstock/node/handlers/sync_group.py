@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.classic.sync import sync_group
+from penstock.errors import ErrorCode, RequestError
 from penstock.node.handlers.group_coordinator import answer_once, check_group, context_of, write
 from penstock.node.request import Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
 
 AUTHORIZE = Authorize(Operation.READ, ResourceType.GROUP)
 
+PROTOCOL_FROM = 5
+
 
 def handle(node: Broker, request: Request[SyncGroupRequest], now_ms: int) -> Outcome:
     body, context = request.body, context_of(request)
+    if request.version >= PROTOCOL_FROM and (body.protocol_type is None or body.protocol_name is None):
+        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocol's type and name must be given")
     check_group(node, request, Operation.READ, body.group_id)
 
     def reply(response: SyncGroupResponse, at_ms: int) -> None:

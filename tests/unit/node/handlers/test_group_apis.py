@@ -354,6 +354,19 @@ def test_a_join_that_is_refused_has_no_protocol(client: Client, version: int) ->
     assert answer.protocol_name == (None if version >= 7 else "")
 
 
+def test_a_sync_names_its_protocol_from_version_5_on(client: Client) -> None:
+    joined = join_new(client)
+    request = sync(joined, {joined.member_id: b"all"})
+    request.protocol_name = None  # type: ignore[attr-defined]
+    assert client.ask(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    request.protocol_type = None  # type: ignore[attr-defined]
+    assert client.ask(request, 4).assignment == b"all"
+
+
+def test_a_consumer_group_without_a_name_is_invalid(client: Client) -> None:
+    assert errors_in(client.ask(describe_consumers(""), 1)) == {ErrorCode.INVALID_GROUP_ID}
+
+
 def test_a_group_that_is_not_there_is_dead_before_version_6_and_an_error_from_then_on(client: Client) -> None:
     (old,) = client.ask(describe("none"), 5).groups
     (new,) = client.ask(describe("none"), 6).groups
