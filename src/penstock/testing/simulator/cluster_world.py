@@ -317,10 +317,14 @@ class ClusterWorld:
         found: list[Admin | Mover | DirectoryMover | VoterAdmin] = [*self.admins, *self.movers, *self.directory_movers]
         return found if self.voter_admin is None else [*found, self.voter_admin]
 
+    def _replicated(self) -> Sequence[PartitionHistory]:
+        """The partitions whose replicas have to come back into sync."""
+        return self.partitions
+
     def _unsynced(self) -> list[str]:
         """Partitions whose replicas are not all in sync and at the same end, with the reason."""
         found = []
-        for partition in self.partitions:
+        for partition in self._replicated():
             registration = self._registration(partition)
             if registration is None or registration.leader < 0 or len(registration.isr) < len(registration.replicas):
                 state = registration and f"led by {registration.leader}, in sync {registration.isr}"

@@ -69,13 +69,18 @@ class Progress:
 class GroupHistory:
     """The model of one group.
 
+    Args:
+        one_protocol: the group keeps its protocol. One that does not begins anew when it is empty and the other
+            protocol comes: then its generations are given again, and say nothing of owners.
+
     Attributes:
         commits: how many partitions' commits were acknowledged. acquired: how many tenures there were. fenced: how
             often a process was told that it is no member any more, or is late.
     """
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, *, one_protocol: bool = True) -> None:
         self.group_id = group_id
+        self.one_protocol = one_protocol
         self.progress: dict[Place, Progress] = {}
         self.commits = 0
         self.acquired = 0
@@ -94,6 +99,8 @@ class GroupHistory:
         Args:
             owner: the instance id of a static member, else the process.
         """
+        if not self.one_protocol:
+            return
         first = self._owners.setdefault((place, generation), owner)
         check(first == owner, ONE_OWNER, f"{self.group_id}: {first} and {owner} have {place} in {generation}")
 

@@ -29,6 +29,7 @@ from penstock.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from penstock.records.batch import headers
 from penstock.testing.simulator.cluster.client import ClusterClient
 from penstock.testing.simulator.cluster.load import AGAIN, RETRY_MS
 from penstock.testing.simulator.cluster.readers import FETCH_BYTES, FETCH_VERSION, decoded
@@ -128,6 +129,7 @@ class Member:
         self._committing = False
         self._fetching_offsets = False
         self._turn = 0
+        self._epochs: dict[Place, int] = {}  # the leader epoch of what was read last, by this member or the one before
 
     def __repr__(self) -> str:
         return f"{self.name} {sorted(self.tenures)} at {self.generation}"
@@ -314,6 +316,7 @@ class Member:
                     self.history.start(tenure, found.committed_offset)
                     self.positions[place] = max(0, found.committed_offset)
                     self.committed[place] = found.committed_offset
+                    self._epochs[place] = max(self._epochs.get(place, -1), found.committed_leader_epoch)
         if any(place not in self.positions for place in self.tenures):
             self._fetching_offsets = True
             self._offsets_later()
@@ -336,7 +339,10 @@ class Member:
         for place, offset in offsets.items():
             text = texts[place] = self.history.attempt(tenures[place], offset)
             each = OffsetCommitRequestPartition(
-                partition_index=place[1], committed_offset=offset, committed_metadata=text
+                partition_index=place[1],
+                committed_offset=offset,
+                committed_leader_epoch=self._epochs.get(place, -1),
+                committed_metadata=text,
             )
             topics.setdefault(place[0], []).append(each)
         request = OffsetCommitRequest(
@@ -394,6 +400,8 @@ class Member:
             return
         self._turn += 1
         place = places[self._turn % len(places)]
+        if self._reader.leader_epochs.get(place, -1) < self._epochs.get(place, -1):
+            self._reader.leaders.pop(place, None)  # from what we know it may not have all that the group has read
         if place not in self._reader.leaders:
             self._reader.find_leaders(place[0], lambda: self.later(RETRY_MS, self._poll))
             return
@@ -448,6 +456,8 @@ class Member:
         if partition is not None:
             for offset in new:
                 partition.saw(offset, values[offset])
+        for _, header in headers(memoryview(data.records)):
+            self._epochs[place] = max(self._epochs.get(place, -1), header.leader_epoch)
         self.history.deliver(place, new[0], new[-1])
         self.positions[place] = new[-1] + 1
         return len(new)

@@ -47,7 +47,7 @@ GROUP_SCENARIOS = {
                 *(faults.coordinator_paused, faults.coordinator_paused, faults.coordinator_cut_off),
                 *(cluster_faults.broken_connections, cluster_faults.partition),
             ),
-            session_ms=(2_000, 3_000),
+            session_ms=(3_000,),
         ),
         GroupScenario(
             "groups-migration",

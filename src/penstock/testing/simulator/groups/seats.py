@@ -47,16 +47,19 @@ class Seat:
         self.instance_id = name if self.random.random() < STATIC_PROBABILITY else None
         self.member: Member | None = None
         self.retired: list[Member] = []
+        # In a stable classic group nobody notices that a static member comes back with other topics (KIP-345).
+        self._wanted = self._choose()
         self._born = 0
+
+    def _choose(self) -> list[str]:
+        return [self.random.choice(self.topics)] if self.random.random() < ONE_TOPIC_PROBABILITY else list(self.topics)
 
     def fill(self) -> None:
         """A new process starts, unless there is one."""
         if self.member is not None and self.member.alive:
             return
         self._born += 1
-        topics = list(self.topics)
-        if self.random.random() < ONE_TOPIC_PROBABILITY:
-            topics = [self.random.choice(topics)]
+        topics = self._wanted if self.instance_id is not None else self._choose()
         name = f"{self.name}-{self._born}"
         protocol = self.random.choice(self.protocols)
         self.load.clients.simulation.trace(f"{name} starts: {protocol}, {topics}")
@@ -83,7 +86,7 @@ class Group:
         cooperative: bool,
     ) -> None:
         self.load = load
-        self.history = GroupHistory(group_id)
+        self.history = GroupHistory(group_id, one_protocol=len(set(protocols)) == 1)
         self.topics = topics
         self.seats = [
             Seat(load, self.history, f"{group_id}-{number}", topics, protocols, cooperative=cooperative)

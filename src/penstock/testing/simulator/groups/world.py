@@ -20,6 +20,7 @@ from penstock.metadata.image import PartitionRegistration
 from penstock.node.groups import OFFSETS_TOPIC, partition_for
 from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from penstock.testing.simulator.cluster.checkers import replica_bytes
+from penstock.testing.simulator.cluster.history import PartitionHistory
 from penstock.testing.simulator.cluster_world import END_MS_MAX, SETTLE_MS, TOPICS, ClusterWorld
 from penstock.testing.simulator.groups.history import NOTHING, Place
 from penstock.testing.simulator.groups.load import GroupLoad
@@ -97,8 +98,14 @@ class GroupWorld(ClusterWorld):
             for member in group.members:
                 member.die()
         self.simulation.run(self.simulation.now_ms + SETTLE_MS)
+        rule = "replicas come back into sync"
+        self._wait_until(lambda: not self._unsynced(), END_MS_MAX, rule, lambda: ", ".join(self._unsynced()))
         self._check_log()
         self._ask_committed()
+
+    def _replicated(self) -> Sequence[PartitionHistory]:
+        offsets = [PartitionHistory(OFFSETS_TOPIC, index) for index in self._offsets_partitions]
+        return [*super()._replicated(), *offsets]
 
     def _unsettled(self) -> list[str]:
         self.lives.fill()
@@ -119,7 +126,8 @@ class GroupWorld(ClusterWorld):
 
     @property
     def _offsets_partitions(self) -> range:
-        return range(len(self.checker.image.topics_by_name[OFFSETS_TOPIC].partitions))
+        topic = self.checker.image.topics_by_name.get(OFFSETS_TOPIC)
+        return range(0 if topic is None else len(topic.partitions))
 
     def _check_log(self) -> None:
         """The log of the groups is what the members know, in every replica."""
