@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -26,7 +26,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a node starts with bytecode, 
 ROOT = Path(__file__).resolve().parent.parent
 KAFKA_JARS = ROOT / ".cache" / "kafka-4.3.1"
 LACKING_FEATURES = (
-    "group.version",
     "share.version",
     "streams.version",
     "transaction.version",
@@ -49,13 +48,23 @@ def java(*arguments: str, heap: str = "1g") -> list[str]:
 class Peer:
     """One running broker."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], bootstrap: str, directory: Path) -> None:
+    def __init__(self, name: str, command: Sequence[str], bootstrap: str, directory: Path) -> None:
         self.name = name
         self.bootstrap = bootstrap
         self.directory = directory
+        self._command = command
+        self.start()
+
+    def start(self) -> None:
+        """Starts the process, on the directory as it is."""
+        with (self.directory / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
         self.started_at = time.perf_counter()
-        self._process = process
-        self._accounting = psutil.Process(process.pid)
+        self._accounting = psutil.Process(self._process.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def cpu_seconds(self) -> float:
         """User and system CPU seconds of the broker so far, its children included."""
@@ -133,9 +142,7 @@ def running(name: str, *, extra: str = "") -> Iterator[Peer]:
         format_it = [*penstock, "storage", "format", "-t", cluster_id, "-c", str(properties)]
         subprocess.run(format_it, check=True, stdout=subprocess.DEVNULL)
         command = [*penstock, "server", "start", str(properties)]
-    with (directory / "broker.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    peer = Peer(name, process, f"127.0.0.1:{port}", directory)
+    peer = Peer(name, command, f"127.0.0.1:{port}", directory)
     try:
         yield peer
     except BaseException:
