@@ -35,8 +35,10 @@ class Journal:
         self._told = threading.Condition()
 
     def tell(self, member: str, kind: str, places: Iterable[str] = ()) -> None:
-        """Notes an event; `places` as `topic:partition` or `topic:partition:offset`."""
-        event = Event(member, kind, tuple(tuple(place.split(":")) for place in places))
+        """Notes an event; `places` as `topic:partition` or `topic:partition:offset`, for `failed` what it says."""
+        event = Event(
+            member, kind, tuple((place,) if kind == "failed" else tuple(place.split(":")) for place in places)
+        )
         with self._told:
             self.events.append(event)
             self._follow(event)
@@ -46,14 +48,16 @@ class Journal:
         if event.kind == "read":
             self.reads.update((topic, int(index), int(offset)) for topic, index, offset in event.places)
             return
-        partitions = {(place[0], int(place[1])) for place in event.places if len(place) == 2}
+        if event.kind in {"closed", "failed"}:
+            del self.owned[event.member]
+            return
+        partitions = {(topic, int(index)) for topic, index in event.places}
         owned = self.owned.setdefault(event.member, set())
         if event.kind == "assigned":
             owned |= partitions
-        elif event.kind in {"revoked", "lost"}:
+        else:
+            assert event.kind in {"revoked", "lost"}, event.kind
             owned -= partitions
-        elif event.kind in {"closed", "failed"}:
-            del self.owned[event.member]
 
     def wait(self, condition: Callable[[], bool], wanted: str) -> None:
         """Returns when `condition` holds; fails at the first member's failure, or when it takes too long."""

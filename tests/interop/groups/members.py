@@ -91,7 +91,7 @@ class Threaded:
             self.run()
             self.journal.tell(self.name, "closed")
         except Exception as error:
-            self.journal.tell(self.name, "failed", [repr(error).replace(":", "")])
+            self.journal.tell(self.name, "failed", [repr(error)])
 
     def run(self) -> None:
         """Joins, works until `ending` is set, and leaves."""

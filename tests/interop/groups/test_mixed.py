@@ -9,7 +9,11 @@ from interop.groups.journal import Journal
 from interop.groups.members import Hosts, Joining
 from interop.groups.place import Place
 
-pytestmark = pytest.mark.java
+pytestmark = [
+    pytest.mark.java,
+    # kafka-python may leave a socket to the garbage collector when it is closed
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
+]
 
 LANGUAGES = ("librdkafka", "java", "kafka-python", "aiokafka", "franz-go", "kafkajs")
 
@@ -144,11 +148,49 @@ def test_a_static_member_comes_back_to_what_it_had_and_nobody_else_notices(
 
 
 @pytest.mark.parametrize(
+    ("client", "refusal"),
+    [pytest.param("java", "FencedInstanceId", marks=pytest.mark.slow), ("librdkafka", "fenced by other consumer")],
+)
+def test_the_first_of_two_with_one_instance_id_is_fenced_in_a_classic_group(
+    place: Place, hosts: Hosts, number: int, client: str, refusal: str
+) -> None:
+    first, second, topic = Journal(), Journal(), f"fenced-{number}"
+    place.create(topic, 2)
+    joining = Joining(place.bootstrap, f"fenced-{number}", (topic,), instance="one")
+    hosts.open(first, client, f"a{number}", joining)
+    first.wait_shared({topic: 2}, [f"a{number}"])
+    member = hosts.open(second, client, f"b{number}", joining)
+    second.wait_shared({topic: 2}, [f"b{number}"])
+    with pytest.raises(AssertionError, match=refusal):
+        first.wait(lambda: False, "it to be fenced")
+    member.abandon()
+
+
+@pytest.mark.parametrize(
+    ("client", "refusal"),
+    [pytest.param("java", "UnreleasedInstanceId", marks=pytest.mark.slow), ("librdkafka", "instance ID is still used")],
+)
+def test_the_second_of_two_with_one_instance_id_is_refused_in_a_consumer_group(
+    place: Place, hosts: Hosts, number: int, client: str, refusal: str
+) -> None:
+    first, second, topic = Journal(), Journal(), f"unreleased-{number}"
+    place.create(topic, 2)
+    joining = Joining(place.bootstrap, f"unreleased-{number}", (topic,), "consumer", instance="one")
+    member = hosts.open(first, client, f"a{number}", joining)
+    first.wait_shared({topic: 2}, [f"a{number}"])
+    hosts.open(second, client, f"b{number}", joining)
+    with pytest.raises(AssertionError, match=refusal):
+        second.wait(lambda: False, "it to be refused")
+    first.wait_read(place.fill(topic, 2, 2))
+    member.abandon()
+
+
+@pytest.mark.parametrize(
     ("client", "protocol"),
     [
         ("librdkafka", "classic"),
-        ("java", "consumer"),
         pytest.param("java", "classic", marks=pytest.mark.slow),
+        pytest.param("java", "consumer", marks=pytest.mark.slow),
         pytest.param("librdkafka", "consumer", marks=pytest.mark.slow),
         pytest.param("kafka-python", "classic", marks=pytest.mark.slow),
         pytest.param("aiokafka", "classic", marks=pytest.mark.slow),
