@@ -90,8 +90,11 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
                 (tmp_path / what).write_text(text, encoding="utf-8")
     finally:
         reader.close()
-    said = {" ".join(command.split()[1:3]): text for command, text in reader.said.items()}
-    assert len(said["consume clicks"].splitlines()) == 2
+    assert len(reader.said["penstock consume clicks --max 2"].splitlines()) == 2
+    assert len(reader.said["penstock consume clicks --group readers --max 100"].splitlines()) == 100
+    groups = reader.said["penstock groups describe readers load-clicks"]
+    assert re.search(r"^readers: consumer group, Empty, .* lag [1-9]", groups, re.MULTILINE)
+    assert re.search(r"^load-clicks: classic group, Empty, 0 members, lag 0,", groups, re.MULTILINE)
     assert "/p/1 " in next(text for command, text in reader.said.items() if command.startswith("penstock sql"))
     proofs = [text for command, text in reader.said.items() if command.startswith("penstock verify")]
     assert len(proofs) == 2
