@@ -223,15 +223,15 @@ class ClassicMember(Member):
         gone = [place for place in self.tenures if place not in places]
         self._must_join = bool(gone)
         if gone and self.random.random() < 0.5:
-            self.commit(lambda: self._take(places))
+            self.commit(lambda: self._take(places, answer))
         else:
-            self._take(places)
+            self._take(places, answer)
 
-    def _take(self, places: Sequence[Place]) -> None:
+    def _take(self, places: Sequence[Place], answer: Answer) -> None:
         if self._generation == NONE:  # the commit was refused
             self.step()
             return
-        self.take(places)
+        self.take(places, answer)
         self.later(self._interval_ms(), self.step)
 
     def _interval_ms(self) -> int:

@@ -118,22 +118,22 @@ class ConsumerMember(Member):
         for topic in response.assignment.topic_partitions:
             name = self.load.topic_name(topic.topic_id)
             places += [(name, index) for index in topic.partitions if name is not None]
-        self._reconcile(places)
+        self._reconcile(places, answer)
 
-    def _reconcile(self, places: list[Place]) -> None:
+    def _reconcile(self, places: list[Place], answer: Answer) -> None:
         """Gives up, perhaps slowly, and takes."""
         gone = [place for place in self.tenures if place not in places]
         if not gone:
-            self._take(places)
+            self._take(places, answer)
         elif self.random.random() < SLOW_PROBABILITY and not self.load.patient:
             # A callback of its user that takes long; meanwhile it heartbeats, and still has everything.
-            self._busy(places, self.random.randrange(2 * self.load.rebalance_ms))
+            self._busy(places, answer, self.random.randrange(2 * self.load.rebalance_ms))
         elif self.random.random() < 0.5:
-            self.commit(lambda: self._take(places))
+            self.commit(lambda: self._take(places, answer))
         else:
-            self._take(places)
+            self._take(places, answer)
 
-    def _busy(self, places: list[Place], left_ms: int) -> None:
+    def _busy(self, places: list[Place], given: Answer, left_ms: int) -> None:
         """While its user's callback runs, it heartbeats and takes nothing."""
         tenures = dict(self.tenures)
 
@@ -141,7 +141,7 @@ class ConsumerMember(Member):
             if answer.code is ErrorCode.NONE and answer.response.assignment is None and self.tenures == tenures:
                 self.check_tenures(answer, "a heartbeat")
                 self._epoch = answer.response.member_epoch
-                self._busy(places, left_ms - self._interval_ms)
+                self._busy(places, given, left_ms - self._interval_ms)
             else:
                 self._heard(answer)
 
@@ -159,13 +159,13 @@ class ConsumerMember(Member):
             self.ask(request, HEARTBEAT_VERSION, heard)
 
         if left_ms <= 0:
-            self._take(places)
+            self._take(places, given)
         else:
             self.later(min(self._interval_ms, left_ms), beat)
 
-    def _take(self, places: list[Place]) -> None:
+    def _take(self, places: list[Place], answer: Answer) -> None:
         changed = sorted(places) != sorted(self.tenures)
-        self.take(places)
+        self.take(places, answer)
         self.later(0 if changed else self._interval_ms, self.step)
 
     def _leave(self) -> None:

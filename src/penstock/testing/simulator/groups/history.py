@@ -55,6 +55,7 @@ class Progress:
             whose outcome nobody knows.
         attempts: the offset of each commit, by its metadata. acknowledged: the metadata of those that were.
         tenures: those that are not over.
+        last_tenure, last_generation, last_us: number, generation and beginning of the latest.
     """
 
     delivered: int = 0
@@ -64,6 +65,8 @@ class Progress:
     acknowledged: set[str] = field(default_factory=set)
     tenures: list[Tenure] = field(default_factory=list)
     last_tenure: int = 0
+    last_generation: int = -1
+    last_us: int = 0
 
 
 class GroupHistory:
@@ -104,15 +107,25 @@ class GroupHistory:
         first = self._owners.setdefault((place, generation), owner)
         check(first == owner, ONE_OWNER, f"{self.group_id}: {first} and {owner} have {place} in {generation}")
 
-    def acquire(self, place: Place, owner: str, generation: int, now_us: int) -> Tenure:
-        """A process was given a partition that it did not have."""
+    def acquire(self, place: Place, owner: str, generation: int, now_us: int, *, stale: bool, asked_us: int) -> Tenure:
+        """A process was given a partition that it did not have.
+
+        The answer may have been on its way, or the process may have stood still, for so long that another has had the
+        partition since. Then this one begins as lost.
+
+        Args:
+            stale: the answer is of a coordinator that had been deposed. asked_us: when it was asked.
+        """
         progress = self.of(place)
-        for other in progress.tenures:
-            if other.ousted_us is None:
-                other.ousted_us = now_us
         self.acquired += 1
-        progress.last_tenure = self.acquired
         tenure = Tenure(self.acquired, owner, place, generation)
+        if generation < progress.last_generation and (stale or asked_us < progress.last_us):
+            tenure.ousted_us = now_us
+        else:
+            for other in progress.tenures:
+                if other.ousted_us is None:
+                    other.ousted_us = now_us
+            progress.last_tenure, progress.last_generation, progress.last_us = tenure.number, generation, now_us
         progress.tenures.append(tenure)
         return tenure
 

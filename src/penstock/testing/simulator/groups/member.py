@@ -248,15 +248,21 @@ class Member:
 
     # Partitions
 
-    def take(self, places: Iterable[Place]) -> None:
+    def take(self, places: Iterable[Place], answer: Answer) -> None:
         """These are all that it has from now on, as the coordinator says."""
         wanted = sorted(places)
         self.give_up([place for place in self.tenures if place not in wanted])
         for place in wanted:
             self.history.share(place, self.owner, self.generation)
             if place not in self.tenures:
-                now_us = self.simulation.now_us
-                self.tenures[place] = self.history.acquire(place, self.name, self.generation, now_us)
+                self.tenures[place] = self.history.acquire(
+                    place,
+                    self.name,
+                    self.generation,
+                    self.simulation.now_us,
+                    stale=not answer.real,
+                    asked_us=answer.asked_us,
+                )
         self._find_offsets()
 
     def give_up(self, places: Iterable[Place]) -> None:
