@@ -79,6 +79,74 @@ def records(
         raise InvalidRecordError(f"{len(data) - at} bytes are left after the last of {header.record_count} records")
 
 
+def keys_and_values(
+    view: Buffer, header: BatchHeader, position: int = 0, decompress: Decompress | None = None
+) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """Offset, key and value of each record of the batch at `position`: `records` for who reads many.
+
+    Lengths of one or two bytes, as almost all are, are read here; any other record by `read_record`. Raises as
+    `records`.
+    """
+    if header.record_count < 0:
+        raise InvalidRecordError(f"invalid record count {header.record_count}")
+    if header.record_count == 0:
+        return
+    data = bytes(record_bytes(view, position, header, decompress))
+    base_offset, at = header.base_offset, 0
+    for _ in range(header.record_count):
+        usual = usual_record(data, at)
+        if usual is None:
+            record, at = read_record(data, at, header, False)
+            yield record.offset, record.key, record.value
+        else:
+            delta, key, value, at = usual
+            yield base_offset + delta, key, value
+    if at != len(data):
+        raise InvalidRecordError(f"{len(data) - at} bytes are left after the last of {header.record_count} records")
+
+
+def usual_record(data: bytes, at: int) -> tuple[int, bytes, bytes, int] | None:
+    """Offset delta, key, value and end of a record; None when it is not of the usual kind, or broken.
+
+    Usual: key and value are there, no headers, every number has one or two bytes and is not negative (zig-zag: even).
+    """
+    try:
+        size = data[at]
+        if size > 0x7F:
+            at += 1
+            size = size & 0x7F | data[at] << 7
+        end = at + 1 + (size >> 1)
+        at += 2  # its last byte, and the attributes
+        timestamp_delta = data[at]
+        if timestamp_delta > 0x7F:
+            at += 1
+            timestamp_delta = data[at] << 7
+        at += 1
+        offset_delta = data[at]
+        if offset_delta > 0x7F:
+            at += 1
+            offset_delta = offset_delta & 0x7F | data[at] << 7
+        at += 1
+        key_size = data[at]
+        if key_size > 0x7F:
+            at += 1
+            key_size = key_size & 0x7F | data[at] << 7
+        key_end = at + 1 + (key_size >> 1)
+        value_size = data[key_end]
+        value_at = key_end + 1
+        if value_size > 0x7F:
+            value_size = value_size & 0x7F | data[value_at] << 7
+            value_at += 1
+        if value_at + (value_size >> 1) + 1 != end or data[end - 1]:
+            return None  # headers, or broken
+    except IndexError:
+        return None
+    odd = size | offset_delta | key_size | value_size
+    if odd & 1 or odd > 0x3FFF or timestamp_delta > 0x3FFF:
+        return None
+    return offset_delta >> 1, data[at + 1 : key_end], data[value_at : end - 1], end
+
+
 def read_record(data: bytes, at: int, header: BatchHeader, log_append_time: bool) -> tuple[Record, int]:
     """The record at position `at` of the decompressed bytes, and the position after it."""
     size, at = read_varint(data, at)

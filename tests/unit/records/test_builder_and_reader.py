@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.errors import CorruptRecordError, InvalidRecordError
 from penstock.records.batch import HEADER_BYTES, TimestampType, read_header
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec, Contexts, DecompressionLimitError
-from penstock.records.reader import Record, bounded, records
+from penstock.records.reader import Record, bounded, keys_and_values, records
 from penstock.records.varint import read_varint, read_varlong, size_of_varint, write_varint
 
 RECORDS = [
@@ -23,8 +25,8 @@ def built(codec: Codec, **options: object) -> bytearray:
     builder = BatchBuilder(base_offset=10, codec=codec, **options)  # type: ignore[arg-type]
     for record in RECORDS:
         size_bytes = builder.size_with(record.timestamp_ms, record.key, record.value, record.headers)
-        given = builder.append(record.timestamp_ms, record.key, record.value, record.headers, offset=record.offset)
-        assert given == record.offset
+        offset = builder.append(record.timestamp_ms, record.key, record.value, record.headers, offset=record.offset)
+        assert offset == record.offset
         if record.offset < 15:
             assert builder.size_bytes == size_bytes
     assert builder.record_count == 4
@@ -95,3 +97,42 @@ def test_numbers_that_do_not_end_are_refused_and_surplus_bits_are_dropped() -> N
         with pytest.raises(InvalidRecordError, match=f"{bits} bits does not end"):
             read(b"\x80" * size + b"\x00", 0)
         assert read(b"\xff" * (size - 1) + b"\x7f", 0) == (-(2 ** (bits - 1)), size)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2**40),
+            st.none() | st.binary(max_size=200),
+            st.none() | st.binary(max_size=200),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=200,
+    )
+)
+def test_keys_and_values_are_those_of_the_records(told: list[tuple[int, bytes | None, bytes | None, bool]]) -> None:
+    builder = BatchBuilder()
+    for timestamp_ms, key, value, has_headers in told:
+        builder.append(timestamp_ms, key, value, (("name", b"value"),) if has_headers else ())
+    batch = builder.build()
+    header = read_header(batch)
+    expected = [(each.offset, each.key, each.value) for each in records(batch, header)]
+    assert list(keys_and_values(batch, header)) == expected
+
+
+@given(st.binary(max_size=20), st.integers(0, 100), st.integers(0, 255))
+def test_a_broken_record_is_broken_for_keys_and_values_too(value: bytes, place: int, byte: int) -> None:
+    builder = BatchBuilder()
+    for number in range(3):
+        builder.append(number, b"key", value)
+    batch = builder.build()
+    batch[61 + place % (len(batch) - 61)] = byte
+    header = read_header(batch)
+    try:
+        expected = [(each.offset, each.key, each.value) for each in records(batch, header)]
+    except InvalidRecordError:
+        with pytest.raises(InvalidRecordError):
+            list(keys_and_values(batch, header))
+    else:
+        assert list(keys_and_values(batch, header)) == expected

@@ -25,6 +25,7 @@ from penstock.coordinator.group.consumer import replay as consumer_replay
 from penstock.coordinator.group.consumer import topics as consumer_topics
 from penstock.coordinator.group.groups import Groups
 from penstock.coordinator.group.offsets import replay as offset_replay
+from penstock.coordinator.group.offsets import stored as offset_stored
 from penstock.coordinator.group.offsets.state import Offsets
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.coordinator.runtime.timers import ShardTimers
@@ -92,6 +93,10 @@ class GroupMachine:
         replay = REPLAY.get(type(record.key))
         if replay is not None:
             replay(self, record.key, record.value, offset, producer)
+
+    def replay_bytes(self, key: bytes, value: bytes, offset: int) -> bool:
+        """Applies an offset as it is stored, if it has the usual form."""
+        return offset_stored.replay(self, key, value, offset)
 
     def replay_end_marker(self, producer: tuple[int, int], committed: bool, offset: int) -> None:
         """A transaction of the producer has ended in this partition."""

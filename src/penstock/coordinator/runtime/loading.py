@@ -8,7 +8,7 @@ structure is wrong ends the loading: the shard has failed, and says NOT_COORDINA
 
 Most of such a log is the same keys again and again, an offset that a group commits every few seconds. Of records of
 the types that the machine names in `last_wins` only the last one of each key is decoded and replayed, as long as no
-other record is between them.
+other record is between them. Those are given to the machine as bytes first, which knows the usual form of them.
 Source: CoordinatorLoaderImpl of Apache Kafka 4.3.
 """
 
@@ -25,7 +25,7 @@ from penstock.errors import CorruptRecordError, UnsupportedVersionError
 from penstock.protocol.record_frames import TWO_BYTES, decode_coordinator_key, decode_coordinator_value
 from penstock.records.batch import BatchHeader, check_crc, read_header
 from penstock.records.control import ControlType, control_type
-from penstock.records.reader import Record, records
+from penstock.records.reader import keys_and_values
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Loader:
         self.loaded_records = 0
         self.loaded_bytes = 0
         self._last_wins = frozenset(TWO_BYTES.pack(kind) for kind in shard.machine.last_wins)
-        self._latest: dict[bytes, Record] = {}
+        self._latest: dict[bytes, tuple[int, bytes]] = {}
         self._package = package
         self._unknown: dict[int, None] = {}
 
@@ -75,20 +75,19 @@ class Loader:
     def _replay_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
         producer = (header.producer_id, header.producer_epoch) if header.is_transactional else NO_PRODUCER
         last_wins = () if header.is_transactional else self._last_wins
-        for record in records(data, header, position):
-            key = record.key
-            if record.offset < self.next_offset:
+        for offset, key, value in keys_and_values(data, header, position):
+            if offset < self.next_offset:
                 continue
-            if key is not None and key[:2] in last_wins and record.value is not None:  # a tombstone may end more
-                self._latest[key] = record
+            if key is not None and key[:2] in last_wins and value is not None:  # a tombstone may end more
+                self._latest[key] = offset, value
                 if len(self._latest) >= COORDINATOR_LATEST_RECORDS_MAX:
                     yield from self._replay_latest()
             else:
                 yield from self._replay_latest()
                 if header.is_control:
-                    self._replay_marker(record, producer)
+                    self._replay_marker(key, offset, producer)
                 else:
-                    self._replay_record(record, producer)
+                    self._replay_record(key, value, offset, producer)
             self.loaded_records += 1
             if not self.loaded_records % COORDINATOR_RECORDS_PER_STEP:
                 yield
@@ -96,30 +95,31 @@ class Loader:
     def _replay_latest(self) -> Iterator[None]:
         """Replays what was put off."""
         latest, self._latest = self._latest, {}
-        for number, record in enumerate(latest.values(), start=1):
-            self._replay_record(record, NO_PRODUCER)
+        replay_bytes = self.shard.machine.replay_bytes
+        for number, (key, (offset, value)) in enumerate(latest.items(), start=1):
+            if not replay_bytes(key, value, offset):
+                self._replay_record(key, value, offset, NO_PRODUCER)
             if not number % COORDINATOR_RECORDS_PER_STEP:
                 yield
 
-    def _replay_marker(self, record: Record, producer: tuple[int, int]) -> None:
-        kind = control_type(record.key)
+    def _replay_marker(self, key: bytes | None, offset: int, producer: tuple[int, int]) -> None:
+        kind = control_type(key)
         if kind in (ControlType.COMMIT, ControlType.ABORT):
-            self.shard.machine.replay_end_marker(producer, kind is ControlType.COMMIT, record.offset)
+            self.shard.machine.replay_end_marker(producer, kind is ControlType.COMMIT, offset)
 
-    def _replay_record(self, record: Record, producer: tuple[int, int]) -> None:
-        if record.key is None:
-            raise CorruptRecordError(f"the record at offset {record.offset} has no key")
+    def _replay_record(self, key: bytes | None, value: bytes | None, offset: int, producer: tuple[int, int]) -> None:
+        if key is None:
+            raise CorruptRecordError(f"the record at offset {offset} has no key")
         try:
-            key = decode_coordinator_key(self._package, record.key)
+            decoded = decode_coordinator_key(self._package, key)
         except UnsupportedVersionError as error:
-            kind = int.from_bytes(record.key[:2], "big")
+            kind = int.from_bytes(key[:2], "big")
             if kind not in self._unknown:
                 self._unknown[kind] = None
                 logger.warning("%r passes over records that it does not know: %s", self.shard, error)
             return
-        if record.value is None:
-            replayed = CoordinatorRecord(key)
+        if value is None:
+            replayed = CoordinatorRecord(decoded)
         else:
-            value, version = decode_coordinator_value(self._package, key.KEY, record.value)
-            replayed = CoordinatorRecord(key, value, version)
-        self.shard.machine.replay(replayed, record.offset, producer)
+            replayed = CoordinatorRecord(decoded, *decode_coordinator_value(self._package, decoded.KEY, value))
+        self.shard.machine.replay(replayed, offset, producer)

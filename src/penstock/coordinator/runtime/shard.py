@@ -60,6 +60,10 @@ class Machine(Protocol):
         """Applies a record. `producer` is (id, epoch) of a transactional batch, else (-1, -1)."""
         ...
 
+    def replay_bytes(self, key: bytes, value: bytes, offset: int) -> bool:
+        """Applies a record of a type in `last_wins` as it is stored; False if it is to be decoded for `replay`."""
+        ...
+
     def replay_end_marker(self, producer: tuple[int, int], committed: bool, offset: int) -> None:
         """A transaction of the producer has ended in this partition."""
         ...

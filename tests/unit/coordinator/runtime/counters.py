@@ -47,6 +47,9 @@ class Counters:
             assert isinstance(record.value, OffsetCommitValue)
             self.numbers[record.key.group] = record.value.offset
 
+    def replay_bytes(self, key: bytes, value: bytes, offset: int) -> bool:
+        return False
+
     def replay_end_marker(self, producer: tuple[int, int], committed: bool, offset: int) -> None:
         self.markers.append((producer, committed))
 

@@ -24,10 +24,16 @@ def replay_offset_commit(
     producer: tuple[int, int],
 ) -> None:
     """Applies an OffsetCommit record."""
-    if value is not None and key.group not in machine.groups:
-        machine.groups.put(machine.pending.forming(key.group) or ClassicGroup(key.group))
-        machine.pending.stored(key.group)
+    if value is not None:
+        ensure_group(machine, key.group)
     machine.offsets.replay(key, value, offset, producer[0])
+
+
+def ensure_group(machine: GroupMachine, group_id: str) -> None:
+    """There is a group, as it has an offset."""
+    if group_id not in machine.groups:
+        machine.groups.put(machine.pending.forming(group_id) or ClassicGroup(group_id))
+        machine.pending.stored(group_id)
 
 
 REPLAY: dict[type[Message], Callable[..., None]] = {

@@ -1,0 +1,113 @@
+"""Offset commits as bytes: a coordinator that loads a million of them makes no message of each.
+
+The forms that brokers of today write are read here: keys of type 1, values of version 3 and 4 with texts below 127
+bytes and at most the topic's id as a tag. Anything else, and anything that looks broken, is left to the codecs, which
+read it or say what is wrong.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from struct import Struct
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.coordinator.group.offsets.replay import ensure_group
+from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.protocol.message import ZERO_UUID
+
+if TYPE_CHECKING:
+    from penstock.coordinator.group.machine import GroupMachine
+
+PARTITION = Struct(">i")
+FLEXIBLE_HEAD = Struct(">hqiB")
+"""Version, offset, leader epoch, length of the text plus one."""
+FLEXIBLE_TAIL = Struct(">qB")
+"""Time of the commit, number of tags."""
+HEAD = Struct(">hqih")
+"""Version, offset, leader epoch, length of the text."""
+TAIL = Struct(">q")
+FLEXIBLE_VERSION, PLAIN_VERSION = b"\0\4", b"\0\3"
+TEXT_MAX_BYTES = 126
+TOPIC_ID_TAG = b"\0\20"
+"""Tag 0 of 16 bytes."""
+TAGGED_BYTES = 18
+NO_EXPIRY = -1
+NAMES_MAX, TOPICS_MAX = 4096, 4096
+
+
+def replay(machine: GroupMachine, key: bytes, value: bytes, offset: int) -> bool:
+    """Applies an offset that no transaction has committed; False if it does not have the usual form."""
+    names = names_of(key[:-4])
+    committed = committed_of(value, offset)
+    if names is None or committed is None:
+        return False
+    group_id, topic = names
+    ensure_group(machine, group_id)
+    machine.offsets.committed.put(group_id, topic, PARTITION.unpack_from(key, len(key) - 4)[0], committed)
+    return True
+
+
+@lru_cache(NAMES_MAX)
+def names_of(head: bytes) -> tuple[str, str] | None:
+    """Group and topic of a key without its partition."""
+    group_end = 4 + int.from_bytes(head[2:4], "big", signed=True)
+    topic_at = group_end + 2
+    if not 4 <= group_end <= len(head) - 2:
+        return None
+    if topic_at + int.from_bytes(head[group_end:topic_at], "big", signed=True) != len(head):
+        return None
+    try:
+        return head[4:group_end].decode(), head[topic_at:].decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def committed_of(value: bytes, record_offset: int) -> CommittedOffset | None:
+    """The offset that a value tells, if it has the usual form."""
+    version = value[:2]
+    if version == FLEXIBLE_VERSION and len(value) >= FLEXIBLE_HEAD.size + FLEXIBLE_TAIL.size:
+        return flexible(value, record_offset)
+    if version == PLAIN_VERSION and len(value) >= HEAD.size + TAIL.size:
+        _, offset, leader_epoch, length = HEAD.unpack_from(value)
+        if length < 0 or len(value) != HEAD.size + length + TAIL.size:
+            return None
+        text = text_of(value[HEAD.size : HEAD.size + length])
+        (timestamp_ms,) = TAIL.unpack_from(value, HEAD.size + length)
+        if text is not None:
+            return CommittedOffset(offset, leader_epoch, text, timestamp_ms, record_offset=record_offset)
+    return None
+
+
+def flexible(value: bytes, record_offset: int) -> CommittedOffset | None:
+    """A value of version 4."""
+    _, offset, leader_epoch, length = FLEXIBLE_HEAD.unpack_from(value)
+    end = FLEXIBLE_HEAD.size + length - 1
+    if not 1 <= length <= TEXT_MAX_BYTES + 1 or len(value) < end + FLEXIBLE_TAIL.size:
+        return None
+    text = "" if length == 1 else text_of(value[FLEXIBLE_HEAD.size : end])
+    timestamp_ms, tags = FLEXIBLE_TAIL.unpack_from(value, end)
+    rest = value[end + FLEXIBLE_TAIL.size :]
+    if tags == 1 and len(rest) == TAGGED_BYTES and rest[:2] == TOPIC_ID_TAG:
+        topic_id = uuid_of(rest[2:])
+    elif tags or rest:
+        return None
+    else:
+        topic_id = ZERO_UUID
+    if text is None:
+        return None
+    return CommittedOffset(offset, leader_epoch, text, timestamp_ms, NO_EXPIRY, topic_id, record_offset)
+
+
+def text_of(data: bytes) -> str | None:
+    """A client's text, unless it is no UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+@lru_cache(TOPICS_MAX)
+def uuid_of(data: bytes) -> UUID:
+    """The id of a topic; there are few, and one object of each is enough."""
+    return UUID(bytes=data)
