@@ -44,12 +44,3 @@ def test_equal_keys_go_where_javas_producer_sends_them(kafka_peer: KafkaPeer) ->
     )
     assert len(ours) == len(keys)
     assert ours == java
-
-
-def test_lz4_is_written_as_lz4(kafka_peer: KafkaPeer) -> None:
-    kafka_peer.create_topic("sink-lz4")
-    settings = {"kafka.bootstrap.servers": kafka_peer.bootstrap, "topic": "sink-lz4", "kafka.compression.type": "lz4"}
-    write(iter([pa.record_batch({"value": pa.array([b"x" * 1000] * 500)})]), parse(settings), ("value",))
-    assert len(records_of(kafka_peer.bootstrap, "sink-lz4")) == 500
-    size = sum(file.stat().st_size for file in kafka_peer.log_dirs[0].glob("sink-lz4-0/*.log"))
-    assert 0 < size < 100_000

@@ -91,8 +91,7 @@ def test_the_column_topic_sends_rows_to_several_topics(broker: LocalBroker) -> N
     assert [len(records_of(broker.bootstrap, topic)) for topic in ("one", "two")] == [2, 1]
 
 
-# lz4 is tested on Apache Kafka: librdkafka sends it only to brokers that serve FindCoordinator
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "zstd"])
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_batches_are_compressed_as_asked(broker: LocalBroker, codec: str) -> None:
     broker.create_topic(f"packed-{codec}")
     rows = batch(value=pa.array([b"x" * 1000] * 500))
