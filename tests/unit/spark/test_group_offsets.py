@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.client.client import Partition
-from penstock.config.limits import GROUP_COMMIT_INTERVAL_MS, GROUP_COMMIT_REPEAT_MS, GROUP_COMMIT_RETRY_MS
+from penstock.client.client import Client, Partition
+from penstock.config.limits import (
+    GROUP_COMMIT_INTERVAL_MS,
+    GROUP_COMMIT_PARTITIONS,
+    GROUP_COMMIT_REPEAT_MS,
+    GROUP_COMMIT_RETRY_MS,
+)
 from penstock.errors import ErrorCode, RequestError, UnsupportedVersionError
-from penstock.spark.group_offsets import GroupOffsets
+from penstock.spark import group_offsets
+from penstock.spark.group_offsets import GroupOffsets, commit_as_nobody
 
 A, B = ("clicks", 0), ("clicks", 1)
 
@@ -168,3 +175,19 @@ def test_a_partition_that_is_gone_is_forgotten(coordinator: Coordinator, group: 
     coordinator.now_ms += GROUP_COMMIT_REPEAT_MS
     group.commit()
     assert coordinator.commits == [{A: 1, B: 2}, {A: 1}]
+
+
+def test_many_partitions_are_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = {("wide", index): index for index in range(2 * GROUP_COMMIT_PARTITIONS + 1)}
+    asked: list[dict[Partition, int]] = []
+
+    async def alter(client: Client, group_id: str, some: Mapping[Partition, int]) -> dict[Partition, ErrorCode]:
+        assert group_id == "reports"
+        asked.append(dict(some))
+        return dict.fromkeys(some, ErrorCode.NONE)
+
+    monkeypatch.setattr(group_offsets, "alter_offsets", alter)
+    codes = asyncio.run(commit_as_nobody(Client("127.0.0.1:1"), "reports", ends))
+    assert [len(some) for some in asked] == [GROUP_COMMIT_PARTITIONS, GROUP_COMMIT_PARTITIONS, 1]
+    assert {place: end for some in asked for place, end in some.items()} == ends
+    assert codes.keys() == ends.keys()
