@@ -13,7 +13,16 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from interop.kafka_peer import KafkaPeer, require_kafka
-from interop.tools.toolbox import CONSUMER, CONSUMER_GROUPS, DELETE_RECORDS, GROUPS, TOPICS, Outcome, Toolbox
+from interop.tools.toolbox import (
+    CONFIGS,
+    CONSUMER,
+    CONSUMER_GROUPS,
+    DELETE_RECORDS,
+    GROUPS,
+    TOPICS,
+    Outcome,
+    Toolbox,
+)
 
 from penstock.testing.broker import LocalBroker
 
@@ -46,6 +55,7 @@ MEMBERED: dict[str, list[Member]] = {
     "tg-consumer-range": [
         Member("modern-static", "consumer", {"group.remote.assignor": "range", "group.instance.id": "instance-2"})
     ],
+    "tg-upgrading": [Member("older", "classic", {}), Member("newer", "consumer", {})],
 }
 EMPTY = {"tg-empty": "classic", "tg-consumer-empty": "consumer"}
 
@@ -304,6 +314,27 @@ def test_the_console_consumer_in_a_group(both: Compare, protocol: str) -> None:
     agree(both(CONSUMER_GROUPS, "--describe", "--group", group), group)
     agree(both(*read, *settings, "--max-messages", 3), "Processed a total of 3 messages")
     agree(both(CONSUMER_GROUPS, "--describe", "--group", group), group)
+
+
+def test_configs_of_groups(both: Compare) -> None:
+    group = ("--entity-type", "groups", "--entity-name", "tg-configured")
+    agree(both(CONFIGS, "--describe", *group))
+    for added in (
+        "consumer.heartbeat.interval.ms=6000",
+        "consumer.session.timeout.ms=50000,consumer.assignment.interval.ms=2000",
+    ):
+        agree(both(CONFIGS, "--alter", *group, "--add-config", added), "Completed")
+        agree(both(CONFIGS, "--describe", *group), "6000")
+    agree(both(CONFIGS, "--describe", "--entity-type", "groups"), "tg-configured")
+    agree(both(CONFIGS, "--alter", *group, "--delete-config", "consumer.heartbeat.interval.ms"), "Completed")
+    agree(both(CONFIGS, "--describe", *group))
+    for wrong in ("consumer.heartbeat.interval.ms=soon", "consumer.session.timeout.ms=1", "no.such.config=1"):
+        refusals = [
+            (each.status, re.findall(r"org\.apache\.kafka\.common\.errors\.\w+", each.out + each.error)[:1])
+            for each in both(CONFIGS, "--alter", *group, "--add-config", wrong)
+        ]
+        assert refusals[0] == refusals[1]
+        assert refusals[0][0] == 1
 
 
 def test_offsets_below_the_start_of_the_log(both: Compare, tmp_path: Path) -> None:
