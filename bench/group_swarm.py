@@ -25,7 +25,7 @@ from penstock.protocol.messages.join_group_request import JoinGroupRequest, Join
 from penstock.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
 CLASSIC_INTERVAL_S = 3.0
-JOINING_GROUPS = 100
+JOINING_GROUPS = 250
 """Groups that join at a time."""
 NOT_YET = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 SUBSCRIPTION = b"\0\1\0\0\0\1\0\3one\xff\xff\xff\xff\0\0\0\0"

@@ -54,7 +54,7 @@ Figures = dict[str, float]
 
 
 def rebalance(peer: Peer, _: argparse.Namespace) -> Figures:
-    """See the module's head. The calm is the same for all protocols at once."""
+    """See the module's head. All protocols share a calm."""
     peer.create_topic("many", PARTITIONS)
     figures: Figures = {}
     groups = {name: MemberGroup(peer.bootstrap, f"g {name}", "many", PARTITIONS, name) for name in PROTOCOLS}

@@ -342,5 +342,7 @@ REGEX_REFRESH_INTERVAL_MIN_MS = 10_000
 """The regular expressions of a group are not evaluated more often, as in Kafka."""
 GROUP_SETTLING_MS = 15_000
 """For so long after an assignment all members of a group send heartbeats at short intervals, if some are not done."""
+GROUP_STABLE_HEARTBEAT_MIN_MS = 500
+"""Shortest time between two heartbeats of a stable member, on a broker that has few members."""
 GROUP_SETTLING_HEARTBEATS_PER_SECOND = 500
 """Heartbeats a second of a group that is changing its assignment; in a larger one the intervals are longer."""

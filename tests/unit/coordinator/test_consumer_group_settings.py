@@ -7,7 +7,11 @@ from uuid import UUID
 import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, topic_id, with_topics
 
-from penstock.config.limits import GROUP_SETTLING_HEARTBEATS_PER_SECOND, GROUP_SETTLING_MS
+from penstock.config.limits import (
+    GROUP_SETTLING_HEARTBEATS_PER_SECOND,
+    GROUP_SETTLING_MS,
+    GROUP_STABLE_HEARTBEAT_MIN_MS,
+)
 from penstock.coordinator.group.consumer.describe import describe_consumer_groups
 from penstock.coordinator.group.consumer.settings import Timing, timing
 from penstock.errors import ErrorCode, RequestError
@@ -66,6 +70,19 @@ def test_a_large_group_does_not_come_all_at_once() -> None:
     for member in members:
         member.join()
     assert members[-1].last.value.heartbeat_interval_ms == 399 * 1_000 // GROUP_SETTLING_HEARTBEATS_PER_SECOND
+
+
+def test_stable_members_come_sooner_while_they_are_few_on_the_broker() -> None:
+    world = ConsumerWorld(consumer_stable_heartbeats_per_second=10)
+    (first,) = world.consumers(1)
+    assert interval_ms(first) == GROUP_STABLE_HEARTBEAT_MIN_MS
+    shard = world.machine.timers
+    for number in range(18):  # and the timer that every shard has
+        shard.set(("consumer-session", "another group", str(number)), world.now_ms + 100_000)
+    assert interval_ms(first) == 2_000, "20 timers, ten heartbeats a second"
+    for number in range(18, 60):
+        shard.set(("consumer-session", "another group", str(number)), world.now_ms + 100_000)
+    assert interval_ms(first) == 5_000, "not beyond what is configured"
 
 
 def test_the_short_interval_is_never_longer_than_the_other() -> None:

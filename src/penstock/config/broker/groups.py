@@ -121,6 +121,14 @@ class GroupSettings(Group):
         at_least=10,
         doc="Time between two heartbeats of a member while it or its group is changing its assignment.",
     )
+    penstock_group_consumer_stable_heartbeats_per_second = Setting(
+        "penstock.group.consumer.stable.heartbeats.per.second",
+        INT,
+        default=200,
+        at_least=0,
+        doc="While a broker has few members, those of stable consumer groups come more often than their interval says, "
+        "at most every half second and so many times a second in all; they hear sooner of changes. 0: never.",
+    )
     group_consumer_max_size = Setting(
         "group.consumer.max.size",
         INT,

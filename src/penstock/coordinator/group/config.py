@@ -17,6 +17,7 @@ class GroupConfig:
         consumer_...: of consumer groups (KIP-848). `consumer_assignors`: the first is the default.
         consumer_migration_policy: `disabled`, `downgrade`, `upgrade` or `bidirectional`.
         consumer_reconcile_heartbeat_interval_ms: between heartbeats while an assignment changes.
+        consumer_stable_heartbeats_per_second: up to so many, stable members may come before their interval is over.
         offset_metadata_max_bytes: of the text kept with an offset; counted in UTF-16 units, as Kafka does.
         offsets_retention_ms, offsets_retention_check_interval_ms: when offsets expire, and how often that is looked at.
     """
@@ -34,6 +35,7 @@ class GroupConfig:
     consumer_min_heartbeat_interval_ms: int = 5 * SECOND_MS
     consumer_max_heartbeat_interval_ms: int = 15 * SECOND_MS
     consumer_reconcile_heartbeat_interval_ms: int = 300
+    consumer_stable_heartbeats_per_second: int = 0
     consumer_assignment_interval_ms: int = SECOND_MS
     consumer_min_assignment_interval_ms: int = 0
     consumer_max_assignment_interval_ms: int = 15 * SECOND_MS
@@ -61,6 +63,7 @@ class GroupConfig:
             consumer_min_heartbeat_interval_ms=settings.group_consumer_min_heartbeat_interval_ms,
             consumer_max_heartbeat_interval_ms=settings.group_consumer_max_heartbeat_interval_ms,
             consumer_reconcile_heartbeat_interval_ms=settings.penstock_group_consumer_reconcile_heartbeat_interval_ms,
+            consumer_stable_heartbeats_per_second=settings.penstock_group_consumer_stable_heartbeats_per_second,
             consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
             consumer_min_assignment_interval_ms=settings.group_consumer_min_assignment_interval_ms,
             consumer_max_assignment_interval_ms=settings.group_consumer_max_assignment_interval_ms,

@@ -16,15 +16,16 @@ STALE_ENTRIES_MAX = 10_000
 class Timers:
     """The timers of one runtime. Shards have their own view, `of(shard)`."""
 
-    __slots__ = ("_deadlines", "_heap", "_sequence")
+    __slots__ = ("_count", "_deadlines", "_heap", "_sequence")
 
     def __init__(self) -> None:
+        self._count = 0
         self._deadlines: dict[int, dict[Hashable, tuple[int, int]]] = {}
         self._heap: list[tuple[int, int, int, Hashable]] = []
         self._sequence = 0
 
     def __len__(self) -> int:
-        return sum(len(deadlines) for deadlines in self._deadlines.values())
+        return self._count
 
     def of(self, shard: int) -> ShardTimers:
         """The timers of a shard."""
@@ -51,6 +52,7 @@ class Timers:
             return None
         _, _, shard, key = heappop(self._heap)
         del self._deadlines[shard][key]
+        self._count -= 1
         return shard, key
 
     def _set(self, shard: int, key: Hashable, deadline_ms: int) -> None:
@@ -59,6 +61,8 @@ class Timers:
         if held is not None and held[0] <= deadline_ms:
             deadlines[key] = (deadline_ms, held[1])
             return
+        if held is None:
+            self._count += 1
         self._sequence += 1
         deadlines[key] = (deadline_ms, self._sequence)
         heappush(self._heap, (deadline_ms, self._sequence, shard, key))
@@ -83,6 +87,11 @@ class ShardTimers:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._timers._deadlines.get(self._shard, ())
 
+    @property
+    def of_all_shards(self) -> int:
+        """How many timers all shards have: one for each member on this broker, and one or two for each shard."""
+        return len(self._timers)
+
     def set(self, key: Hashable, deadline_ms: int) -> None:
         """The machine's `expired(key, now_ms)` is called at the deadline, unless it is set anew or cancelled before."""
         self._timers._set(self._shard, key, deadline_ms)
@@ -94,8 +103,9 @@ class ShardTimers:
 
     def cancel(self, key: Hashable) -> None:
         """Forgets a timer; one that is not set is no error."""
-        self._timers._deadlines.get(self._shard, {}).pop(key, None)
+        if self._timers._deadlines.get(self._shard, {}).pop(key, None) is not None:
+            self._timers._count -= 1
 
     def cancel_all(self) -> None:
         """Forgets every timer of the shard."""
-        self._timers._deadlines.pop(self._shard, None)
+        self._timers._count -= len(self._timers._deadlines.pop(self._shard, ()))

@@ -30,6 +30,24 @@ def test_timers_are_due_in_the_order_of_their_deadlines() -> None:
     assert timers.next_deadline_ms() == 30
 
 
+def test_the_timers_of_all_shards_are_counted() -> None:
+    timers = Timers()
+    one, two, three = timers.of(1), timers.of(2), timers.of(3)
+    for key in ("a", "b", "a"):
+        one.set(key, 10)
+        two.set(key, 20)
+        three.set(key, 30)
+    assert one.of_all_shards == len(timers) == 6
+    one.cancel("b")
+    one.cancel("b")
+    assert len(timers) == 5
+    assert due(timers, 20) == ["a", "a", "b"]
+    assert len(timers) == 2
+    three.cancel_all()
+    three.cancel_all()
+    assert len(timers) == 0
+
+
 def test_a_timer_that_is_put_off_is_not_due_at_its_first_deadline() -> None:
     timers = Timers()
     view = timers.of(1)

@@ -5,7 +5,8 @@ version 1; before, an empty one is answered with a new one. A subscription by re
 
 The answer says when to come again. Apache Kafka always says `group.consumer.heartbeat.interval.ms`, so a rebalance
 takes several times that. Here it is a short time, `penstock.group.consumer.reconcile.heartbeat.interval.ms`, while the
-member is not where it should be, or its group is about to settle; see `interval_ms`.
+member is not where it should be, or its group is about to settle; see `interval_ms`. On a broker with few members the
+stable ones come sooner, too, so that they hear soon of who joins and leaves; see `stable_interval_ms`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import GROUP_SETTLING_HEARTBEATS_PER_SECOND, GROUP_SETTLING_MS
+from penstock.config.limits import (
+    GROUP_SETTLING_HEARTBEATS_PER_SECOND,
+    GROUP_SETTLING_MS,
+    GROUP_STABLE_HEARTBEAT_MIN_MS,
+)
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.consumer import members, regexes, target, timers, upgrade
 from penstock.coordinator.group.consumer.current import Owned
@@ -217,7 +222,19 @@ def interval_ms(change: target.Change, assignment_epoch: int, group_epoch: int) 
     is_recent = is_new or change.now_ms < epoch.assignment_timestamp_ms + GROUP_SETTLING_MS
     if group_epoch > assignment_epoch or (is_recent and others_reconcile(change, assignment_epoch)):
         return min(max(soon_ms, crowd_ms), stable_ms)
-    return stable_ms
+    return stable_interval_ms(machine, stable_ms)
+
+
+def stable_interval_ms(machine: GroupMachine, configured_ms: int) -> int:
+    """When a member should come again that has nothing to wait for.
+
+    As configured, or sooner while all members of this broker together then do not send more heartbeats than allowed.
+    """
+    heartbeats_per_second = machine.config().consumer_stable_heartbeats_per_second
+    if not heartbeats_per_second:
+        return configured_ms
+    share_ms = machine.timers.of_all_shards * 1000 // heartbeats_per_second
+    return min(max(share_ms, GROUP_STABLE_HEARTBEAT_MIN_MS), configured_ms)
 
 
 def others_reconcile(change: target.Change, assignment_epoch: int) -> bool:
