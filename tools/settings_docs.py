@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.config.broker.cluster import ClusterSettings
+from penstock.config.broker.groups import GroupSettings
 from penstock.config.broker.log import LogSettings
 from penstock.config.broker.network import NetworkSettings
 from penstock.config.broker.node import MetadataSettings, NodeSettings
@@ -29,6 +30,7 @@ AREAS: tuple[tuple[str, type[Group]], ...] = (
     ("Listeners, connections, requests", NetworkSettings),
     ("Logs", LogSettings),
     ("Replication", ReplicationSettings),
+    ("Consumer groups", GroupSettings),
     ("Penstock's own", OwnSettings),
 )
 GENERATED = (
