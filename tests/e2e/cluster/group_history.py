@@ -34,6 +34,7 @@ SETTINGS = {
     "enable.auto.commit": False,
     "log_level": 0,
     "reconnect.backoff.max.ms": 200,
+    "socket.timeout.ms": 4000,  # a member asks others about a broker that is frozen before its session ends
     "topic.metadata.refresh.interval.ms": 1000,
 }
 

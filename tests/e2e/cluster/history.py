@@ -61,10 +61,12 @@ class Writer:
     Attributes:
         acknowledged: (partition, offset) by number.
         failed: errors of what was not acknowledged.
+        socket_timeout_ms: how long it waits for a broker that says nothing, before it asks another.
     """
 
     bootstrap: str
     topic: str
+    socket_timeout_ms: int = 60_000
     acknowledged: dict[int, tuple[int, int]] = field(default_factory=dict)
     failed: list[KafkaError] = field(default_factory=list)
 
@@ -81,6 +83,7 @@ class Writer:
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "delivery.timeout.ms": 120_000,
+                "socket.timeout.ms": self.socket_timeout_ms,
                 **QUIET,
             }
         )

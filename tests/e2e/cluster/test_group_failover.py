@@ -7,14 +7,16 @@ how long anybody had to wait.
 from __future__ import annotations
 
 import logging
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from e2e.cluster.group_history import History, Members, Owned, Processed, check_owners, check_records, coordinator_of
-from e2e.cluster.history import Writer, check, create_topic, wait_for_full_isr
-from support.processes import Cluster
+from e2e.cluster.history import Writer, check, create_topic, leaders_and_isr, wait_for_full_isr
+from support.processes import Cluster, wait_until
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ SETTINGS = {
     "group_consumer_min_heartbeat_interval_ms": 300,
     "group_consumer_heartbeat_interval_ms": 500,
 }
+ALL = ("range", "cooperative", "consumer")
 SILENCE_MAX_S = 20.0
 """Longest time that some partition may stand still when the broker that leads it and coordinates its group is gone."""
 
@@ -40,58 +43,108 @@ def stop(cluster: Cluster, node: int) -> None:
     cluster.stop(node)
 
 
-def fail_over(
-    tmp_path: Path, protocols: tuple[str, ...], end: Callable[[Cluster, int], None], turns: int
-) -> dict[str, float]:
-    """Ends the coordinator's node so many times under groups of these protocols; the longest silences by protocol."""
-    silences = dict.fromkeys(protocols, 0.0)
-    with Cluster(tmp_path, **SETTINGS) as cluster:
-        create_topic(cluster.bootstrap, "t", PARTITIONS, 3)
-        with Writer(cluster.bootstrap, "t") as writer:
-            groups = [Members(cluster.bootstrap, "t", each, each, partitions=PARTITIONS) for each in protocols]
-            try:
-                for members in groups:
-                    members.wait_until_shared()
-                    members.wait_for_more()
-                for _ in range(turns):
-                    victim = coordinator_of(cluster.bootstrap, protocols[0])
-                    since_s = time.monotonic()
-                    end(cluster, victim)
-                    for members in groups:
-                        members.wait_for_more()
-                        silence_s = members.history.longest_silence_s(since_s)
-                        silences[members.group] = max(silences[members.group], silence_s)
-                    assert coordinator_of(cluster.bootstrap, protocols[0]) != victim
-                    for members in groups:
-                        members.join()
-                        members.wait_until_shared()
-                        members.leave()
-                        members.wait_until_shared()
-                    cluster.start(victim)
-                    cluster.wait_ready(victim)
-                    wait_for_full_isr(cluster.bootstrap, "__consumer_offsets", 3)
-                    wait_for_full_isr(cluster.bootstrap, "t", 3)
-            finally:
-                for members in groups:
-                    members.__exit__()
+@contextmanager
+def at_work(cluster: Cluster, protocols: Sequence[str]) -> Iterator[list[Members]]:
+    """Groups of these protocols that read what is written; all histories are checked at the end."""
+    create_topic(cluster.bootstrap, "t", PARTITIONS, 3)
+    with ExitStack() as stack:
+        writer = stack.enter_context(Writer(cluster.bootstrap, "t", socket_timeout_ms=4000))
+        groups = [
+            stack.enter_context(Members(cluster.bootstrap, "t", each, each, partitions=PARTITIONS))
+            for each in protocols
+        ]
         for members in groups:
-            members.check()
-        assert not writer.failed
-        check(writer, cluster.bootstrap, PARTITIONS)
-    logger.info("longest silences, in seconds: %s", silences)
-    return silences
+            members.wait_until_shared()
+        more_is_read(groups)
+        yield groups
+    for members in groups:
+        members.check()
+    assert not writer.failed
+    check(writer, cluster.bootstrap, PARTITIONS)
+
+
+def more_is_read(groups: Sequence[Members]) -> None:
+    for members in groups:
+        members.wait_for_more()
+
+
+def one_comes_and_one_goes(groups: Sequence[Members]) -> None:
+    """The coordinator of now has to write."""
+    for members in groups:
+        members.join()
+        members.wait_until_shared()
+        members.leave()
+        members.wait_until_shared()
+
+
+def wait_until_in_sync(cluster: Cluster) -> None:
+    for topic in ("__consumer_offsets", "t"):
+        wait_for_full_isr(cluster.bootstrap, topic, 3)
+
+
+def fail_over(tmp_path: Path, protocols: Sequence[str], end: Callable[[Cluster, int], None], turns: int) -> None:
+    """Ends the coordinator's node so many times under groups of these protocols."""
+    with Cluster(tmp_path, **SETTINGS) as cluster, at_work(cluster, protocols) as groups:
+        for _ in range(turns):
+            victim = coordinator_of(cluster.bootstrap, protocols[0])
+            since_s = time.monotonic()
+            end(cluster, victim)
+            more_is_read(groups)
+            silences = {each.group: round(each.history.longest_silence_s(since_s), 2) for each in groups}
+            logger.info("longest silences of a partition, in seconds: %s", silences)
+            assert max(silences.values()) < SILENCE_MAX_S, silences
+            assert coordinator_of(cluster.bootstrap, protocols[0]) != victim
+            one_comes_and_one_goes(groups)
+            cluster.start(victim)
+            cluster.wait_ready(victim)
+            wait_until_in_sync(cluster)
 
 
 def test_the_coordinators_broker_is_killed_under_groups_of_both_protocols(tmp_path: Path) -> None:
-    silences = fail_over(tmp_path, ("cooperative", "consumer"), kill, 1)
-    assert max(silences.values()) < SILENCE_MAX_S, silences
+    fail_over(tmp_path, ("cooperative", "consumer"), kill, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [kill, stop])
 def test_coordinators_go_one_after_the_other(tmp_path: Path, end: Callable[[Cluster, int], None]) -> None:
-    silences = fail_over(tmp_path, ("range", "cooperative", "consumer"), end, 4)
-    assert max(silences.values()) < SILENCE_MAX_S, silences
+    fail_over(tmp_path, ALL, end, 4)
+
+
+@pytest.mark.slow
+def test_a_frozen_coordinator_is_replaced_and_nobody_believes_it_when_it_thaws(tmp_path: Path) -> None:
+    with Cluster(tmp_path, replica_lag_time_max_ms=3000, **SETTINGS) as cluster, at_work(cluster, ALL) as groups:
+        for _ in range(2):
+            frozen = coordinator_of(cluster.bootstrap, ALL[0])
+            since_s = time.monotonic()
+            others = ",".join(f"127.0.0.1:{cluster.ports[each]}" for each in cluster.roles if each != frozen)
+            cluster.signal(frozen, signal.SIGSTOP)
+            try:
+                wait_until(
+                    lambda: leaders_and_isr(others, "__consumer_offsets")[0][0] not in (frozen, -1),  # noqa: B023
+                    "another node coordinates",
+                )
+                more_is_read(groups)
+                silences = {each.group: round(each.history.longest_silence_s(since_s), 2) for each in groups}
+                logger.info("longest silences of a partition, in seconds: %s", silences)
+            finally:
+                cluster.signal(frozen, signal.SIGCONT)
+            more_is_read(groups)
+            one_comes_and_one_goes(groups)
+            wait_until_in_sync(cluster)
+
+
+@pytest.mark.slow
+def test_the_whole_cluster_dies_at_once_and_the_groups_go_on(tmp_path: Path) -> None:
+    with Cluster(tmp_path, **SETTINGS) as cluster, at_work(cluster, ALL) as groups:
+        for _ in range(2):
+            for node in cluster.roles:
+                cluster.kill(node)
+            for node in cluster.roles:
+                cluster.start(node)
+            cluster.wait_ready(*cluster.roles)
+            more_is_read(groups)
+            one_comes_and_one_goes(groups)
+            wait_until_in_sync(cluster)
 
 
 # The checks find what is planted
