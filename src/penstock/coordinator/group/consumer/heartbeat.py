@@ -164,7 +164,9 @@ def member_of(
 
 
 def updated(member: ConsumerMember, context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
-    """The member as the request says; what it does not say stays."""
+    """The member as the request says; what it does not say stays. The same object when it says nothing of itself."""
+    if says_nothing(request, context, member):
+        return member
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return member.with_(
@@ -177,6 +179,21 @@ def updated(member: ConsumerMember, context: Context, request: ConsumerGroupHear
         client_id=context.client_id,
         client_host=context.client_host,
         classic=None,
+    )
+
+
+def says_nothing(request: ConsumerGroupHeartbeatRequest, context: Context, member: ConsumerMember) -> bool:
+    """Whether the request only says that the member lives, as almost all do."""
+    return (
+        request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == -1
+        and request.server_assignor is None
+        and request.rack_id is None
+        and member.classic is None
+        and (request.instance_id is None or request.instance_id == member.instance_id)
+        and context.client_id == member.client_id
+        and context.client_host == member.client_host
     )
 
 

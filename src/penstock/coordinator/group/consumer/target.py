@@ -59,7 +59,7 @@ def changed_counts(counts: Mapping[str, int], old: str | None, new: str | None) 
 
 def subscription_changed(change: Change) -> bool:
     """Writes the member down if it has changed. Returns whether it subscribes to other topics by name."""
-    if change.new == change.old:
+    if change.new is change.old or change.new == change.old:
         return False
     change.records.append(records.member_subscription(change.group.group_id, change.new))
     return change.new.subscribed_topic_names != change.old.subscribed_topic_names
