@@ -203,6 +203,7 @@ def sync(world: World, version: int, **fields: Any) -> Message:
 STRANGERS: dict[str, dict[str, Any]] = {
     "group id is empty": {"group_id": ""},
     "unknown group": {"group_id": NOWHERE},
+    "a group id as long as can be": {"group_id": "g" * 32_000},
     "unknown member": {"member_id": "nobody"},
     "member id is empty": {"member_id": ""},
     "a group that has no members": {"group_id": OFFSETS},
@@ -311,6 +312,14 @@ def commit_cases() -> Iterator[Case]:
             "the same partition twice": {"times": 2},
             "no partitions": {"times": 0},
             "no topics": {"topics": []},
+            "more than fits into a batch": {
+                "group_id": OFFSETS,
+                "member_id": "",
+                "generation_id_or_member_epoch": -1,
+                "partition": {"committed_metadata": "x" * 4096},
+                "times": 300,
+                "versions": (2, 8, 10),
+            },
             "retention that has passed": {
                 "group_id": "expiring",
                 "member_id": "",
