@@ -56,6 +56,7 @@ Figures = dict[str, float]
 def rebalance(peer: Peer, _: argparse.Namespace) -> Figures:
     """See the module's head. All protocols share a calm."""
     peer.create_topic("many", PARTITIONS)
+    asyncio.run(wait_for_coordinator(peer.bootstrap))
     figures: Figures = {}
     groups = {name: MemberGroup(peer.bootstrap, f"g {name}", "many", PARTITIONS, name) for name in PROTOCOLS}
     for name, group in groups.items():
