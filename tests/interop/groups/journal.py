@@ -49,7 +49,7 @@ class Journal:
             self.reads.update((topic, int(index), int(offset)) for topic, index, offset in event.places)
             return
         if event.kind in {"closed", "failed"}:
-            del self.owned[event.member]
+            self.owned.pop(event.member, None)
             return
         partitions = {(topic, int(index)) for topic, index in event.places}
         owned = self.owned.setdefault(event.member, set())

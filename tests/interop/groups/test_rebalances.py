@@ -65,7 +65,6 @@ CALLBACKS: dict[Kind, tuple[str, str, str]] = {
 EVERY_DAY = [
     Kind("librdkafka", "classic", "cooperative-sticky"),
     Kind("librdkafka", "consumer", "uniform"),
-    Kind("java", "consumer", "uniform"),
     Kind("franz-go", "classic", "range"),
 ]
 
@@ -131,7 +130,7 @@ GROWING = [
 ]
 
 
-@pytest.mark.parametrize("kind", some_slow(GROWING, (Kind("java", "consumer"), Kind("kafkajs", "classic"))))
+@pytest.mark.parametrize("kind", some_slow(GROWING, (Kind("java", "consumer"),)))
 def test_partitions_that_are_added_are_shared(place: Place, hosts: Hosts, number: int, kind: Kind) -> None:
     journal, topics = Journal(), (f"one-{number}", f"two-{number}")
     for topic in topics:
