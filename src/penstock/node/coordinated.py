@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.limits import COORDINATOR_LOAD_BYTES
-from penstock.errors import ErrorCode, NotResident, PenstockError
+from penstock.errors import ErrorCode, NotResident, PenstockError, RequestError
 from penstock.log.disk import Disk, FileSlice, Operation
+from penstock.log.manager import NotOpen
 from penstock.node.effects import Run
 from penstock.records.batch import read_header
 from penstock.replication.partition import ACKS_ALL, Partition, Prepared
@@ -60,7 +61,18 @@ class LedPartition:
         return self._partition.log.reserved_end_offset
 
     def append(self, batch: bytearray, now_ms: int) -> int:
+        try:
+            self._use(now_ms)
+        except NotOpen as missing:
+            raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{missing}, and is being opened") from None
         return self._partition.append_as_coordinator(batch, read_header(batch), now_ms).next_offset
+
+    def _use(self, now_ms: int) -> None:
+        """Has the log open: it may have been closed for others, or to move to another directory. Raises NotOpen."""
+        found = self._node.replicas.leader(self._partition.topic, self._partition.index, now_ms)
+        if found is not self._partition:
+            code = found if isinstance(found, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raise RequestError(code, "this broker does not lead the partition any more")
 
     def wait(self, offset: int, committed: Callable[[int], None], now_ms: int) -> None:
         self._partition.wait(Prepared(offset, offset, -1), ACKS_ALL, self, committed, now_ms)
@@ -73,9 +85,12 @@ class LedPartition:
             self._lost(now_ms)
 
     def read(self, offset: int, done: Done, now_ms: int) -> None:
-        log = self._partition.log
         try:
+            self._use(now_ms)
+            log = self._partition.log
             found = log.read(offset, COORDINATOR_LOAD_BYTES, log.log_end_offset)
+        except NotOpen as closed:
+            closed.opening.when_done.append(lambda at_ms: self.read(offset, done, at_ms))
         except NotResident as missing:
             piece = FileSlice(missing.directory, missing.path, missing.position, missing.length)
             self._run([piece], lambda data, at_ms: self._read_again(data, offset, done, at_ms))

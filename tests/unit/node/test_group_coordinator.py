@@ -25,11 +25,17 @@ from support.group_requests import (
     stable_member,
     sync,
 )
+from support.requests import batch, produced
 
 from penstock.coordinator.runtime.shard import ShardState
 from penstock.errors import ErrorCode
 from penstock.log.disk import Disk, Operation
 from penstock.node.groups import OFFSETS_TOPIC, partition_for
+from penstock.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 
 AWAY = 2
 """A broker that is not there."""
@@ -214,6 +220,51 @@ def test_a_coordinator_that_loses_its_partition_while_it_loads_loads_no_further(
     assert not loading.broker.groups.runtime.shards
     change_partition(loading, leader=1)
     assert committed(loading.connect()) == {("t", 0): 5}
+
+
+# What happens to the log meanwhile
+
+
+def test_a_coordinator_works_on_while_its_log_moves_to_another_directory() -> None:
+    node = Node(**ALONE, directories=2)
+    node.create_topic("t", partitions=3)
+    coordinate(node)
+    client = node.connect()
+    joined = stable_member(client)
+    shard = node.broker.groups.runtime.shards[0]
+    before = node.broker.logs.directory_of(OFFSETS_TOPIC, 0)
+    other = next(each for each in node.broker.directories if each is not before)
+    topics = [AlterReplicaLogDirTopic(name=OFFSETS_TOPIC, partitions=[0])]
+    moving = node.connect().ask(
+        AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=other.path, topics=topics)]), 2
+    )
+    assert moving.results[0].partitions[0].error_code == ErrorCode.NONE
+    for offset in range(20):
+        mine = commit({("t", 0): offset}, member_id=joined.member_id, generation_id=joined.generation_id)
+        while (code := commit_code(client.ask(mine, 8))) is not ErrorCode.NONE:
+            assert code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "for the moment in which the two logs swap"
+            node.advance(10)
+        node.advance(100)
+    assert node.broker.logs.directory_of(OFFSETS_TOPIC, 0) is other
+    assert node.broker.groups.runtime.shards[0] is shard, "the group goes on without loading"
+    node.crash(power_failed=False)
+    client = node.connect()
+    assert committed(client) == {("t", 0): 19}
+    assert code_of(client.ask(heartbeat(joined.member_id), 4)) is ErrorCode.NONE
+
+
+def test_a_log_that_was_closed_for_others_is_opened_again_by_the_next_who_writes(node: Node, client: Client) -> None:
+    joined = stable_member(client)
+    shard = node.broker.groups.runtime.shards[0]
+    node.broker.logs.open_logs_max = 1
+    for partition in range(3):
+        assert produced(client, "t", batch(), partition=partition).error_code == ErrorCode.NONE
+    assert shard.log.partition.log.closed, "the coordinator's was the one longest unused"  # type: ignore[attr-defined]
+    mine = commit({("t", 0): 5}, member_id=joined.member_id, generation_id=joined.generation_id)
+    codes = [commit_code(client.ask(mine, 8)) for _ in range(2)]
+    assert codes in ([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE], [ErrorCode.NONE] * 2)
+    assert committed(client) == {("t", 0): 5}
+    assert node.broker.groups.runtime.shards[0] is shard
 
 
 # What cannot be written
