@@ -64,7 +64,7 @@ def test_a_storm_reaches_what_it_is_to_test() -> None:
 
 def test_partitions_and_replicas_are_moved_and_voters_change_while_it_lasts() -> None:
     moves = changes = directory_moves = 0
-    for seed in (1, 2):
+    for seed in (2, 5):
         moving = ClusterWorld(seed, SCENARIOS["moves"])
         moving.run()
         moves += sum(mover.moves for mover in moving.movers)
