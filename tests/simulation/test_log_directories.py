@@ -203,4 +203,6 @@ def test_planted_a_deleted_replica_leaves_without_waiting_for_its_turn(monkeypat
         lifecycle._leaving.setdefault(replica.key, [])
 
     monkeypatch.setattr(Lifecycle, "set_aside", renamed_at_once)
-    assert "a directory fails only by a fault of the disk" in broken_rules("a directory fails only by a fault of the disk")
+    assert "a directory fails only by a fault of the disk" in broken_rules(
+        "a directory fails only by a fault of the disk"
+    )
