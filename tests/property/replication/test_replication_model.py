@@ -15,9 +15,9 @@ CAUGHT_BY = {
     "dropped_before_confirmed": 0,
     "skipped_truncation": 0,
     "truncation_to_the_high_watermark": 13,
-    "joined_below_the_epoch": 0,
+    "joined_below_the_epoch": 12,
     "claimed_before_written": 1,
-    "stale_leader_epoch": 0,
+    "stale_leader_epoch": 3,
 }
 """A seed that catches each planted fault."""
 SEARCHED_SEEDS = 200
