@@ -34,6 +34,7 @@ def cross_check(settings: Settings, given: Mapping[str, str]) -> dict[str, Any]:
     check_replication(settings)
     check_connections(settings)
     check_classes(settings)
+    check_groups(settings)
     return identity | check_listeners(settings, given, identity["node_id"])
 
 
@@ -41,6 +42,15 @@ def require(condition: bool, sentence: str) -> None:
     """Raises ConfigError with the sentence unless the condition holds."""
     if not condition:
         raise ConfigError(sentence)
+
+
+def check_groups(settings: Settings) -> None:
+    """The assignors: Kafka takes names of classes too, of which there are none here."""
+    for name in settings.group_consumer_assignors:
+        require(
+            name in ("uniform", "range"),
+            f'group.consumer.assignors = "{name}" names no assignor: it must be some of uniform, range',
+        )
 
 
 def check_identity(settings: Settings, given: Mapping[str, str]) -> dict[str, Any]:

@@ -251,9 +251,7 @@ class Partition(FollowedPartition):
             self._read_config()
         if len(self.in_sync_replicas) < self.min_in_sync_replicas:
             have, need = len(self.in_sync_replicas), self.min_in_sync_replicas
-            raise RequestError(
-                ErrorCode.NOT_ENOUGH_REPLICAS, f"{have} replicas in sync, min.insync.replicas is {need}"
-            )
+            raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{have} replicas in sync, min.insync.replicas is {need}")
         return self._append(records, header, now_ms)
 
     def _rewrite(self, records: WritableBuffer, header: BatchHeader, deep: bool) -> Rewrite | None:

@@ -54,7 +54,8 @@ def join_group(topic: str, topic_id: UUID, version: int, new_name: str) -> Messa
 
 
 def sync_group(topic: str, topic_id: UUID, version: int, new_name: str) -> Message:
-    return SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="nobody")
+    fields = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
+    return SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="nobody", **fields)
 
 
 def heartbeat(topic: str, topic_id: UUID, version: int, new_name: str) -> Message:

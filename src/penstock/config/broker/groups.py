@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.config.checks import some_distinct
 from penstock.config.setting import CLUSTER, Group, Setting
 from penstock.config.values import INT, LIST, LONG, MINUTE_MS, SECOND_MS, SHORT, STRING, KiB, MiB
 
@@ -140,7 +141,7 @@ class GroupSettings(Group):
         "group.consumer.assignors",
         LIST,
         default=("uniform", "range"),
-        one_of=("uniform", "range"),
+        check=some_distinct,
         doc="The assignors that members of consumer groups may choose; the first one is the default.",
     )
     group_consumer_migration_policy = Setting(
