@@ -58,6 +58,7 @@ class Swarm(ABC):
             ]
             for number in range(groups)
         ]
+        self._error: BaseException | None = None
         self._due: list[tuple[float, int]] = []
         self._members = [member for group in self.groups for member in group]
 
@@ -81,6 +82,8 @@ class Swarm(ABC):
         """Every member sends its heartbeats, for so long."""
         end = time.perf_counter() + seconds
         while (now := time.perf_counter()) < end:
+            if self._error is not None:
+                raise self._error
             while self._due and self._due[0][0] <= now:
                 _, number = heapq.heappop(self._due)
                 member = self._members[number]
@@ -90,6 +93,9 @@ class Swarm(ABC):
             await asyncio.sleep(0.005)
 
     def _answered(self, number: int, done: asyncio.Future[bytes]) -> None:
+        if done.exception() is not None:
+            self._error = done.exception()
+            return
         member, answer = self._members[number], done.result()
         self.beats += 1
         if answer != member.answer:
