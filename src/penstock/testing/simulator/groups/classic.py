@@ -64,6 +64,11 @@ class ClassicMember(Member):
         return self._member_id
 
     @property
+    def may_commit(self) -> bool:
+        """Not from a join to its sync, as Kafka's consumer."""
+        return self._generation != NONE and self._generation == self._synced_generation
+
+    @property
     def protocol(self) -> str:
         return COOPERATIVE if self.cooperative else RANGE
 
@@ -218,7 +223,9 @@ class ClassicMember(Member):
 
     def _assigned(self, answer: Answer) -> None:
         self._synced_generation = self._generation
-        assigned = decode_assignment(answer.response.assignment).assigned_partitions if answer.response.assignment else []
+        assigned = (
+            decode_assignment(answer.response.assignment).assigned_partitions if answer.response.assignment else []
+        )
         places = [(each.topic, index) for each in assigned for index in each.partitions]
         gone = [place for place in self.tenures if place not in places]
         self._must_join = bool(gone)

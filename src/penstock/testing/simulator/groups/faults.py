@@ -1,4 +1,4 @@
-"""Faults that are meant for coordinators: of the brokers that serve groups, one dies, stops, stands still, is cut off."""
+"""Faults that are meant for coordinators: a broker that serves groups dies, stops, stands still, or is cut off."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ def _to_coordinator(cluster: Suffering, happens: Callable[[Suffering, Machine], 
 
 
 def coordinator_killed(cluster: Suffering) -> End | None:
-    """kill -9 of a coordinator; sometimes its machine goes dark."""
-    power_failed = cluster.simulation.random.random() < 0.2
-    return _to_coordinator(cluster, lambda *told: _dies(*told, power_failed=power_failed))
+    """kill -9 of a coordinator."""
+    return _to_coordinator(cluster, lambda *told: _dies(*told, power_failed=False))
 
 
 def coordinator_stopped(cluster: Suffering) -> End | None:

@@ -13,6 +13,7 @@ from penstock.testing.simulator.cluster.history import PartitionHistory
 from penstock.testing.simulator.cluster.load import Load
 from penstock.testing.simulator.network import Address
 
+Action = Callable[[], None]
 Term = tuple[int, int, int]
 """A coordinator's time in office: who, of which leader epoch, in which life of its process."""
 
@@ -24,7 +25,7 @@ class GroupLoad:
     Attributes:
         clients: everything that is not about groups. checker: sees all nodes.
         session_ms, rebalance_ms: what members of the classic protocol say, and how long all have to give things up.
-        patient: members neither hurry nor tarry any more: the cluster is well.
+        patient: members neither hurry nor tarry any more: the cluster is well. over: nobody starts any more.
     """
 
     clients: Load
@@ -32,6 +33,7 @@ class GroupLoad:
     session_ms: int
     rebalance_ms: int
     patient: bool = False
+    over: bool = False
 
     @property
     def image(self) -> MetadataImage:
@@ -67,6 +69,3 @@ class GroupLoad:
         if shard is None or shard.leader_epoch != registration.leader_epoch:
             return None
         return registration.leader, registration.leader_epoch, machine.incarnation
-
-
-Action = Callable[[], None]

@@ -144,6 +144,11 @@ class Member:
         raise NotImplementedError
 
     @property
+    def may_commit(self) -> bool:
+        """Whether it is a member as far as it knows."""
+        return self.generation >= 0
+
+    @property
     def owner(self) -> str:
         """Who has the partitions, as the coordinator sees it."""
         return self.instance_id or self.name
@@ -335,7 +340,7 @@ class Member:
     def commit(self, then: Action) -> None:
         """Commits how far it has come, and goes on whatever comes of it."""
         offsets = self.dirty
-        if not offsets or self._committing or self.coordinator is None or self.generation < 0:
+        if not offsets or self._committing or self.coordinator is None or not self.may_commit:
             then()
             return
         self._committing = True

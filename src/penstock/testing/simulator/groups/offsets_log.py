@@ -95,7 +95,9 @@ class GroupLog:
         for member in () if value is None else value.members:
             if member.assignment:
                 assigned = decode_assignment(member.assignment).assigned_partitions
-                self._classic[member.member_id] = [(each.topic, index) for each in assigned for index in each.partitions]
+                self._classic[member.member_id] = [
+                    (each.topic, index) for each in assigned for index in each.partitions
+                ]
 
     def _current(self, offset: int, member_id: str, value: Any) -> None:
         if value is None:
@@ -148,7 +150,7 @@ def check_log(content: bytes, logs: dict[str, GroupLog]) -> int:
         touched: dict[str, GroupLog] = {}
         for offset, key, value in batch:
             count += 1
-            group_id: str = getattr(key, "group", None) or getattr(key, "group_id", "")
+            group_id = str(getattr(key, "group", None) or getattr(key, "group_id", ""))
             if group_id in logs:
                 logs[group_id].replay(offset, key, value)
                 touched[group_id] = logs[group_id]

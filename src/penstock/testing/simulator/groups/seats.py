@@ -56,7 +56,7 @@ class Seat:
 
     def fill(self) -> None:
         """A new process starts, unless there is one."""
-        if self.member is not None and self.member.alive:
+        if self.load.over or (self.member is not None and self.member.alive):
             return
         self._born += 1
         topics = self._wanted if self.instance_id is not None else self._choose()
@@ -112,7 +112,7 @@ class Group:
                     found.append(f"{self.history.group_id}: {place} belongs to {owners}")
                     continue
                 at, last = owners[0].committed.get(place), end(topic, index)
-                if last is None or (at if at is not None else -2) != last and (last > 0 or at is None):
+                if last is None or at is None or max(0, at) != last:
                     found.append(f"{self.history.group_id}: {owners[0]} has committed {at} of {last} in {place}")
         return found
 

@@ -34,6 +34,7 @@ OFFSETS_PARTITIONS = (1, 2, 3)
 READERS = 1
 PRODUCERS = 4
 FETCH_OFFSETS_VERSION = 8
+KNOWS = "a coordinator knows what its log says"
 SETTLES = "a group that is well comes to rest, with everything read and committed"
 
 
@@ -94,6 +95,7 @@ class GroupWorld(ClusterWorld):
         super()._recover()
         self.lives.fill()
         self._wait_until(lambda: not self._unsettled(), END_MS_MAX, SETTLES, lambda: "; ".join(self._unsettled()))
+        self.group_load.over = True
         for group in self.groups:
             for member in group.members:
                 member.die()
@@ -166,8 +168,7 @@ class GroupWorld(ClusterWorld):
 
     def _compare(self, group: Group, told: dict[Place, int]) -> None:
         written = {place: offset for place, (offset, _) in self._logs[group.history.group_id].committed.items()}
-        rule = "a coordinator knows what its log says"
-        check(told == written, rule, f"{group.history.group_id}: {told}, the log has {written}")
+        check(told == written, KNOWS, f"{group.history.group_id}: {told}, the log has {written}")
         for place, offset in told.items():
             group.history.check_committed(place, offset)
         self.simulation.trace(f"{group.history.group_id}: {group.history.commits} commits, {written}")

@@ -1,0 +1,84 @@
+"""Consumer groups in simulated clusters: seeds keep every rule, and every planted fault breaks one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from support.group_mutations import MUTATIONS, Mutation
+
+from penstock.testing.simulator.groups.scenarios import GROUP_SCENARIOS
+from penstock.testing.simulator.groups.world import GroupWorld
+from penstock.testing.simulator.timeline import Violation
+
+SEEDS = (1_000, 1_001)
+MORE_SEEDS = range(1_002, 1_040)
+TRIED_SEEDS = 8
+REGRESSIONS = {
+    "a join whose group cannot be stored is answered once": ("groups-storm", 7),
+    "an assignment that is not replicated in time is answered once": ("groups-zombies", 6),
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", GROUP_SCENARIOS)
+def test_groups_keep_every_rule(name: str, seed: int) -> None:
+    GroupWorld(seed, GROUP_SCENARIOS[name]).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", MORE_SEEDS)
+@pytest.mark.parametrize("name", GROUP_SCENARIOS)
+def test_groups_keep_every_rule_for_long(name: str, seed: int) -> None:
+    GroupWorld(seed, GROUP_SCENARIOS[name]).run()
+
+
+@pytest.mark.parametrize("found", REGRESSIONS)
+def test_a_seed_that_once_failed(found: str) -> None:
+    name, seed = REGRESSIONS[found]
+    GroupWorld(seed, GROUP_SCENARIOS[name]).run()
+
+
+def test_coordinators_fail_and_members_are_fenced_while_groups_go_on() -> None:
+    killed = fenced = commits = acquired = 0
+    for seed in range(1, 5):
+        world = GroupWorld(seed, GROUP_SCENARIOS["groups"])
+        world.run()
+        killed += world.faults.happened.get("coordinator_killed", 0)
+        for group in world.groups:
+            fenced += group.history.fenced
+            commits += group.history.commits
+            acquired += group.history.acquired
+    assert killed > 5
+    assert fenced > 3
+    assert commits > 100
+    assert acquired > 50
+
+
+def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
+    printed = set()
+    for hash_seed in ("0", "4711"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-m", "penstock.testing.simulator.run", "--scenario", "groups-storm", "--seeds", "3"]
+        printed.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(printed) == 1, printed
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation = MUTATIONS[name]
+    mutation.plant(monkeypatch)
+    assert found(mutation, range(mutation.found_by, mutation.found_by + TRIED_SEEDS)) is not None
+
+
+def found(mutation: Mutation, seeds: range) -> int | None:
+    """The first seed that finds a fault, by a rule that names it."""
+    for seed in seeds:
+        try:
+            GroupWorld(seed, GROUP_SCENARIOS[mutation.scenario]).run()
+        except Violation as violation:
+            if mutation.breaks(violation):
+                return seed
+    return None
