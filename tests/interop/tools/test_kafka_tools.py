@@ -24,6 +24,7 @@ from interop.tools.toolbox import (
     Outcome,
     Toolbox,
 )
+from support.processes import wait_until
 
 from penstock.node.handlers import registry
 from penstock.protocol.api import APIS
@@ -124,6 +125,9 @@ def test_configs(both: Compare) -> None:
     assert names[0] == names[1]
     broker = ("--entity-type", "brokers", "--entity-name", 1)
     agree(both(CONFIGS, "--alter", *broker, "--add-config", "log.cleaner.threads=2"), "Completed")
+    wait_until(  # a broker hears of it a little later
+        lambda: all("threads=2 sensitive" in each.out for each in both(CONFIGS, "--describe", *broker)), "it is known"
+    )
     agree(both(CONFIGS, "--describe", *broker), "log.cleaner.threads=2")
     agree(both(CONFIGS, "--alter", *broker, "--delete-config", "log.cleaner.threads"))
 

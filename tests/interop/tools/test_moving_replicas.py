@@ -118,9 +118,11 @@ def test_a_replica_moves_between_directories_while_it_is_written(
         load = pool.submit(bench.produce, others, 6_000, 600)
         started = bench.reassign([1, 2], [target, "any"], "--replica-alter-log-dirs-throttle", SLOW)
         assert f"Successfully started moving log directory to {target} for replica shifted-0 with broker 1" in started
-        future = next(found for found in bench.where(1) if found["isFuture"])
+        (future,) = (found for found in bench.where(1) if found["isFuture"])
         assert future["in"] == target
-        assert future["offsetLag"] > 0
+        wait_until(  # -1 while the new log is being opened
+            lambda: all(found["offsetLag"] > 0 for found in bench.where(1) if found["isFuture"]), "how far it is behind"
+        )
         assert "Reassignment of replica shifted-0-1 is still in progress" in bench.verify()
         bench.reassign([1, 2], [target, "any"], "--additional", "--replica-alter-log-dirs-throttle", FAST)
         done = "Reassignment of replica shifted-0-1 completed successfully"
