@@ -104,11 +104,11 @@ LOST = (SURVIVES, KNOWS)
 
 MUTATIONS = {
     "stale generation accepted": Mutation(stale_generation_accepted, "groups-calm", 2, (STALE,)),
-    "stale epoch accepted": Mutation(stale_epoch_accepted, "groups-calm", 4, (STALE,)),
+    "stale epoch accepted": Mutation(stale_epoch_accepted, "groups-calm", 9, (STALE,)),
     "answered before replicated": Mutation(
         answered_before_replicated, "groups-storm", 1, (*LOST, ONE_OWNER, TWO_OWNERS, FENCED)
     ),
-    "records above the high watermark not loaded": Mutation(loaded_to_the_high_watermark, "groups", 1, LOST),
+    "records above the high watermark not loaded": Mutation(loaded_to_the_high_watermark, "groups-storm", 5, LOST),
     "revocation not awaited": Mutation(revocation_not_awaited, "groups-zombies", 14, (FENCED, ONE_OWNER, TWO_OWNERS)),
     "revert forgotten": Mutation(revert_forgotten, "groups-storm", 1, (*LOST, EPOCHS, SETTLES, TWO_OWNERS)),
     "nobody expires": Mutation(nobody_expires, "groups-calm", 1, (SETTLES,)),
