@@ -88,7 +88,7 @@ CORPUS: dict[str, Any] = {
     "downgrade by upgrade": update(("metadata.version", 29, 1)),
     "downgrade safely": update(("metadata.version", 29, 2)),
     "downgrade unsafely": update(("metadata.version", 29, 3)),
-    "upgrade by downgrade": update(("group.version", 0, 2)),
+    "upgrade by downgrade": update(("eligible.leader.replicas.version", 1, 2)),
     "a level below zero": update(("metadata.version", -1, 2)),
     "an unknown type of update": update(("metadata.version", 30, 7)),
     "an unknown feature": update(("nothing", 0, 1)),

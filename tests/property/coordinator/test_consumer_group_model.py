@@ -123,6 +123,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
         self.world.fail_over()
         self.world.commits = True
         member.epoch, member.owned, member.told = before
+        member.unsure = True
         self.world.settle()
 
     @precondition(lambda self: self.members)
@@ -134,7 +135,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
         member.lazy = True
         member.beat()
         member.epoch, member.told = before
-        member.lazy = False
+        member.lazy, member.unsure = False, True
         self.heard(member)
 
     # What must hold

@@ -124,6 +124,7 @@ class Consumer:
 
     Attributes:
         epoch: 0 before it joins. owned: what it has. last: the answer to its last heartbeat.
+        unsure: an answer has not come; its next heartbeat says everything, as that of real clients does.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class Consumer:
         self.owned: dict[UUID, list[int]] = {}
         self.told: dict[UUID, list[int]] = {}
         self.lazy = False
+        self.unsure = False
         self.last: Answer[ConsumerGroupHeartbeatResponse] = Answer()
 
     def __repr__(self) -> str:
@@ -185,7 +187,10 @@ class Consumer:
         """A heartbeat that says what it has, after it has given up what it should."""
         if not self.lazy:
             self.owned = {topic: list(numbers) for topic, numbers in self.told.items()}
-        return self.send(**{"instance_id": self.instance_id, "topic_partitions": self.owned_partitions(), **fields})
+        said = {"instance_id": self.instance_id, "topic_partitions": self.owned_partitions()}
+        if self.unsure:
+            said, self.unsure = self.everything(), False
+        return self.send(**{**said, **fields})
 
     def send(self, **fields: Any) -> Answer[ConsumerGroupHeartbeatResponse]:
         """A heartbeat as given."""
