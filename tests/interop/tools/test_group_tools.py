@@ -70,10 +70,10 @@ def tools() -> Iterator[Toolbox]:
 
 
 @pytest.fixture(scope="module")
-def both(tools: Toolbox, penstock_session: LocalBroker, kafka_peer: KafkaPeer) -> Iterator[Compare]:
+def both(tools: Toolbox) -> Iterator[Compare]:
     """Runs a tool against both, each with topics, groups and members as above; gives what it said of these."""
-    places = [penstock_session.bootstrap, kafka_peer.bootstrap]
-    with ExitStack() as stack:
+    with ExitStack() as stack:  # brokers of their own: what is said of all groups is said of these alone
+        places = [stack.enter_context(LocalBroker()).bootstrap, stack.enter_context(KafkaPeer()).bootstrap]
         for bootstrap in places:
             fill(tools, bootstrap)
             for group, members in MEMBERED.items():
