@@ -317,6 +317,12 @@ COORDINATOR_LATEST_RECORDS_MAX = 20_000
 """Keys whose last record a coordinator looks for while it loads a partition; those found are replayed then."""
 COORDINATOR_LOAD_BYTES = 1 * MiB
 """What it reads of the partition at a time."""
+COORDINATOR_LOAD_RETRY_MS = 10
+"""After this long it reads a partition again that it could not read, after the second time twice as long, and so on."""
+COORDINATOR_LOAD_RETRY_MAX_MS = 5_000
+"""It does not wait longer than this."""
+COORDINATOR_LOAD_ATTEMPTS = 20
+"""Reads in a row that may fail, in about a minute; then the partition has no coordinator here until it is led anew."""
 COORDINATOR_TIMERS_PER_TURN = 500
 """Timers of coordinators that end in one turn of the loop."""
 COORDINATOR_TIMER_RETRY_MS = 500

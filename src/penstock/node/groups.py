@@ -101,7 +101,7 @@ class GroupCoordinator:
         result = topic_control.create_topics(controller.state, [topic])
         (created,) = result.response
         if not isinstance(created, topic_control.CreatedTopic):
-            self._created(f"{created.code.name}: {created.message}", now_ms)
+            self._created(why_no_topic(created.code, created.message), now_ms)
             return
         try:
             controller.append(
@@ -117,8 +117,7 @@ class GroupCoordinator:
         why = "the controller does not answer"
         if isinstance(answer, CreateTopicsResponse):
             (topic,) = answer.topics
-            code = ErrorCode(topic.error_code)
-            why = "" if not code or code is ErrorCode.TOPIC_ALREADY_EXISTS else f"{code.name}: {topic.error_message}"
+            why = why_no_topic(ErrorCode(topic.error_code), topic.error_message)
         self._created(why, now_ms)
 
     def _created(self, why_not: str, now_ms: int) -> None:
@@ -194,6 +193,11 @@ class GroupCoordinator:
         self.runtime.elected(
             index, LedPartition(node, partition, lambda at_ms: self.runtime.resigned(index, at_ms)), now_ms
         )
+
+
+def why_no_topic(code: ErrorCode, message: str | None) -> str:
+    """Why there is no topic after an answer to its creation; empty if there is one, this node's doing or not."""
+    return "" if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS) else f"{code.name}: {message}"
 
 
 def partition_for(group_id: str, partition_count: int) -> int:

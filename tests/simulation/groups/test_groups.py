@@ -18,6 +18,8 @@ MORE_SEEDS = range(1_002, 1_040)
 TRIED_SEEDS = 8
 REGRESSIONS = {
     "a join whose group cannot be stored is answered once": ("groups-storm", 7),
+    "a coordinator leads again while its disk still writes": ("groups-storm", 12),
+    "a coordinator cannot read its log once": ("groups-storm", 123),
     "an assignment that is not replicated in time is answered once": ("groups-zombies", 6),
 }
 

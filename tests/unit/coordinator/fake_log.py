@@ -18,7 +18,7 @@ class FakeLog:
 
     Attributes:
         batches: as they were appended. refuses: the error that appends are refused with, or None.
-        unreadable: reads fail. reads: that wait for `give_reads`.
+        unreadable: so many of the next reads fail. written_offset: what is after it cannot be read yet; None: all can.
     """
 
     def __init__(self, *, max_batch_bytes: int = 1 << 20) -> None:
@@ -29,7 +29,8 @@ class FakeLog:
         self.high_watermark = 0
         self.end_offset = 0
         self.refuses: ErrorCode | None = None
-        self.unreadable = False
+        self.unreadable = 0
+        self.written_offset: int | None = None
         self.read_bytes = 1 << 20
         self._reads: list[tuple[int, Read]] = []
         self._waiting: list[tuple[int, Callable[[int], None]]] = []
@@ -60,13 +61,17 @@ class FakeLog:
         """Answers the reads that wait. Returns whether there were any."""
         reads, self._reads = self._reads, []
         for offset, done in reads:
-            done(None if self.unreadable else self._data(offset), now_ms)
+            fails = self.unreadable > 0
+            self.unreadable -= fails
+            done(None if fails else self._data(offset), now_ms)
         return bool(reads)
 
     def _data(self, offset: int) -> bytes:
         data = b""
+        written = self.end_offset if self.written_offset is None else self.written_offset
         for batch in self.batches:
-            if read_header(batch).next_offset > offset and (not data or len(data) + len(batch) <= self.read_bytes):
+            wanted = offset < read_header(batch).next_offset <= written
+            if wanted and (not data or len(data) + len(batch) <= self.read_bytes):
                 data += batch
         return data
 

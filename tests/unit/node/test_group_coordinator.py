@@ -27,6 +27,7 @@ from support.group_requests import (
 )
 from support.requests import batch, produced
 
+from penstock.config.limits import COORDINATOR_LOAD_RETRY_MAX_MS
 from penstock.coordinator.runtime.shard import ShardState
 from penstock.errors import ErrorCode
 from penstock.log.disk import Disk, Operation
@@ -36,6 +37,7 @@ from penstock.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 
 AWAY = 2
 """A broker that is not there."""
@@ -95,6 +97,21 @@ def test_a_topic_that_cannot_be_made_is_told_to_who_asks_and_said_in_the_log(cap
     (again,) = node.connect().ask(find(), 4).coordinators
     assert again.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE, "and nobody waits for ever"
     assert caplog.text.count("could not be made") == 1, "clients ask several times a second"
+
+
+def test_a_topic_that_another_is_making_is_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node(**ALONE)
+    node.held = lambda operation: "__cluster_metadata" in operation.order
+    node.connect().send(
+        CreateTopicsRequest(topics=[CreatableTopic(name=OFFSETS_TOPIC, num_partitions=1, replication_factor=1)]), 7
+    )
+    with caplog.at_level(logging.WARNING):
+        (found,) = node.connect().ask(find(), 4).coordinators
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not caplog.records
+    node.let_go()
+    (found,) = node.connect().ask(find(), 4).coordinators
+    assert found.error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -220,6 +237,22 @@ def test_a_coordinator_that_loses_its_partition_while_it_loads_loads_no_further(
     assert not loading.broker.groups.runtime.shards
     change_partition(loading, leader=1)
     assert committed(loading.connect()) == {("t", 0): 5}
+
+
+def test_a_coordinator_that_leads_again_while_the_disk_still_writes_waits_for_what_it_wrote(
+    node: Node, client: Client
+) -> None:
+    node.held = appends
+    client.send(commit({("t", 0): 7}), 8)
+    change_partition(node, leader=AWAY)
+    change_partition(node, leader=1)
+    node.advance(1_000)
+    other = node.connect()
+    assert commit_code(other.ask(commit({("t", 0): 8}), 8)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    node.let_go()
+    node.advance(COORDINATOR_LOAD_RETRY_MAX_MS)
+    assert committed(other) == {("t", 0): 7}
+    assert commit_code(other.ask(commit({("t", 0): 8}), 8)) is ErrorCode.NONE
 
 
 # What happens to the log meanwhile

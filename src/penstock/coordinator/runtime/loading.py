@@ -4,7 +4,9 @@ Reads go to the lane of the log's directory. Records above the high watermark ar
 and commit or are lost with it. The timeline keeps a snapshot where the committed ones end.
 
 A key of a type that we do not know is passed over, as in Kafka: a newer release wrote it. A batch whose checksum or
-structure is wrong ends the loading: the shard has failed, and says NOT_COORDINATOR until it is led anew.
+structure is wrong ends the loading: the shard has failed, and says NOT_COORDINATOR until it is led anew. A read that
+fails ends nothing: it is made again, some times, after longer and longer waits, and clients are told to wait meanwhile.
+(Kafka's coordinator has failed then. But its disk may only have been slow, and nobody else comes to lead.)
 
 Most of such a log is the same keys again and again, an offset that a group commits every few seconds. Of records of
 the types that the machine names in `last_wins` only the last one of each key is decoded and replayed, as long as no
@@ -18,7 +20,13 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.config.limits import COORDINATOR_LATEST_RECORDS_MAX, COORDINATOR_RECORDS_PER_STEP
+from penstock.config.limits import (
+    COORDINATOR_LATEST_RECORDS_MAX,
+    COORDINATOR_LOAD_ATTEMPTS,
+    COORDINATOR_LOAD_RETRY_MAX_MS,
+    COORDINATOR_LOAD_RETRY_MS,
+    COORDINATOR_RECORDS_PER_STEP,
+)
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.coordinator.runtime.shard import NO_PRODUCER, Shard
 from penstock.errors import CorruptRecordError, UnsupportedVersionError
@@ -36,6 +44,7 @@ class Loader:
     Attributes:
         next_offset: from where to read next. loaded_records, loaded_bytes: what has been replayed so far.
         committed_offset: where the committed state ends and a snapshot was taken; None while all is committed.
+        failed_reads: so many reads have failed since one did not.
     """
 
     def __init__(self, shard: Shard[Any], package: str) -> None:
@@ -44,6 +53,7 @@ class Loader:
         self.committed_offset: int | None = None
         self.loaded_records = 0
         self.loaded_bytes = 0
+        self.failed_reads = 0
         self._last_wins = frozenset(TWO_BYTES.pack(kind) for kind in shard.machine.last_wins)
         self._latest: dict[bytes, tuple[int, bytes]] = {}
         self._package = package
@@ -53,6 +63,13 @@ class Loader:
     def finished(self) -> bool:
         """Everything in the log is replayed."""
         return self.next_offset >= self.shard.log.end_offset
+
+    def read_failed(self) -> int | None:
+        """How long to wait before the next read, in ms; None when there have been enough."""
+        self.failed_reads += 1
+        if self.failed_reads >= COORDINATOR_LOAD_ATTEMPTS:
+            return None
+        return min(COORDINATOR_LOAD_RETRY_MAX_MS, COORDINATOR_LOAD_RETRY_MS << self.failed_reads - 1)
 
     def replay(self, data: bytes) -> Iterator[None]:
         """Replays whole batches, some records a step. Raises PenstockError when they are not to be trusted."""

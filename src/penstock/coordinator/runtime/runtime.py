@@ -59,6 +59,7 @@ class Runtime(Generic[M]):
         self._bug = bug
         self._tell_loaded = loaded
         self._open: dict[int, Shard[M]] = {}
+        self._unread: dict[int, tuple[int, Loader]] = {}
         self._timeouts: deque[tuple[int, Operation]] = deque()
 
     # Leadership
@@ -75,6 +76,7 @@ class Runtime(Generic[M]):
         shard = self.shards.pop(index, None)
         if shard is not None:
             self._open.pop(index, None)
+            self._unread.pop(index, None)
             shard.close(ShardState.CLOSED, ErrorCode.NOT_COORDINATOR, now_ms)
 
     def _read(self, shard: Shard[M], loader: Loader, now_ms: int) -> None:
@@ -85,12 +87,31 @@ class Runtime(Generic[M]):
         def done(data: bytes | None, at_ms: int) -> None:
             if shard.state is not ShardState.LOADING:
                 return
-            if not data:
-                self._failed(shard, "its log cannot be read", at_ms)
-            else:
+            if data:
+                loader.failed_reads = 0
                 self._do(self._replay(shard, loader, data))
+            else:
+                self._read_later(shard, loader, at_ms)
 
         shard.log.read(loader.next_offset, done, now_ms)
+
+    def _read_later(self, shard: Shard[M], loader: Loader, now_ms: int) -> None:
+        """Nothing could be read: the disk did not give it, or what was appended in a term before is not written yet."""
+        delay_ms = loader.read_failed()
+        if delay_ms is None:
+            self._failed(shard, f"its log cannot be read at {loader.next_offset}", now_ms)
+            return
+        self._unread[shard.index] = now_ms + delay_ms, loader
+        logger.info(
+            "coordinator of %s-%d could not read its log at %d, and tries again in %d ms",
+            *(self.topic, shard.index, loader.next_offset, delay_ms),
+        )
+
+    def _read_again(self, now_ms: int) -> None:
+        due = [index for index, (deadline_ms, _) in self._unread.items() if deadline_ms <= now_ms]
+        for index in due:
+            _, loader = self._unread.pop(index)
+            self._read(self.shards[index], loader, now_ms)
 
     def _replay(self, shard: Shard[M], loader: Loader, data: bytes) -> Iterator[None]:
         try:
@@ -179,7 +200,9 @@ class Runtime(Generic[M]):
                 self.elected(index, shard.log, now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Ends what is due."""
+        """Ends what is due, and reads again what could not be read."""
+        if self._unread:
+            self._read_again(now_ms)
         while self._timeouts and (self._timeouts[0][0] <= now_ms or self._timeouts[0][1].finished):
             self._timeouts.popleft()[1].time_out(now_ms)
         for _ in range(COORDINATOR_TIMERS_PER_TURN):
@@ -209,6 +232,8 @@ class Runtime(Generic[M]):
         deadlines = [self.timers.next_deadline_ms()]
         if self._timeouts:
             deadlines.append(self._timeouts[0][0])
+        if self._unread:
+            deadlines.extend(deadline_ms for deadline_ms, _ in self._unread.values())
         if self.linger_ms > 0:
             deadlines.extend(
                 shard.batch.opened_ms + self.linger_ms for shard in self._open.values() if shard.batch is not None

@@ -6,9 +6,14 @@ import pytest
 from unit.coordinator.fake_log import FakeLog
 from unit.coordinator.runtime.counters import Desk, P, number
 
-from penstock.config.limits import COORDINATOR_RECORDS_PER_STEP
+from penstock.config.limits import (
+    COORDINATOR_LOAD_ATTEMPTS,
+    COORDINATOR_LOAD_RETRY_MAX_MS,
+    COORDINATOR_LOAD_RETRY_MS,
+    COORDINATOR_RECORDS_PER_STEP,
+)
 from penstock.coordinator.runtime.result import Result
-from penstock.coordinator.runtime.shard import encode
+from penstock.coordinator.runtime.shard import ShardState, encode
 from penstock.errors import ErrorCode, RequestError
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
@@ -127,7 +132,7 @@ def test_records_of_a_later_release_are_passed_over() -> None:
     assert Desk(log=log).numbers() == {"a": 1}
 
 
-@pytest.mark.parametrize("damage", ["checksum", "no key", "broken key", "unknown version", "unreadable", "bug"])
+@pytest.mark.parametrize("damage", ["checksum", "no key", "broken key", "unknown version", "bug"])
 def test_a_log_that_cannot_be_trusted_is_not_served(damage: str) -> None:
     log = FakeLog()
     batch = batch_of(("a", 1))
@@ -145,12 +150,107 @@ def test_a_log_that_cannot_be_trusted_is_not_served(damage: str) -> None:
         batch = builder.build()
     elif damage == "bug":
         batch = batch_of(("broken", 1))
-    log.unreadable = damage == "unreadable"
     log.write(batch)
     desk = Desk(log=log)
     desk.put("b", 1)
     assert desk.answers == [ErrorCode.NOT_COORDINATOR]
     assert len(desk.bugs) == (damage == "bug")
+
+
+def retry(desk: Desk) -> int:
+    """Waits until the log is to be read again, and reads it; for how long, in ms."""
+    deadline_ms = desk.runtime.next_deadline_ms()
+    assert deadline_ms is not None
+    waited_ms, desk.now_ms = deadline_ms - desk.now_ms, deadline_ms
+    desk.runtime.tick(desk.now_ms)
+    desk.load()
+    return waited_ms
+
+
+def test_a_log_that_cannot_be_read_once_is_read_again_a_little_later() -> None:
+    log = FakeLog()
+    log.write(batch_of(("a", 1)))
+    log.unreadable = 1
+    desk = Desk(log=log)
+    desk.put("b", 1)
+    assert desk.answers == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    desk.runtime.tick(desk.now_ms + COORDINATOR_LOAD_RETRY_MS - 1)
+    assert not log.give_reads(desk.now_ms), "not before its time"
+    assert retry(desk) == COORDINATOR_LOAD_RETRY_MS
+    assert desk.committed() == {"a": 1}
+    assert desk.runtime.next_deadline_ms() is None
+    assert desk.machine.replayed == [("a", 1)]
+
+
+def test_what_is_still_being_written_is_waited_for() -> None:
+    """By the shard before, which was told of a batch of another's: it is the leader of the same log as before."""
+    log = FakeLog()
+    log.write(batch_of(("a", 1)))
+    log.append(batch_of(("b", 2)), 0)
+    log.written_offset = 1
+    desk = Desk(log=log)
+    for _ in range(3):
+        retry(desk)
+    assert desk.shard.state is ShardState.LOADING
+    log.written_offset = None
+    retry(desk)
+    assert desk.machine.replayed == [("a", 1), ("b", 2)]
+    assert desk.committed() == {"a": 1}
+
+
+def test_it_waits_longer_and_longer_and_not_for_ever() -> None:
+    log = FakeLog()
+    log.write(batch_of(("a", 1)))
+    log.unreadable = COORDINATOR_LOAD_ATTEMPTS
+    desk = Desk(log=log)
+    waits = []
+    while desk.shard.state is ShardState.LOADING:
+        waits.append(retry(desk))
+    assert len(waits) == COORDINATOR_LOAD_ATTEMPTS - 1
+    assert waits[:3] == [COORDINATOR_LOAD_RETRY_MS, 2 * COORDINATOR_LOAD_RETRY_MS, 4 * COORDINATOR_LOAD_RETRY_MS]
+    assert waits[-1] == max(waits) == COORDINATOR_LOAD_RETRY_MAX_MS
+    assert desk.runtime.next_deadline_ms() is None
+    desk.put("b", 1)
+    assert desk.answers == [ErrorCode.NOT_COORDINATOR]
+    desk.elect()
+    assert desk.committed() == {"a": 1}, "until it is led anew"
+
+
+def test_what_was_read_begins_the_count_anew() -> None:
+    log = FakeLog()
+    for index in range(COORDINATOR_LOAD_ATTEMPTS):
+        log.write(batch_of((f"{index}", index)))
+    log.read_bytes = 1
+    desk = Desk(log=log, load=False)
+    log.unreadable = 1
+    desk.elect()
+    while desk.shard.state is ShardState.LOADING:
+        log.unreadable = 0
+        waited_ms = desk.runtime.next_deadline_ms()
+        assert waited_ms == desk.now_ms + COORDINATOR_LOAD_RETRY_MS
+        desk.now_ms = waited_ms
+        desk.runtime.tick(desk.now_ms)
+        log.give_reads(desk.now_ms)  # one piece of the log; the read of the next fails
+        log.unreadable = 1
+        desk.load()
+    assert len(desk.committed()) == COORDINATOR_LOAD_ATTEMPTS
+
+
+@pytest.mark.parametrize("elected", [False, True], ids=["resigned", "elected anew"])
+def test_who_does_not_lead_any_more_does_not_read_again(*, elected: bool) -> None:
+    log = FakeLog()
+    log.write(batch_of(("a", 1)))
+    log.unreadable = 1
+    desk = Desk(log=log)
+    if elected:
+        desk.elect()
+    else:
+        desk.runtime.resigned(P, desk.now_ms)
+    assert desk.runtime.next_deadline_ms() is None
+    desk.now_ms += COORDINATOR_LOAD_RETRY_MAX_MS
+    desk.runtime.tick(desk.now_ms)
+    desk.load()
+    assert [shard.machine.replayed for shard in desk.runtime.shards.values()] == [[("a", 1)]] * elected
 
 
 def test_loading_ends_when_the_leadership_does() -> None:
