@@ -177,6 +177,17 @@ def test_an_instance_id_that_is_in_use_is_not_released() -> None:
     )
 
 
+def test_an_instance_id_that_its_member_has_given_up_is_free() -> None:
+    world = ConsumerWorld()
+    member = Consumer(world, "m", instance_id="i")
+    member.join()
+    member.instance_id = "j"
+    assert member.join().code is ErrorCode.NONE
+    assert dict(world.group().static_members.items()) == {"j": "m"}
+    member.leave()
+    assert Consumer(world, "n", instance_id="i").join().code is ErrorCode.NONE
+
+
 def test_a_static_member_whose_place_is_taken_is_fenced() -> None:
     world = ConsumerWorld()
     old = Consumer(world, "old", instance_id="i")

@@ -11,6 +11,9 @@ from penstock.protocol.message import Message
 
 R = TypeVar("R")
 
+KEPT = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
+"""Codes of `Result.appended` after which the records are in the state. Those that take too long may still commit."""
+
 
 class CoordinatorRecord(NamedTuple):
     """A record of a coordinator's topic. No value: a tombstone. `version` is that of the value."""
@@ -27,8 +30,8 @@ class Result(Generic[R]):
     Attributes:
         response: the answer. None when the operation has arranged for one by itself.
         records: appended in this order.
-        appended: called once with NONE when the records are committed, or with why they never will be as far as we
-            know (see `Shard.write` for the codes). For state that is not in the timeline and has to be put right then.
+        appended: called once with NONE when the records are committed, or with why they are not (see `Shard.write` for
+            the codes, and KEPT). For state that is not in the timeline and has to be put right then.
         replay: whether the records are replayed now. False when the state that they tell of is there already.
         atomic: whether the records must go into one batch.
     """

@@ -195,6 +195,7 @@ class Shard(Generic[M]):
         """Takes what an operation returned. `done` is called when it is committed, with NONE, or with
 
         - NOT_COORDINATOR: leadership was lost, nobody knows what became of the records;
+        - REQUEST_TIMED_OUT: it takes too long. The records are in the state, and are committed later or lost with it;
         - what the append was refused with: nothing of the records is in the state any more.
         """
         operation = Operation(result.response, done, result.appended)

@@ -27,7 +27,7 @@ from penstock.coordinator.group.consumer.member import (
     ConsumerMember,
     MemberState,
 )
-from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.coordinator.runtime.result import KEPT, CoordinatorRecord, Result
 from penstock.errors import ErrorCode, ProtocolError, RequestError
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -90,9 +90,10 @@ def join(
     new = target.reconcile(change, aim, owned, subscription_changed=subscribes_anew)
 
     def appended(code: ErrorCode, at_ms: int) -> None:
-        if not code:
+        if code in KEPT:
             timers.set_session(machine, group.group_id, new, at_ms)
             timers.set_sync(machine, group.group_id, new, at_ms)
+        if not code:
             reply(response_to(new), at_ms)
 
     return Result(records=written, appended=appended)

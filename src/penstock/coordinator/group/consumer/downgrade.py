@@ -2,7 +2,7 @@
 classic protocol goes, or is replaced by one that does.
 
 The classic group is what its record says; so it is replayed like any other, and a revert brings the consumer group
-back. What a record does not tell, sessions and the rebalance to come, follows when it is committed.
+back. What a record does not tell, sessions and the rebalance to come, follows when it is committed, or takes too long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.coordinator.group.classic.rebalance import prepare_rebalance, rene
 from penstock.coordinator.group.consumer.embedded import encode_assignment, version_of
 from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.timers import cancel_all
-from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.coordinator.runtime.result import KEPT, CoordinatorRecord, Result
 from penstock.errors import ErrorCode, ProtocolError, RequestError
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 
@@ -84,12 +84,15 @@ def convert(
         names[replaced.member_id] = joining.member_id
     classic = classic_group(machine, group, members, now_ms)
     protocols = {member_id: member.protocols for member_id, member in classic.members.items()}
-    for member_id in group.members:
-        cancel_all(machine, group.group_id, member_id)
+    member_ids = list(group.members)
 
     def appended(code: ErrorCode, at_ms: int) -> None:
         present = machine.groups.find(group.group_id)
-        if code or not isinstance(present, ClassicGroup) or present.state is not State.STABLE:
+        if code not in KEPT or not isinstance(present, ClassicGroup):
+            return
+        for member_id in member_ids:
+            cancel_all(machine, group.group_id, member_id)
+        if present.state is not State.STABLE:
             return
         for member in present.members.values():
             known = protocols.get(member.member_id)

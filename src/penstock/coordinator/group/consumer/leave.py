@@ -20,6 +20,7 @@ from penstock.coordinator.group.consumer.member import (
 from penstock.coordinator.group.consumer.members import check_known, check_not_fenced, remove_member
 from penstock.coordinator.group.consumer.state import ConsumerGroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
@@ -71,9 +72,14 @@ def fence(
     written += (records.regular_expression_tombstone(group.group_id, regex) for regex in regexes)
     metadata_hash = machine.topics.hash(group.topics_without(list(members), regexes), machine.image)
     written.append(records.group_epoch(group.group_id, group.epoch().group + 1, metadata_hash))
-    for member in members:
-        timers.cancel_all(machine, group.group_id, member.member_id)
-    return Result(response, written)
+
+    def appended(code: ErrorCode, at_ms: int) -> None:
+        present = machine.groups.find(group.group_id)
+        for member in members:
+            if present is None or not present.has_member(member.member_id):
+                timers.cancel_all(machine, group.group_id, member.member_id)
+
+    return Result(response, written, appended)
 
 
 def unused_regexes(group: ConsumerGroupState, members: Sequence[ConsumerMember]) -> list[str]:

@@ -315,6 +315,8 @@ class ConsumerGroupState(ServerSideGroup):
         self.members[member.member_id] = member
         self._count(old, member)
         self._own(old, member)
+        if old is not None and old.instance_id != member.instance_id:
+            self._release_instance(old)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
@@ -324,8 +326,12 @@ class ConsumerGroupState(ServerSideGroup):
         assert old is not None
         self._count(old, None)
         self._own(old, None)
-        if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
-            self.static_members.pop(old.instance_id)
+        self._release_instance(old)
+
+    def _release_instance(self, member: ConsumerMember) -> None:
+        """The instance id of a member is free, unless another member has it by now."""
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            self.static_members.pop(member.instance_id)
 
     def _count(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         for member, by in ((old, -1), (new, +1)):
