@@ -1,4 +1,4 @@
-"""Writes docs/reference/settings.md and docs/reference/topic-configs.md from the declared settings.
+"""Writes docs/reference/settings.md, topic-configs.md and group-configs.md from the declared settings.
 
 .venv/bin/python tools/settings_docs.py
 """
@@ -17,6 +17,7 @@ from penstock.config.broker.node import MetadataSettings, NodeSettings
 from penstock.config.broker.own import OwnSettings
 from penstock.config.broker.quorum import QuorumSettings
 from penstock.config.broker.replication import ReplicationSettings
+from penstock.config.group import GROUP_SETTINGS
 from penstock.config.known import KNOWN
 from penstock.config.setting import Group, Setting
 from penstock.config.topic import TOPIC_SETTINGS
@@ -51,6 +52,17 @@ TOPICS_HEAD = """# Topic configs
 
 What a topic can have of its own, given when it is created or changed later. A config that is not given takes the value
 of the broker setting named in its row, the first that is set; without one, the default.
+"""
+GROUPS_HEAD = """# Group configs
+
+What a group can have of its own (resource type GROUP), whether it exists already or not:
+
+    penstock configs alter --entity groups --name invoices --add consumer.session.timeout.ms=60000
+    kafka-configs.sh --alter --entity-type groups --entity-name invoices --add-config consumer.session.timeout.ms=60000
+
+A config that is not given takes the value of the broker setting named in its row; without one, the default. A value
+must lie within the broker's bounds, `group.consumer.min.session.timeout.ms` and `group.consumer.max.session.timeout.ms`
+for example. Classic groups have none: their members say what they want when they join.
 """
 KNOWN_HEAD = """## Known and without meaning
 
@@ -106,10 +118,10 @@ def settings_page() -> str:
     return "".join(parts)
 
 
-def topics_page() -> str:
-    """The page of topic configs."""
-    parts = [GENERATED, TOPICS_HEAD, "\n", table("Name", "Type", "Default", "Allowed", "Broker setting", "Meaning")]
-    for setting in described(TOPIC_SETTINGS.values()):
+def configs_page(head: str, configs: Iterable[Setting[Any]]) -> str:
+    """The page of the configs of one kind of resource."""
+    parts = [GENERATED, head, "\n", table("Name", "Type", "Default", "Allowed", "Broker setting", "Meaning")]
+    for setting in described(configs):
         broker = ", ".join(f"`{name}`" for name, _ in setting.broker)
         cells = (
             f"`{setting.name}`",
@@ -125,7 +137,11 @@ def topics_page() -> str:
 
 def pages() -> dict[Path, str]:
     """Each page with what it must hold."""
-    return {REFERENCE / "settings.md": settings_page(), REFERENCE / "topic-configs.md": topics_page()}
+    return {
+        REFERENCE / "settings.md": settings_page(),
+        REFERENCE / "topic-configs.md": configs_page(TOPICS_HEAD, TOPIC_SETTINGS.values()),
+        REFERENCE / "group-configs.md": configs_page(GROUPS_HEAD, GROUP_SETTINGS.values()),
+    }
 
 
 def main() -> None:

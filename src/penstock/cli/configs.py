@@ -1,4 +1,4 @@
-"""Show and change configs of topics and brokers while they run.
+"""Show and change configs of topics, brokers and groups while they run.
 
 A broker is named by its id; without --name, `--entity brokers` is the default of all of them.
 
@@ -6,6 +6,7 @@ examples:
   penstock configs describe --entity topics --name clicks
   penstock configs alter --entity topics --name clicks --add retention.ms=86400000 --delete segment.ms
   penstock configs alter --entity brokers --add log.retention.ms=604800000
+  penstock configs alter --entity groups --name invoices --add consumer.session.timeout.ms=60000
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from penstock.client.admin import Change, Config, Resource
     from penstock.client.client import Client
 
-SUMMARY = "show and change configs of topics and brokers while they run"
-ENTITIES = ("topics", "brokers")
+SUMMARY = "show and change configs of topics, brokers and groups while they run"
+ENTITIES = ("topics", "brokers", "groups")
 
 run = run_action
 
@@ -41,7 +42,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         actions,
         "describe",
         describe_action,
-        "show the configs of a topic or broker",
+        "show the configs of a topic, broker or group",
         "  penstock configs describe --entity topics --name clicks\n"
         "  penstock configs describe --entity brokers --name 1 --all --documentation",
     )
@@ -53,7 +54,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         actions,
         "alter",
         alter_action,
-        "change configs of a topic or broker",
+        "change configs of a topic, broker or group",
         "  penstock configs alter --entity topics --name clicks --add retention.ms=86400000 --delete segment.ms",
     )
     alter.add_argument("--add", action="append", default=[], metavar="NAME=VALUE", help="set a config; repeatable")
@@ -63,18 +64,19 @@ def register(parser: argparse.ArgumentParser) -> None:
     alter.add_argument("--validate-only", action="store_true", help="only say whether it would work")
     for action in (describe, alter):
         action.add_argument("--entity", choices=ENTITIES, default="topics", help="whose configs (topics)")
-        action.add_argument("--name", default="", help="topic, or broker id")
+        action.add_argument("--name", default="", help="topic, broker id, or group")
         add_bootstrap(action)
 
 
 def resource_of(arguments: argparse.Namespace) -> Resource:
-    """The topic or broker that is meant. Raises UsageError."""
+    """The topic, broker or group that is meant. Raises UsageError."""
     from penstock.client.admin import Resource, ResourceType
 
-    if arguments.entity == "topics":
+    if arguments.entity != "brokers":
+        kind = arguments.entity.removesuffix("s")
         if not arguments.name:
-            raise UsageError("which topic? --name TOPIC")
-        return Resource(ResourceType.TOPIC, arguments.name)
+            raise UsageError(f"which {kind}? --name {kind.upper()}")
+        return Resource(ResourceType[kind.upper()], arguments.name)
     if arguments.name and not arguments.name.isdecimal():
         raise UsageError(f"--name {arguments.name}: a broker is named by its id, such as 1")
     return Resource(ResourceType.BROKER, arguments.name)

@@ -10,6 +10,13 @@ from penstock.config.listeners import split_address, voters
 from penstock.errors import ConfigError
 
 THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
+DURATION = re.compile(
+    r"(?P<sign>[-+]?)P(?=.)(?:(?P<days>[-+]?[0-9]+)D)?"
+    r"(?:T(?=.)(?:(?P<hours>[-+]?[0-9]+)H)?(?:(?P<minutes>[-+]?[0-9]+)M)?"
+    r"(?:(?P<seconds>[-+]?[0-9]+(?:[.,][0-9]{0,9})?)S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+"""A duration of ISO 8601 as Java reads it: days, hours, minutes and seconds, each with a sign."""
 
 
 def distinct(elements: tuple[str, ...]) -> str | None:
@@ -34,6 +41,24 @@ def throttled_replicas(elements: tuple[str, ...]) -> str | None:
     if elements == ("*",) or all(THROTTLED_REPLICA.fullmatch(element) for element in elements):
         return None
     return "must be * or replicas as partition:broker,partition:broker,..."
+
+
+def share_offset_reset(text: str) -> str | None:
+    """`earliest`, `latest`, or `by_duration:` and a duration that is not negative."""
+    if text in ("earliest", "latest"):
+        return None
+    found = DURATION.fullmatch(text.removeprefix("by_duration:")) if text.startswith("by_duration:") else None
+    if found is None or duration_s(found) < 0:
+        return "must be earliest, latest, or by_duration: and a duration such as P1DT12H"
+    return None
+
+
+def duration_s(found: re.Match[str]) -> float:
+    """The seconds of a duration."""
+    days, hours, minutes = (int(found[part] or 0) for part in ("days", "hours", "minutes"))
+    seconds = float((found["seconds"] or "0").replace(",", "."))
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    return -total if found["sign"] == "-" else total
 
 
 def quorum_voters(elements: tuple[str, ...]) -> str | None:

@@ -45,12 +45,31 @@ def require(condition: bool, sentence: str) -> None:
 
 
 def check_groups(settings: Settings) -> None:
-    """The assignors: Kafka takes names of classes too, of which there are none here."""
+    """Times of consumer groups within their bounds, as in Kafka; and the assignors: Kafka takes names of classes too,
+    of which there are none here."""
+    for what in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+        in_order(settings, f"group.consumer.min.{what}", f"group.consumer.{what}")
+        in_order(settings, f"group.consumer.{what}", f"group.consumer.max.{what}")
+    heartbeat_ms, session_ms = settings.group_consumer_heartbeat_interval_ms, settings.group_consumer_session_timeout_ms
+    require(
+        heartbeat_ms < session_ms,
+        f"group.consumer.heartbeat.interval.ms = {heartbeat_ms} must be less than group.consumer.session.timeout.ms = "
+        f"{session_ms}: every member would be taken for dead between two heartbeats",
+    )
     for name in settings.group_consumer_assignors:
         require(
             name in ("uniform", "range"),
             f'group.consumer.assignors = "{name}" names no assignor: it must be some of uniform, range',
         )
+
+
+def in_order(settings: Settings, smaller: str, larger: str) -> None:
+    """Raises ConfigError when the first of two settings is larger than the second."""
+    values = [getattr(settings, name.replace(".", "_")) for name in (smaller, larger)]
+    require(
+        values[0] <= values[1],
+        f"{smaller} = {values[0]} is larger than {larger} = {values[1]}: it must be less than or equal to it",
+    )
 
 
 def check_identity(settings: Settings, given: Mapping[str, str]) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from penstock.config.dynamic import DYNAMIC_ONLY
-from penstock.config.group import GROUP_SETTINGS, ConsumerGroupConfig
+from penstock.config.dynamic import DYNAMIC_ONLY, dynamic_only
+from penstock.config.group import GROUP_SETTINGS, GroupConfigs
 from penstock.config.known import KNOWN
-from penstock.config.server import SETTINGS, Settings
+from penstock.config.server import SETTINGS, Settings, value_of
 from penstock.config.setting import READ_ONLY, Setting, Source
 from penstock.config.topic import TOPIC_SETTINGS, TopicConfig
 
@@ -75,13 +75,16 @@ def describe_group(
     settings: Settings, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[Described]:
     """The configs of a group with these overrides, all of them or those in `names`. Raises ConfigError."""
-    config = ConsumerGroupConfig.resolve(settings, overrides)
+    config = GroupConfigs.resolve(settings, overrides)
     described = []
     for setting in GROUP_SETTINGS.values():
         if names and setting.name not in names:
             continue
         value = setting.type.print(getattr(config, setting.attribute))
-        synonyms = broker_synonyms(settings, setting.broker[0][0])
+        if setting.broker:
+            synonyms = broker_synonyms(settings, setting.broker[0][0])
+        else:
+            synonyms = [Synonym(setting.name, setting.type.print(setting.default), Source.DEFAULT_CONFIG)]
         if setting.name in overrides:
             synonyms.insert(0, Synonym(setting.name, value, Source.GROUP_CONFIG))
         described.append(answer(setting, value, synonyms, read_only=False))
@@ -102,7 +105,8 @@ def describe_broker(settings: Settings, names: Collection[str] | None = None) ->
         if (setting.internal and not given) or (names and setting.name not in names):
             continue
         synonyms = broker_synonyms(settings, setting.name)
-        value = broker_value(settings, setting)
+        read = dynamic_only if setting.name in DYNAMIC_ONLY else value_of
+        value = setting.type.print(read(settings, setting.name))
         described.append(answer(setting, value, synonyms, read_only=setting.dynamic is READ_ONLY))
     for name in settings.given:
         if name not in SETTINGS and name not in KNOWN and not (names and name not in names):
@@ -139,16 +143,6 @@ def answer(setting: Setting[Any], value: str | None, synonyms: list[Synonym], *,
         setting.doc,
         tuple(synonyms),
     )
-
-
-def broker_value(settings: Settings, setting: Setting[Any]) -> str | None:
-    """The value of a broker setting as Kafka prints it."""
-    if setting.name in SETTINGS:
-        return setting.type.print(getattr(settings, setting.attribute))
-    for layer in (settings.dynamic_broker, settings.dynamic_default, settings.given):
-        if setting.name in layer:
-            return setting.type.print(setting.parse(layer[setting.name]))
-    return setting.type.print(setting.default)
 
 
 def broker_synonyms(settings: Settings, name: str) -> list[Synonym]:

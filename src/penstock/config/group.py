@@ -1,7 +1,8 @@
 """The configs of a group (resource type GROUP, KIP-848): what it may have otherwise than the broker's settings say.
 
 A group need not exist to have configs. They are checked against the broker's bounds when they are set; a broker with
-other bounds holds them within its own. Those of share and streams groups come with these.
+other bounds holds them within its own. Those of share and streams groups are checked, kept and shown as Kafka does it;
+they mean nothing until such groups are served.
 Source: GroupConfig of Apache Kafka 4.3.
 """
 
@@ -10,48 +11,127 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.config.server import Settings
+from penstock.config.checks import share_offset_reset
+from penstock.config.server import Settings, value_of
 from penstock.config.setting import Group, Setting
-from penstock.config.values import INT, SECOND_MS
+from penstock.config.values import BOOLEAN, INT, SECOND_MS, STRING
 from penstock.errors import ConfigError
 
+NOT_YET = " Kept, and without meaning as long as there are no {} groups."
+SHARE, STREAMS = NOT_YET.format("share"), NOT_YET.format("streams")
 
-class ConsumerGroupConfig(Group):
-    """Configs of consumer groups. The broker's setting of each is its name after `group.`."""
 
-    consumer_session_timeout_ms = Setting(
+def timed(name: str, default: int, doc: str, *, at_least: int = 1) -> Setting[int]:
+    """A number whose default is the broker's setting of the same name after `group.`."""
+    return Setting(name, INT, default=default, at_least=at_least, broker=((f"group.{name}", 1),), doc=doc)
+
+
+class GroupConfigs(Group):
+    """The configs of one group; make them with `resolve`."""
+
+    consumer_session_timeout_ms = timed(
         "consumer.session.timeout.ms",
-        INT,
-        default=45 * SECOND_MS,
-        at_least=1,
-        broker=(("group.consumer.session.timeout.ms", 1),),
-        doc="After this long without a heartbeat a member of the group is taken for dead.",
+        45 * SECOND_MS,
+        "After this long without a heartbeat a member of the group is taken for dead.",
     )
-    consumer_heartbeat_interval_ms = Setting(
+    consumer_heartbeat_interval_ms = timed(
         "consumer.heartbeat.interval.ms",
-        INT,
-        default=5 * SECOND_MS,
-        at_least=1,
-        broker=(("group.consumer.heartbeat.interval.ms", 1),),
-        doc="Time between two heartbeats of a member while the group is stable.",
+        5 * SECOND_MS,
+        "Time between two heartbeats of a member while the group is stable.",
     )
-    consumer_assignment_interval_ms = Setting(
+    consumer_assignment_interval_ms = timed(
         "consumer.assignment.interval.ms",
-        INT,
-        default=1 * SECOND_MS,
+        1 * SECOND_MS,
+        "Shortest time between two assignments of the group.",
         at_least=0,
-        broker=(("group.consumer.assignment.interval.ms", 1),),
-        doc="Shortest time between two assignments of the group.",
+    )
+    share_session_timeout_ms = timed(
+        "share.session.timeout.ms",
+        45 * SECOND_MS,
+        "After this long without a heartbeat a member of the share group is taken for dead." + SHARE,
+    )
+    share_heartbeat_interval_ms = timed(
+        "share.heartbeat.interval.ms",
+        5 * SECOND_MS,
+        "Time between two heartbeats of a member of the share group." + SHARE,
+    )
+    share_record_lock_duration_ms = timed(
+        "share.record.lock.duration.ms",
+        30 * SECOND_MS,
+        "How long a member has a record for itself before it is delivered again." + SHARE,
+        at_least=SECOND_MS,
+    )
+    share_delivery_count_limit = timed(
+        "share.delivery.count.limit", 5, "How often a record is delivered at most." + SHARE, at_least=2
+    )
+    share_partition_max_record_locks = timed(
+        "share.partition.max.record.locks",
+        2000,
+        "How many records of a partition members may have at a time." + SHARE,
+        at_least=100,
+    )
+    share_auto_offset_reset = Setting(
+        "share.auto.offset.reset",
+        STRING,
+        default="latest",
+        check=share_offset_reset,
+        doc="Where a share group begins in a partition: `earliest`, `latest`, or `by_duration:` and a time of ISO 8601 "
+        "to go back." + SHARE,
+    )
+    share_isolation_level = Setting(
+        "share.isolation.level",
+        STRING,
+        default="read_uncommitted",
+        one_of=("read_committed", "read_uncommitted"),
+        doc="Whether a share group gets records of transactions that are open or aborted." + SHARE,
+    )
+    share_renew_acknowledge_enable = Setting(
+        "share.renew.acknowledge.enable",
+        BOOLEAN,
+        default=True,
+        doc="Whether members may keep a record for themselves for longer." + SHARE,
+    )
+    share_assignment_interval_ms = timed(
+        "share.assignment.interval.ms",
+        1 * SECOND_MS,
+        "Shortest time between two assignments of the share group." + SHARE,
+        at_least=0,
+    )
+    streams_session_timeout_ms = timed(
+        "streams.session.timeout.ms",
+        45 * SECOND_MS,
+        "After this long without a heartbeat a member of the streams group is taken for dead." + STREAMS,
+    )
+    streams_heartbeat_interval_ms = timed(
+        "streams.heartbeat.interval.ms",
+        5 * SECOND_MS,
+        "Time between two heartbeats of a member of the streams group." + STREAMS,
+    )
+    streams_num_standby_replicas = timed(
+        "streams.num.standby.replicas", 0, "Standby copies of each task's state." + STREAMS, at_least=0
+    )
+    streams_initial_rebalance_delay_ms = timed(
+        "streams.initial.rebalance.delay.ms",
+        3 * SECOND_MS,
+        "How long an empty streams group waits for more members after the first one has joined." + STREAMS,
+        at_least=0,
+    )
+    streams_assignment_interval_ms = timed(
+        "streams.assignment.interval.ms",
+        1 * SECOND_MS,
+        "Shortest time between two assignments of the streams group." + STREAMS,
+        at_least=0,
     )
 
     @classmethod
-    def resolve(cls, settings: Settings, overrides: Mapping[str, str]) -> ConsumerGroupConfig:
+    def resolve(cls, settings: Settings, overrides: Mapping[str, str]) -> GroupConfigs:
         """The configs of a group with `overrides` (name to text) on a broker with `settings`.
 
-        Raises ConfigError for an unknown name or a value out of the setting's own bounds; see `check` for the broker's.
+        Raises ConfigError for an unknown name or a value out of the config's own bounds; see `check` for the broker's.
         """
         values: dict[str, Any] = {
-            setting.attribute: getattr(settings, setting.broker[0][0].replace(".", "_")) for setting in cls.declared()
+            setting.attribute: value_of(settings, setting.broker[0][0]) if setting.broker else setting.default
+            for setting in cls.declared()
         }
         for name, text in overrides.items():
             setting = GROUP_SETTINGS.get(name)
@@ -63,24 +143,35 @@ class ConsumerGroupConfig(Group):
     def check(self, settings: Settings, given: Mapping[str, str]) -> None:
         """Raises ConfigError when a value is not within the broker's bounds, or values contradict each other.
 
-        `given`: the overrides; the interval of assignments is checked only if it is one of them.
+        `given`: the overrides; what the broker's settings say is within its bounds.
         """
-        bounded = [
-            (ConsumerGroupConfig.consumer_heartbeat_interval_ms, "heartbeat.interval.ms"),
-            (ConsumerGroupConfig.consumer_session_timeout_ms, "session.timeout.ms"),
-            (ConsumerGroupConfig.consumer_assignment_interval_ms, "assignment.interval.ms"),
-        ]
-        for setting, what in bounded:
-            if what == "assignment.interval.ms" and setting.name not in given:
+        for name, least, most in BOUNDS:
+            if name not in given:
                 continue
-            value = getattr(self, setting.attribute)
-            least, most = f"group.consumer.min.{what}", f"group.consumer.max.{what}"
-            if value < getattr(settings, least.replace(".", "_")):
-                raise ConfigError(f"{setting.name} must be greater than or equal to {least}")
-            if value > getattr(settings, most.replace(".", "_")):
-                raise ConfigError(f"{setting.name} must be less than or equal to {most}")
-        if self.consumer_session_timeout_ms <= self.consumer_heartbeat_interval_ms:
-            raise ConfigError("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
+            value = getattr(self, GROUP_SETTINGS[name].attribute)
+            if least and value < value_of(settings, least):
+                raise ConfigError(f"{name} must be greater than or equal to {least}")
+            if value > value_of(settings, most):
+                raise ConfigError(f"{name} must be less than or equal to {most}")
+        for kind in ("consumer", "share", "streams"):
+            if getattr(self, f"{kind}_session_timeout_ms") <= getattr(self, f"{kind}_heartbeat_interval_ms"):
+                raise ConfigError(f"{kind}.session.timeout.ms must be greater than {kind}.heartbeat.interval.ms")
 
 
-GROUP_SETTINGS: Mapping[str, Setting[Any]] = ConsumerGroupConfig.by_name()
+def bounds(kind: str, *whats: str) -> list[tuple[str, str, str]]:
+    """Configs with the broker's settings that are their bounds."""
+    return [(f"{kind}.{what}", f"group.{kind}.min.{what}", f"group.{kind}.max.{what}") for what in whats]
+
+
+GROUP_SETTINGS: Mapping[str, Setting[Any]] = GroupConfigs.by_name()
+TIMES = ("heartbeat.interval.ms", "session.timeout.ms")
+LOCKS = ("record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks")
+BOUNDS = (
+    *bounds("consumer", *TIMES, "assignment.interval.ms"),
+    *bounds("share", *TIMES, *LOCKS, "assignment.interval.ms"),
+    *bounds("streams", *TIMES),
+    ("streams.num.standby.replicas", "", "group.streams.max.standby.replicas"),
+    *bounds("streams", "assignment.interval.ms"),
+)
+"""A config, the broker's setting that it must not be below (if there is one), and the one that it must not be above, in
+the order in which Kafka looks at them."""

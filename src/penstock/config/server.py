@@ -182,6 +182,17 @@ class Settings(
 SETTINGS: dict[str, Setting[Any]] = Settings.by_name()
 
 
+def value_of(settings: Settings, name: str) -> Any:
+    """The value of a broker setting by its name; also of one that means nothing here."""
+    if name in SETTINGS:
+        return getattr(settings, SETTINGS[name].attribute)
+    setting = KNOWN[name]
+    for layer in (settings.dynamic_broker, settings.dynamic_default, settings.given):
+        if name in layer:
+            return setting.parse(layer[name])
+    return setting.default
+
+
 def check_ignored(setting: Setting[object], text: str) -> None:
     """Checks a setting that means nothing here. Raises ConfigError also where ignoring it would betray what it asks."""
     value = setting.parse(text)

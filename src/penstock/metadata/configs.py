@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.config.dynamic import check_dynamic
-from penstock.config.group import GROUP_SETTINGS, ConsumerGroupConfig
+from penstock.config.group import GROUP_SETTINGS, GroupConfigs
 from penstock.config.server import SETTINGS
 from penstock.config.setting import Setting
 from penstock.config.topic import TOPIC_SETTINGS, TopicConfig
@@ -178,7 +178,7 @@ def check_resource(
         if not name:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         try:
-            of_group = ConsumerGroupConfig.resolve(controller.topic_settings, overrides)
+            of_group = GroupConfigs.resolve(controller.topic_settings, overrides)
             of_group.check(controller.topic_settings, overrides)
         except ConfigError as error:
             raise RequestError(ErrorCode.INVALID_CONFIG, str(error)) from None

@@ -263,6 +263,25 @@ def test_commands_of_groups(penstock_command: Command, bootstrap: str, topic: st
     assert penstock_command("groups", "describe", group)[0] in (0, 1)  # Kafka drops an empty group with its last offset
 
 
+def test_configs_of_a_group_are_set_and_taken_back(penstock_command: Command, group: str) -> None:
+    whose = ("--entity", "groups", "--name", group)
+    assert penstock_command("configs", "describe", *whose)[1].startswith("nothing was changed")
+    assert penstock_command("configs", "alter", *whose, "--add", "consumer.session.timeout.ms=60000")[:2] == (
+        0,
+        f"changed group {group}\n",
+    )
+    (config,) = json.loads(penstock_command("configs", "describe", *whose, "--json")[1])
+    assert (config["name"], config["value"]) == ("consumer.session.timeout.ms", "60000")
+    refused = penstock_command("configs", "alter", *whose, "--add", "consumer.session.timeout.ms=60001")
+    assert refused[0] == 1
+    assert "must be less than or equal to group.consumer.max.session.timeout.ms" in refused[2]
+    assert penstock_command("configs", "alter", *whose, "--delete", "consumer.session.timeout.ms")[0] == 0
+    assert penstock_command("configs", "describe", *whose)[1].startswith("nothing was changed")
+    assert (
+        penstock_command("configs", "describe", "--entity", "groups")[2].strip() == "error: which group? --name GROUP"
+    )
+
+
 def test_a_reset_shows_what_it_would_do_and_does_it_when_told(
     penstock_command: Command, topic: str, group: str, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""DescribeConfigs of one node of Kafka and of ours, with the same properties file, dynamic configs and topic."""
+"""DescribeConfigs of one node of Kafka and of ours, with the same properties file, dynamic configs, topic and group."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from interop.kafka_peer import KafkaPeer, run_java_source
 
 from penstock.config import properties
-from penstock.config.describe import Described, describe_broker, describe_cluster, describe_topic
+from penstock.config.describe import Described, describe_broker, describe_cluster, describe_group, describe_topic
 from penstock.config.server import Settings
+from penstock.config.setting import Source
 
 pytestmark = pytest.mark.java
 
@@ -30,7 +31,10 @@ public class DescribeConfigs {
     static boolean missing(Admin admin) throws Exception {
         ConfigResource broker = new ConfigResource(ConfigResource.Type.BROKER, "1");
         Config config = admin.describeConfigs(List.of(broker)).all().get().get(broker);
+        ConfigResource group = new ConfigResource(ConfigResource.Type.GROUP, "described");
+        Config ofGroup = admin.describeConfigs(List.of(group)).all().get().get(group);
         return !admin.listTopics().names().get().contains("described")
+            || ofGroup.get("share.isolation.level").source() != ConfigEntry.ConfigSource.DYNAMIC_GROUP_CONFIG
             || config.get("max.connections").source() != ConfigEntry.ConfigSource.DYNAMIC_BROKER_CONFIG;
     }
 
@@ -40,22 +44,23 @@ public class DescribeConfigs {
         return read;
     }
 
-    static void alter(Admin admin, String broker, String configs) throws Exception {
+    static void alter(Admin admin, ConfigResource.Type type, String whom, String configs) throws Exception {
         List<AlterConfigOp> changes = new ArrayList<>();
         pairs(configs).forEach((name, value) ->
             changes.add(new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET)));
-        ConfigResource whose = new ConfigResource(ConfigResource.Type.BROKER, broker);
+        ConfigResource whose = new ConfigResource(type, whom);
         admin.incrementalAlterConfigs(Map.of(whose, changes)).all().get();
     }
 
     public static void main(String[] arguments) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
-            alter(admin, "", arguments[1]);
-            alter(admin, "1", arguments[2]);
+            alter(admin, ConfigResource.Type.BROKER, "", arguments[1]);
+            alter(admin, ConfigResource.Type.BROKER, "1", arguments[2]);
+            alter(admin, ConfigResource.Type.GROUP, "described", arguments[4]);
             NewTopic topic = new NewTopic("described", 1, (short) 1).configs(pairs(arguments[3]));
             admin.createTopics(List.of(topic)).all().get();
             for (int look = 0; look < 100 && missing(admin); look++) Thread.sleep(50);
-            for (String resource : List.of("BROKER:1", "BROKER:", "TOPIC:described")) {
+            for (String resource : List.of("BROKER:1", "BROKER:", "TOPIC:described", "GROUP:described", "GROUP:g")) {
                 String[] parts = resource.split(":", -1);
                 ConfigResource asked = new ConfigResource(ConfigResource.Type.valueOf(parts[0]), parts[1]);
                 Config config = admin.describeConfigs(List.of(asked),
@@ -85,9 +90,18 @@ PROPERTIES = {
     "log.cleaner.io.max.bytes.per.second": "1.5e7",
     "ssl.key.password": "hunter2",
     "somebody.elses.setting": "x",
+    "group.consumer.session.timeout.ms": 50000,
+    "group.share.heartbeat.interval.ms": 7000,
 }
 TOPIC = {"retention.ms": "5000", "cleanup.policy": "compact,delete", "internal.segment.bytes": "1000"}
-CLUSTER = {"message.max.bytes": "500000", "log.cleaner.threads": "2"}
+GROUP = {
+    "consumer.heartbeat.interval.ms": "6000",
+    "share.auto.offset.reset": "by_duration:PT1H",
+    "share.isolation.level": "read_committed",
+    "share.delivery.count.limit": "7",
+    "streams.num.standby.replicas": "1",
+}
+CLUSTER = {"group.consumer.assignment.interval.ms": "2000", "message.max.bytes": "500000", "log.cleaner.threads": "2"}
 BROKER = {"message.max.bytes": "600000", "max.connections": "77"}
 TYPES = ("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD")
 
@@ -102,7 +116,7 @@ def peer() -> Iterator[KafkaPeer]:
 def theirs(peer: KafkaPeer) -> dict[str, dict[str, dict[str, Any]]]:
     """Kafka's answers: resource to config name to what it says."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    layers = (";".join(f"{name}={value}" for name, value in layer.items()) for layer in (CLUSTER, BROKER, TOPIC))
+    layers = (";".join(f"{name}={value}" for name, value in layer.items()) for layer in (CLUSTER, BROKER, TOPIC, GROUP))
     for line in run_java_source(DESCRIBE, peer.bootstrap, *layers).stdout.splitlines():
         entry = json.loads(line)
         found.setdefault(entry.pop("resource"), {})[entry["name"]] = entry
@@ -116,6 +130,8 @@ def ours(config_file: Path) -> dict[str, dict[str, dict[str, Any]]]:
         "BROKER:1": describe_broker(settings),
         "BROKER:": describe_cluster(settings),
         "TOPIC:described": describe_topic(settings, TOPIC),
+        "GROUP:described": describe_group(settings, GROUP),
+        "GROUP:g": describe_group(settings, {}),
     }
     return {
         resource: {entry.name: as_java(entry) for entry in described if not entry.name.startswith("penstock.")}
@@ -123,20 +139,25 @@ def ours(config_file: Path) -> dict[str, dict[str, dict[str, Any]]]:
     }
 
 
+def source(layer: Source) -> str:
+    """A layer as the Java client calls it."""
+    return "DYNAMIC_GROUP_CONFIG" if layer is Source.GROUP_CONFIG else layer.name
+
+
 def as_java(entry: Described) -> dict[str, Any]:
     """An answer as the Java client prints it."""
     return {
         "name": entry.name,
         "value": entry.value,
-        "source": entry.source.name,
+        "source": source(entry.source),
         "sensitive": entry.sensitive,
         "read_only": entry.read_only,
         "type": TYPES[entry.type_id],
-        "synonyms": [[name, value, source.name] for name, value, source in entry.synonyms],
+        "synonyms": [[name, value, source(layer)] for name, value, layer in entry.synonyms],
     }
 
 
-@pytest.mark.parametrize("resource", ["TOPIC:described", "BROKER:1", "BROKER:"])
+@pytest.mark.parametrize("resource", ["TOPIC:described", "GROUP:described", "GROUP:g", "BROKER:1", "BROKER:"])
 def test_configs_are_described_as_kafka_describes_them(
     peer: KafkaPeer, theirs: dict[str, dict[str, dict[str, Any]]], resource: str
 ) -> None:

@@ -53,6 +53,34 @@ def test_what_the_brokers_bounds_do_not_allow_is_refused(name: str, value: str, 
     assert configs(state) == {}
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("share.delivery.count.limit", "11", "must be less than or equal to group.share.max.delivery.count.limit"),
+        ("share.heartbeat.interval.ms", "1", "must be greater than or equal to group.share.min.heartbeat.interval.ms"),
+        ("share.auto.offset.reset", "by_duration:-PT1H", "must be earliest, latest, or by_duration: and a duration"),
+        ("streams.num.standby.replicas", "3", "must be less than or equal to group.streams.max.standby.replicas"),
+    ],
+)
+def test_configs_of_groups_that_are_not_served_yet_are_checked_too(name: str, value: str, message: str) -> None:
+    state = State()
+    code, text = change(state, "g", (name, SET, value))
+    assert code is ErrorCode.INVALID_CONFIG
+    assert message in str(text)
+    assert configs(state) == {}
+
+
+def test_configs_of_groups_that_are_not_served_yet_are_kept_and_say_so() -> None:
+    state = State()
+    wanted = {"share.auto.offset.reset": "by_duration:P1DT12H", "streams.num.standby.replicas": "2"}
+    assert change(state, "g", *((name, SET, value) for name, value in wanted.items()))[0] is ErrorCode.NONE
+    assert configs(state) == wanted
+    for described in describe_group(state.controller.settings, wanted):
+        kind = described.name.split(".")[0]
+        assert (f"as long as there are no {kind} groups" in str(described.doc)) == (kind != "consumer")
+        assert (described.source is Source.GROUP_CONFIG) == (described.name in wanted)
+
+
 def test_a_value_that_is_no_number_is_refused() -> None:
     assert change(State(), "g", (SESSION, SET, "long"))[0] is ErrorCode.INVALID_CONFIG
 
@@ -64,7 +92,7 @@ def test_there_are_no_configs_of_all_groups() -> None:
 
 def test_a_config_is_described_with_its_layers() -> None:
     settings = State().controller.settings
-    session, heartbeat, assignment = describe_group(settings, {HEARTBEAT: "6000"})
+    session, heartbeat, assignment, *_ = describe_group(settings, {HEARTBEAT: "6000"})
     assert (session.name, session.value, session.source) == (SESSION, "45000", Source.DEFAULT_CONFIG)
     assert (heartbeat.value, heartbeat.source) == ("6000", Source.GROUP_CONFIG)
     assert [(each.name, each.value) for each in heartbeat.synonyms] == [
