@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+
+def everything(topic: str) -> bool:
+    """Where nobody is kept from any topic."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +19,10 @@ class Context:
         api_version: of the request.
         client_id: as the client calls itself; empty when it does not say.
         client_host: its address as Kafka writes it, with a slash: `/127.0.0.1`.
+        sees: whether it may describe a topic: a pattern matches no others.
     """
 
     api_version: int
     client_id: str = ""
     client_host: str = ""
+    sees: Callable[[str], bool] = everything

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69): consumer groups, their members, current and target assignments (KIP-848).
 
-Versions 0-1, flexible.
+Versions 0-1, flexible. A group is hidden from who may not describe the topics that its members have.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.coordinator.group.consumer.describe import describe_consumer_groups
 from penstock.errors import ErrorCode, RequestError
 from penstock.node.handlers.authorization import authorized_operations
-from penstock.node.handlers.group_coordinator import check_consumer_protocol, check_group
+from penstock.node.handlers.group_coordinator import check_consumer_protocol, check_group, seen_topics
 from penstock.node.request import Handler, Message, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -40,9 +40,26 @@ def describe(node: Broker, request: Request[ConsumerGroupDescribeRequest], group
         )
     except RequestError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+    if not all(map(seen_topics(node, request), topics_of(group))):
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message=f"{request.principal} may not DESCRIBE all topics that the group's members have",
+        )
     if request.body.include_authorized_operations and not group.error_code:
         group.authorized_operations = authorized_operations(node, request, ResourceType.GROUP, group_id)
     return group
+
+
+def topics_of(group: DescribedGroup) -> list[str]:
+    """The topics that members have, or are to have."""
+    found = {
+        each.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
+    }
+    return sorted(found)
 
 
 def refuse(request: Request[ConsumerGroupDescribeRequest], code: ErrorCode, message: str) -> Message:

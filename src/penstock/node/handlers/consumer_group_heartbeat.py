@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.consumer.heartbeat import consumer_group_heartbeat
 from penstock.errors import ErrorCode, RequestError
-from penstock.node.handlers.authorization import allowed
-from penstock.node.handlers.group_coordinator import check_consumer_protocol, check_group, context_of, write
+from penstock.node.handlers.group_coordinator import (
+    check_consumer_protocol,
+    check_group,
+    context_of,
+    seen_topics,
+    write,
+)
 from penstock.node.request import Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -24,10 +29,11 @@ AUTHORIZE = Authorize(Operation.READ, ResourceType.GROUP)
 
 def handle(node: Broker, request: Request[ConsumerGroupHeartbeatRequest], now_ms: int) -> Outcome:
     check_consumer_protocol(node)
-    body, context = request.body, context_of(request)
+    sees = seen_topics(node, request)
+    body, context = request.body, context_of(request, sees)
     check_group(node, request, Operation.READ, body.group_id)
     for topic in body.subscribed_topic_names or ():
-        if not allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+        if not sees(topic):
             raise RequestError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{request.principal} may not DESCRIBE the topic {topic}"
             )

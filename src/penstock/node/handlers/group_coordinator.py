@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.coordinator.group.context import Context
+from penstock.coordinator.group.context import Context, everything
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
@@ -38,10 +38,15 @@ def coordinator_error(code: ErrorCode) -> ErrorCode:
     return ErrorCode.UNKNOWN_SERVER_ERROR if code in TOO_LARGE else code
 
 
-def context_of(request: Request[Any]) -> Context:
-    """Who asks, as the coordinator keeps it."""
+def context_of(request: Request[Any], sees: Callable[[str], bool] = everything) -> Context:
+    """Who asks, as the coordinator keeps it; `sees`: whether it may describe a topic."""
     host = request.connection.peer.rpartition(":")[0].strip("[]")
-    return Context(api_version=request.version, client_id=request.client_id or "", client_host=f"/{host}")
+    return Context(api_version=request.version, client_id=request.client_id or "", client_host=f"/{host}", sees=sees)
+
+
+def seen_topics(node: Broker, request: Request[Any]) -> Callable[[str], bool]:
+    """Says of a topic whether who asks may describe it."""
+    return lambda topic: allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
 def check_group(node: Broker, request: Request[Any], operation: Operation, group_id: str) -> None:

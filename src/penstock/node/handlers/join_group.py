@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.classic.join import join_group
 from penstock.errors import ErrorCode
-from penstock.node.handlers.group_coordinator import answer_once, check_group, context_of, write
+from penstock.node.handlers.group_coordinator import answer_once, check_group, context_of, seen_topics, write
 from penstock.node.request import Handler, Message, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.join_group_request import JoinGroupRequest
@@ -25,7 +25,7 @@ NULL_PROTOCOL_FROM = 7
 
 
 def handle(node: Broker, request: Request[JoinGroupRequest], now_ms: int) -> Outcome:
-    body, context = request.body, context_of(request)
+    body, context = request.body, context_of(request, seen_topics(node, request))
     check_group(node, request, Operation.READ, body.group_id)
 
     def reply(response: JoinGroupResponse, at_ms: int) -> None:

@@ -163,6 +163,27 @@ def test_a_consumer_may_not_subscribe_to_topics_that_it_may_not_describe(node: N
     assert client.ask(consumer_heartbeat("m", 0, "u"), 1).error_code == ErrorCode.NONE
 
 
+def test_a_pattern_matches_no_topics_that_the_consumer_may_not_describe(node: Node, client: Client) -> None:
+    node.broker.authorizer = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "t")
+    answer = client.ask(consumer_heartbeat("m", subscribed_topic_names=None, subscribed_topic_regex="t|u"), 1)
+    node.broker.authorizer = Deny(lambda *_: False)
+    while not (answer.assignment and answer.assignment.topic_partitions):
+        assert answer.error_code == ErrorCode.NONE
+        node.advance(300)
+        answer = client.ask(consumer_heartbeat("m", answer.member_epoch), 1)
+    assert [each.topic_id for each in answer.assignment.topic_partitions] == [node.broker.image.topics_by_name["u"].id]
+
+
+def test_a_group_is_hidden_from_who_may_not_describe_the_topics_of_its_members(node: Node, client: Client) -> None:
+    assert client.ask(consumer_heartbeat("m", 0, "u", "t"), 1).error_code == ErrorCode.NONE
+    node.broker.authorizer = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "t")
+    (group,) = client.ask(describe_consumers(), 1).groups
+    assert (group.error_code, group.members) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
+    node.broker.authorizer = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "other")
+    (group,) = client.ask(describe_consumers(), 1).groups
+    assert (group.error_code, len(group.members)) == (ErrorCode.NONE, 1)
+
+
 def test_what_one_may_do_with_a_group_is_told_when_asked_for(node: Node, client: Client) -> None:
     stable_member(client)
     assert client.ask(consumer_heartbeat("m", group_id="new"), 1).error_code == ErrorCode.NONE

@@ -77,7 +77,7 @@ def join(
     old = member_of(group, member_id, request, written)
     present = group.static_member(request.group_instance_id)
     new = joined(old, context, request, subscription)
-    change = target.Change(machine, group, old, new, written, now_ms)
+    change = target.Change(machine, group, old, new, written, now_ms, context.sees)
     subscribes_anew = target.subscription_changed(change)
     subscribes_anew = regexes.update(change).is_updated or subscribes_anew
     group_epoch = group.epoch().group

@@ -69,7 +69,7 @@ def consumer_group_heartbeat(
     members.check_room(group, request.member_id, machine.config().consumer_max_size)
     owned = owned_of(request)
     old = member_of(group, request, request.member_id or str(machine.new_id()), owned, written)
-    change = target.Change(machine, group, old, updated(old, context, request), written, now_ms)
+    change = target.Change(machine, group, old, updated(old, context, request), written, now_ms, context.sees)
     new, assignment_epoch, group_epoch = advance(change, owned)
     if isinstance(classic, ClassicGroup) and classic.members:
         upgrade.hand_over(machine, classic, group, now_ms)

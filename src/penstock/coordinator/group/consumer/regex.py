@@ -12,13 +12,14 @@ Source: KIP-848, section "Regular Expression Based Subscriptions"; TopicRegexRes
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from penstock.config.limits import REGEX_INSTRUCTIONS_PER_STEP, REGEX_MATCHES_PER_STEP, REGEX_PROGRAM_BYTES
+from penstock.coordinator.group.context import everything
 from penstock.errors import ErrorCode, RequestError
 
 logger = logging.getLogger(__name__)
@@ -98,13 +99,26 @@ def check_regex(regex: str) -> None:
 
 
 class RegexScan:
-    """The evaluation of a group's regular expressions over the names of all topics, as of the image at `version`."""
+    """The evaluation of a group's regular expressions over the names of all topics, as of the image at `version`.
 
-    def __init__(self, group_id: str, regexes: Iterable[str], names: Iterable[str], version: int, now_ms: int) -> None:
+    Of what matches, only topics that `sees` says yes to are kept.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        regexes: Iterable[str],
+        names: Iterable[str],
+        version: int,
+        now_ms: int,
+        *,
+        sees: Callable[[str], bool] = everything,
+    ) -> None:
         self.group_id = group_id
         self.matches: dict[str, list[str]] = {regex: [] for regex in regexes}
         self.version = version
         self.started_ms = now_ms
+        self._sees = sees
         self._names: Iterator[str] = iter(names)
         self._compiled: list[tuple[str, Any]] = []
         for regex in self.matches:
@@ -122,7 +136,7 @@ class RegexScan:
             if name is None:
                 return True
             for regex, pattern in self._compiled:
-                if pattern.fullmatch(name) is not None:
+                if pattern.fullmatch(name) is not None and self._sees(name):
                     self.matches[regex].append(name)
         return False
 

@@ -1,7 +1,8 @@
 """When the regular expressions of a group are evaluated, and what comes of it.
 
 A heartbeat starts an evaluation (`update`); a timer, `consumer-regex`, goes on with it a step at a time. When it is
-done its outcome is written, and the group epoch rises if that has changed what the group subscribes to.
+done its outcome is written, and the group epoch rises if that has changed what the group subscribes to. Topics that the
+member may not describe whose heartbeat started it are not matched.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def start_if_due(change: Change, *, required: bool) -> None:
     )
     if due and used:
         image = machine.image
-        scan = RegexScan(group.group_id, used, image.topics_by_name, image.offset, now_ms)
+        scan = RegexScan(group.group_id, used, image.topics_by_name, image.offset, now_ms, sees=change.sees)
         machine.topics.scans[group.group_id] = scan
         machine.timers.set((REGEX, group.group_id), now_ms)
 

@@ -7,7 +7,7 @@ cost few assignments. Until then members keep to the last one, and come back soo
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 
 
 class Change(NamedTuple):
-    """One operation on a group: a member that was `old` and will be `new`, and the records that say so."""
+    """One operation on a group: a member that was `old` and will be `new`, and the records that say so. `sees`: whether
+    who asks may describe a topic."""
 
     machine: GroupMachine
     group: ConsumerGroupState
@@ -37,6 +38,7 @@ class Change(NamedTuple):
     new: ConsumerMember
     records: list[CoordinatorRecord]
     now_ms: int
+    sees: Callable[[str], bool]
 
 
 class Target(NamedTuple):
