@@ -168,6 +168,8 @@ class ConsumerGroupModel(RuleBasedStateMachine):
         members = [member for _, member in group.members.items()]
         names = {name for member in members for name in member.subscribed_topic_names}
         assert set(group.topics) == names
+        index = self.world.machine.topics.groups
+        assert {topic for topic in TOPICS if list(index.of(topic)) == [group.group_id]} == names
         owned = {
             (topic, number): member.member_epoch
             for member in members

@@ -102,6 +102,13 @@ class OffsetsAgainstDicts(RuleBasedStateMachine):
                     is_open = self.offsets.is_pending(group, topic, partition)
                     assert is_open == ((group, topic, partition) in open_places)
 
+    @invariant()
+    def finds_the_groups_of_a_topic(self) -> None:
+        stores = (self.model.committed, *self.model.pending.values())
+        for topic in "tu":
+            places = {(group, topic, index) for group, index, _ in self.offsets.of_topic(topic)}
+            assert places == {place for store in stores for place in store if place[1] == topic}
+
     def found(self, group: str, at: int | None) -> list[tuple[str, int, int]]:
         topics = self.offsets.committed.topics(group, at=at)
         return [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, topic_id, with_topics
 
 from penstock.coordinator.group.consumer.member import MemberState
+from penstock.coordinator.group.groups import Groups
+from penstock.coordinator.group.maintenance import delete_topics
 from penstock.errors import ErrorCode
 
 
@@ -158,6 +161,24 @@ def test_a_change_of_other_topics_is_no_concern_of_the_group() -> None:
     world.change_topics(other=3)
     member.beat()
     assert world.group().epoch().group == epoch
+
+
+def test_a_change_of_topics_costs_nothing_to_the_groups_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = ConsumerWorld(with_topics(t=1, u=1))
+    looked_at: list[str] = []
+    find = Groups.find
+    monkeypatch.setattr(Groups, "find", lambda groups, group_id: looked_at.append(group_id) or find(groups, group_id))
+    monkeypatch.setattr(Groups, "all", lambda groups: pytest.fail("all groups are looked at"))
+    for group, topic in (("g", "t"), ("h", "u"), ("i", "u")):
+        Consumer(world, "m", group, topics=[topic]).join()
+        world.commit_offsets({(topic, 0): 1}, group=f"{group} alone")
+    looked_at.clear()
+    world.change_topics(t=2)
+    assert looked_at == ["g"]
+    looked_at.clear()
+    deleted = delete_topics(world.machine, [("t", topic_id("t"))], world.now_ms)
+    assert [record.key.group for record in deleted.records] == ["g alone"]  # type: ignore[attr-defined]
+    assert not looked_at
 
 
 def test_assignments_are_computed_no_oftener_than_the_interval() -> None:

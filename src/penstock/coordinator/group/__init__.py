@@ -1,7 +1,8 @@
 """The group coordinator: groups of consumers, and the offsets that they commit. One machine a partition of its topic.
 
 - `machine.py` is the state machine of a partition: its timeline, groups, offsets and timers, and what changes them.
-- `groups.py` keeps the groups by id; `base.py` says what every kind of group can be asked.
+- `groups.py` keeps the groups by id, `by_topic.py` knows which have to do with a topic; `base.py` says what every kind
+  of group can be asked.
 - `classic/`: groups whose members agree among themselves (JoinGroup, SyncGroup). Their members are soft state.
 - `consumer/`: groups that the coordinator assigns (KIP-848). All of it is replicated state.
 - `offsets/`: committed offsets of both kinds, and of consumers without a group.

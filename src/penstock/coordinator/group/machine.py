@@ -56,7 +56,7 @@ class GroupMachine:
         timeline, groups, offsets: the replicated state.
         pending: member ids that have been given out, soft state.
         unexpired: groups that are still to be looked at for what has expired.
-        topics: what consumer groups know of the topics, soft state.
+        topics: what consumer groups know of the topics.
     """
 
     last_wins: ClassVar[frozenset[int]] = frozenset({OffsetCommitKey.KEY})
@@ -80,7 +80,7 @@ class GroupMachine:
         self.offsets = Offsets(self.timeline)
         self.pending = PendingMembers(timers)
         self.unexpired: list[str] = []
-        self.topics = consumer_topics.Topics()
+        self.topics = consumer_topics.Topics(self.timeline)
 
     def new_id(self) -> UUID:
         """A random id (UUID version 4)."""

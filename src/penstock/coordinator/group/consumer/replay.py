@@ -61,7 +61,7 @@ def replay(machine: GroupMachine, key: Any, value: Any, offset: int, producer: t
     if not isinstance(group, ConsumerGroup):
         if value is None:
             return
-        group = ConsumerGroup(machine.timeline, key.group_id)
+        group = ConsumerGroup(machine.timeline, key.group_id, machine.topics.groups)
         machine.groups.put(group)
     if isinstance(key, ConsumerGroupMetadataKey) and value is None:
         check_gone(group)

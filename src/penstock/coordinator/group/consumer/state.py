@@ -14,6 +14,7 @@ from uuid import UUID
 from penstock.coordinator.group import records_consumer as records
 from penstock.coordinator.group.assignors.spec import NO_PARTITIONS, Partitions
 from penstock.coordinator.group.base import GroupType, PartitionCheck, ServerSideGroup
+from penstock.coordinator.group.by_topic import GroupsByTopic
 from penstock.coordinator.group.consumer.member import ConsumerMember, Epochs, MemberState
 from penstock.coordinator.group.consumer.regex import ResolvedRegex
 from penstock.coordinator.runtime.result import CoordinatorRecord
@@ -57,6 +58,28 @@ class Subscribers(NamedTuple):
 Topics = dict[str, Subscribers] | TimelineMap[str, Subscribers]
 
 
+class SubscribedTopics(TimelineMap[str, Subscribers]):
+    """What a group subscribes to, told to the index of all groups."""
+
+    __slots__ = ("_by_topic", "_group_id")
+
+    def __init__(self, timeline: Timeline, group_id: str, by_topic: GroupsByTopic | None) -> None:
+        super().__init__(timeline)
+        self._group_id = group_id
+        self._by_topic = by_topic
+
+    def __setitem__(self, key: str, value: Subscribers) -> None:
+        if self._by_topic is not None and key not in self:
+            self._by_topic.add(key, self._group_id)
+        super().__setitem__(key, value)
+
+    def pop(self, key: str) -> Subscribers | None:
+        """Removes a topic."""
+        if self._by_topic is not None:
+            self._by_topic.remove(key, self._group_id)
+        return super().pop(key)
+
+
 class ConsumerGroupState(ServerSideGroup):
     """See the module's head.
 
@@ -87,14 +110,15 @@ class ConsumerGroupState(ServerSideGroup):
         "topics",
     )
 
-    def __init__(self, timeline: Timeline, group_id: str) -> None:
+    def __init__(self, timeline: Timeline, group_id: str, by_topic: GroupsByTopic | None = None) -> None:
+        """`by_topic` is told of the topics that the group subscribes to; None: a group that no machine has."""
         self.group_id = group_id
         self.members: TimelineMap[str, ConsumerMember] = TimelineMap(timeline)
         self.targets: TimelineMap[str, Partitions] = TimelineMap(timeline)
         self.static_members: TimelineMap[str, str] = TimelineMap(timeline)
         self.regexes: TimelineMap[str, ResolvedRegex] = TimelineMap(timeline)
         self.regex_members: TimelineMap[str, int] = TimelineMap(timeline)
-        self.topics: TimelineMap[str, Subscribers] = TimelineMap(timeline)
+        self.topics = SubscribedTopics(timeline, group_id, by_topic)
         self.assignors: TimelineMap[str, int] = TimelineMap(timeline)
         self.protocols: TimelineMap[str, int] = TimelineMap(timeline)
         self.owners: TimelineMap[tuple[UUID, int], int] = TimelineMap(timeline)

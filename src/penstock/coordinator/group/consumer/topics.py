@@ -15,10 +15,13 @@ from uuid import UUID
 import xxhash
 
 from penstock.coordinator.group.assignors.spec import topic_order
+from penstock.coordinator.group.base import Group
+from penstock.coordinator.group.by_topic import GroupsByTopic
 from penstock.coordinator.group.consumer.regex import RegexScan
 from penstock.coordinator.group.consumer.state import ConsumerGroupState
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import MetadataImage, TopicImage
+from penstock.metadata.timeline import Timeline
 
 if TYPE_CHECKING:
     from penstock.coordinator.group.machine import GroupMachine
@@ -29,16 +32,18 @@ LONG = Struct("<q")
 
 
 class Topics:
-    """Soft state of one machine.
+    """What a machine knows of topics.
 
     Attributes:
+        groups: the consumer groups that subscribe to a topic; replicated state. The rest is soft state.
         created_offset: of the image with the newest topic; regular expressions that were evaluated before are stale.
         scans: by group id, the evaluations of regular expressions that are under way.
     """
 
-    __slots__ = ("_hashes", "created_offset", "scans")
+    __slots__ = ("_hashes", "created_offset", "groups", "scans")
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: Timeline) -> None:
+        self.groups = GroupsByTopic(timeline)
         self.created_offset = -1
         self.scans: dict[str, RegexScan] = {}
         self._hashes: dict[UUID, tuple[TopicImage, int]] = {}
@@ -117,14 +122,20 @@ def image_changed(machine: GroupMachine, delta: MetadataDelta | None, now_ms: in
         topics.created_offset = machine.image.offset
     if delta is None or delta.brokers:
         topics.forget_all()
-    names: set[str] | None = None
-    if delta is not None:
-        for topic_id in delta.deleted_topics:
-            topics.forget(topic_id)
-        names = {topic.name for topic in delta.topics.values()}
-        names.update(topic.name for topic in delta.deleted_topics.values())
-        if not names:
-            return
-    for group in machine.groups.all():
-        if isinstance(group, ConsumerGroupState) and (names is None or any(name in names for name in group.topics)):
-            group.refreshed_epoch = None
+    if delta is None:
+        for group in machine.groups.all():
+            look_again(group)
+        return
+    for topic_id in delta.deleted_topics:
+        topics.forget(topic_id)
+    names = {changed.name: None for changed in delta.topics.values()}
+    names.update({deleted.name: None for deleted in delta.deleted_topics.values()})
+    for name in names:
+        for group_id in topics.groups.of(name):
+            look_again(machine.groups.find(group_id))
+
+
+def look_again(group: Group | None) -> None:
+    """The group looks at its topics at the next heartbeat."""
+    if isinstance(group, ConsumerGroupState):
+        group.refreshed_epoch = None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
+from penstock.coordinator.group.by_topic import GroupsByTopic
 from penstock.metadata.timeline import Timeline, TimelineMap
 from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.group.legacy_offset_commit_key import LegacyOffsetCommitKey
@@ -49,11 +50,12 @@ Topics = TimelineMap[str, Partitions]
 class OffsetStore:
     """Offsets of many groups. A group or topic without offsets is not in it."""
 
-    __slots__ = ("_groups", "_timeline")
+    __slots__ = ("_by_topic", "_groups", "_timeline")
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._groups: TimelineMap[str, Topics] = TimelineMap(timeline)
+        self._by_topic = GroupsByTopic(timeline)
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -76,6 +78,7 @@ class OffsetStore:
         partitions = topics.get(topic)
         if partitions is None:
             partitions = topics[topic] = TimelineMap(self._timeline)
+            self._by_topic.add(topic, group_id)
         partitions[partition] = committed
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
@@ -87,6 +90,7 @@ class OffsetStore:
         partitions.pop(partition)
         if not len(partitions):
             topics.pop(topic)
+            self._by_topic.remove(topic, group_id)
             if not len(topics):
                 self._groups.pop(group_id)
 
@@ -100,11 +104,9 @@ class OffsetStore:
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, int, CommittedOffset]]:
         """The offsets of a topic in all groups: group, partition, offset. They must not change meanwhile."""
-        for group_id, topics in self._groups.items():
-            partitions = topics.get(topic)
-            if partitions is not None:
-                for partition, committed in partitions.items():
-                    yield group_id, partition, committed
+        for group_id in self._by_topic.of(topic):
+            for partition, committed in self._groups[group_id][topic].items():
+                yield group_id, partition, committed
 
 
 class Offsets:
