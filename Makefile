@@ -2,7 +2,7 @@
 #
 #   make demo       a broker, real data of this machine, a lake table, a report (DEMO_SECONDS=60)
 #   make test       the tests, a few minutes
-#   make simulate   hundreds of simulated clusters, each with its own faults, on two cores (SEEDS=1..16)
+#   make simulate   500 simulated clusters, 200 of them with consumer groups (SEEDS=1..16 GROUP_SEEDS=1..40)
 #   make test-all   also the long ones
 #   make lint       style, types, import contracts
 #   make docs       the documentation as a site, in site/
@@ -11,6 +11,7 @@
 PYTHON ?= python3
 DEMO_SECONDS ?= 60
 SEEDS ?= 1..16
+GROUP_SEEDS ?= 1..40
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Spark needs a Java of 17 or newer; without one the extra `java` brings it.
@@ -35,6 +36,7 @@ test-all: .venv/ready-test
 
 simulate: .venv/ready-test
 	$(BIN)/penstock simulate --scenario clusters --seeds $(SEEDS) --jobs 2 --twice 1
+	$(BIN)/penstock simulate --scenario consumers --seeds $(GROUP_SEEDS) --jobs 2 --twice 1
 
 lint: .venv/ready-test
 	$(BIN)/ruff check .

@@ -6,7 +6,9 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.testing.simulator import jobs
+from penstock.testing.simulator.command import FAMILIES
 from penstock.testing.simulator.jobs import SAME_TRACE, run_all
+from penstock.testing.simulator.run import WORLDS
 
 PLANTED = """
 import os
@@ -51,14 +53,20 @@ def test_the_command_says_which_seed_broke_a_rule_and_fails(capsys: pytest.Captu
     assert capsys.readouterr().out == "seed 3 breaks a rule: a write was lost\n5 seeds, 1 broke a rule\n"
 
 
-def test_all_scenarios_of_a_cluster_are_run_by_one_command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_scenarios_of_a_family_are_run_by_one_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
-    monkeypatch.setattr("penstock.testing.simulator.command.SCENARIOS", {"calm": None, "storm": None})
-    assert main(["simulate", "--scenario", "clusters", "--seeds", "1..3", "--twice", "1"]) == 1
+    monkeypatch.setitem(FAMILIES, family, ("calm", "storm"))
+    assert main(["simulate", "--scenario", family, "--seeds", "1..3", "--twice", "1"]) == 1
     printed = capsys.readouterr().out
-    assert "calm             3 seeds" in printed
+    assert "calm                 3 seeds" in printed
     assert printed.endswith("6 seeds, 1 broke a rule\n"), "what is run twice counts once"
+
+
+def test_every_scenario_of_a_cluster_is_in_one_family() -> None:
+    alone = {"log", "node", "raft"}
+    assert sorted(name for names in FAMILIES.values() for name in names) == sorted(set(WORLDS) - alone)
 
 
 def test_a_process_that_is_gone_is_an_error() -> None:

@@ -6,6 +6,7 @@ examples:
   penstock simulate --seeds 1..100
   penstock simulate --scenario single --seeds 4711 --json
   penstock simulate --scenario clusters --seeds 1..20 --jobs 2 --twice 1
+  penstock simulate --scenario consumers --seeds 1..40 --jobs 2 --twice 1
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import time
 from collections.abc import Sequence
 
 from penstock.testing.simulator.cluster.scenarios import SCENARIOS
+from penstock.testing.simulator.groups.scenarios import GROUP_SCENARIOS
 from penstock.testing.simulator.jobs import HASH_SEEDS, Outcome, Task, run_all
 from penstock.testing.simulator.run import WORLDS, seed_range
 
 SUMMARY = "run the real code in simulated worlds, with crashes and faults"
-CLUSTERS = "clusters"
+FAMILIES = {"clusters": tuple(SCENARIOS), "consumers": tuple(GROUP_SCENARIOS)}
+"""Scenarios that are run by one name, one after the other."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +34,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--scenario",
         "--world",
         dest="world",
-        choices=[CLUSTERS, *sorted(WORLDS)],
+        choices=[*FAMILIES, *sorted(WORLDS)],
         default="log",
-        help=f"what is simulated; {CLUSTERS}: all of a cluster's, one after the other (log)",
+        help="what is simulated; clusters: all of a cluster's, consumers: all with consumer groups (log)",
     )
     parser.add_argument(
         "--jobs", "-j", type=int, choices=range(1, len(HASH_SEEDS) + 1), default=1, help="processes (1)"
@@ -50,7 +53,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the seeds; 1 if any broke a rule."""
-    names = list(SCENARIOS) if arguments.world == CLUSTERS else [arguments.world]
+    names = FAMILIES.get(arguments.world, (arguments.world,))
     seeds: range = arguments.seeds
     once: list[Task] = [(name, seed) for seed in seeds[arguments.twice :] for name in names]
     twice: list[Task] = [(name, seed) for seed in seeds[: arguments.twice] for name in names]
@@ -79,7 +82,7 @@ def summarise(names: Sequence[str], outcomes: Sequence[Outcome], took_s: float) 
         return
     for name in names:
         own = [outcome.cpu_s for outcome in outcomes if outcome.scenario == name]
-        say(f"{name:12} {len(own):5} seeds, {sum(own) / max(1, len(own)):5.2f} CPU-s each")
+        say(f"{name:16} {len(own):5} seeds, {sum(own) / max(1, len(own)):5.2f} CPU-s each")
     say(f"{took_s:.0f} s, {sum(outcome.cpu_s for outcome in outcomes):.0f} CPU-s")
 
 

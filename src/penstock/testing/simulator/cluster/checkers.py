@@ -44,13 +44,18 @@ class ClusterChecker:
         self._quorum_leaders: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
         self._contents: dict[int, list[object]] = {}
+        self._seen_images: dict[int, MetadataImage] = {}
+        self._seen_partitions: dict[Partition, tuple[int, int]] = {}
 
     def check(self, machine: Machine) -> None:
         """Looks at a node after one of its events."""
         broker = machine.broker
         self._check_quorum(broker)
         for partition in broker.replicas.leading():
-            self._check_partition(machine, partition)
+            state = partition.leader_epoch, partition.high_watermark
+            if self._seen_partitions.get(partition) != state:
+                self._seen_partitions[partition] = state
+                self._check_partition(machine, partition)
 
     def _check_quorum(self, broker: Broker) -> None:
         node_id, quorum = broker.node_id, broker.quorum
@@ -58,8 +63,9 @@ class ClusterChecker:
             leader = self._quorum_leaders.setdefault(quorum.epoch, node_id)
             check(leader == node_id, ONE_LEADER, f"controllers {leader} and {node_id} of epoch {quorum.epoch}")
         image = quorum.image
-        if image is self.image or image.offset < 0:
+        if self._seen_images.get(node_id) is image or image.offset < 0:
             return
+        self._seen_images[node_id] = image
         epoch = self._epochs.setdefault(image.offset, image.epoch)
         rule = "committed metadata never changes"
         check(epoch == image.epoch, rule, f"offset {image.offset} is of epoch {epoch}, on {node_id} of {image.epoch}")
