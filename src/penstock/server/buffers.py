@@ -1,9 +1,11 @@
 """Receive buffers: pooled, lent to requests as memoryviews, used again only when no view of them is left.
 
-A connection takes a buffer for one read and gives it back at the end of the loop turn. The node may still hold views of
-it (a request that waits). A bytearray with exported views refuses to change its length, which is how the pool tells:
-such a buffer counts as lent and is looked at again later. Nothing is ever copied to find out, and nothing is
-overwritten while in use.
+A connection takes a buffer for one read and gives it back when the node has been handed the frames, so the next read of
+the same turn uses it again: thousands of sockets that become readable at once need one buffer, not thousands. The node
+may still hold views of it: of a frame's bytes that it appends at the end of the turn, or of a request that waits. A
+bytearray with exported views refuses to change its length, which is how the pool tells: such a buffer is tried again at
+the end of the turn; after that it counts as lent and is looked at now and then. Nothing is ever copied to find out, and
+nothing is overwritten while in use.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class BufferPool:
 
     def release(self, buffer: Storage) -> None:
         """Gives a buffer back. Views of it may still be held: then it is lent until they are gone."""
-        if not self._reclaim(buffer):
+        if not self.reclaim(buffer):
             self._lent.append(buffer)
 
     def look(self, most: int = LENT_LOOKS_PER_TURN) -> None:
@@ -65,7 +67,7 @@ class BufferPool:
         lent = self._lent
         for _ in range(min(most, len(lent))):
             buffer = lent.popleft()
-            if not self._reclaim(buffer):
+            if not self.reclaim(buffer):
                 lent.append(buffer)
 
     @property
@@ -73,7 +75,8 @@ class BufferPool:
         """How many buffers are kept from reuse by views."""
         return len(self._lent)
 
-    def _reclaim(self, buffer: Storage) -> bool:
+    def reclaim(self, buffer: Storage) -> bool:
+        """Takes a buffer back if nobody holds a view of it; whether it did."""
         size_bytes = len(buffer)
         try:
             if isinstance(buffer, mmap):

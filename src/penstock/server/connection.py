@@ -165,17 +165,20 @@ class Connection:
             self._receive_more()
             return
         buffer = self._shell.take_buffer()
-        start = len(self._stash)
-        if start:
-            buffer[:start] = self._stash
-            received_bytes = self.socket.recv_into(memoryview(buffer)[start:])
-        else:
-            received_bytes = self.socket.recv_into(buffer)
-        if not received_bytes:
-            self._shell.lose(self, "closed by the other side")
-            return
-        self._stash = b""
-        self._slice(memoryview(buffer), start + received_bytes)
+        try:
+            start = len(self._stash)
+            if start:
+                buffer[:start] = self._stash
+                received_bytes = self.socket.recv_into(memoryview(buffer)[start:])
+            else:
+                received_bytes = self.socket.recv_into(buffer)
+            if not received_bytes:
+                self._shell.lose(self, "closed by the other side")
+                return
+            self._stash = b""
+            self._slice(memoryview(buffer), start + received_bytes)
+        finally:
+            self._shell.give_back(buffer)
 
     def _receive_more(self) -> None:
         """Fills the frame that is arriving, and with the same call what comes after it."""
@@ -186,20 +189,28 @@ class Connection:
         rest = memoryview(self._partial)[self._filled : min(storage_end, self._filled + TURN_MAX_BYTES)]
         if self._filled + len(rest) < self._needed:
             received_bytes = self.socket.recv_into(rest)
-            over_bytes = 0
+            self._received(received_bytes, rest)
         else:
             buffer = self._shell.take_buffer()
-            received_bytes = self.socket.recvmsg_into((rest, buffer))[0]
-            over_bytes = max(0, received_bytes - len(rest))
-        if not received_bytes:
+            try:
+                received_bytes = self.socket.recvmsg_into((rest, buffer))[0]
+                over_bytes = max(0, received_bytes - len(rest))
+                self._received(received_bytes - over_bytes, rest)
+                if over_bytes:
+                    self._slice(memoryview(buffer), over_bytes)
+            finally:
+                self._shell.give_back(buffer)
+
+    def _received(self, arrived_bytes: int, rest: memoryview) -> None:
+        """So much more of the frame is there, written into `rest`."""
+        assert self._partial is not None
+        if not arrived_bytes:
             self._shell.lose(self, "closed by the other side inside a frame")
             return
-        self._filled += received_bytes - over_bytes
+        self._filled += arrived_bytes
         rest.release()
         if self._filled == self._needed:
             self._whole_frame()
-            if over_bytes:
-                self._slice(memoryview(buffer), over_bytes)
         elif self._filled == len(self._partial):
             self._shell.check_memory(self)
 
@@ -209,8 +220,10 @@ class Connection:
         self._partial = None
         shell = self._shell
         shell.frame_arrived(self)
-        shell.give_back(partial)
-        self._receiver(self._key, memoryview(partial)[LENGTH_BYTES:end], shell.now_ms)
+        try:
+            self._receiver(self._key, memoryview(partial)[LENGTH_BYTES:end], shell.now_ms)
+        finally:
+            shell.give_back(partial)
 
     def _slice(self, view: memoryview, end: int) -> None:
         """Hands on the whole frames in `view[:end]` and keeps what is left."""

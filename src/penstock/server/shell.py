@@ -350,15 +350,14 @@ class Shell:
     # Receive memory
 
     def take_buffer(self) -> Storage:
-        """A buffer for one read. It goes back by itself at the end of the turn."""
-        buffer = self.pool.acquire()
-        self._used_buffers.append(buffer)
-        return buffer
+        """A buffer for one read. Give it back."""
+        return self.pool.acquire()
 
     def give_back(self, buffer: Storage) -> None:
-        """Takes a frame's buffer back at the end of the turn, when the node has had its bytes."""
-        self._used_buffers.append(buffer)
-        self._end_turn_soon()
+        """Takes a buffer back, now or at the end of the turn, when the node has appended what it was handed."""
+        if not self.pool.reclaim(buffer):
+            self._used_buffers.append(buffer)
+            self._end_turn_soon()
 
     def frame_begins(self, connection: Connection) -> None:
         """A frame has arrived in part: its time is running."""

@@ -71,6 +71,21 @@ def test_an_idle_connection_owns_no_buffer(world: Any) -> None:
     assert world.shell.pool.held_bytes == 0
 
 
+def test_sockets_that_become_readable_at_once_share_a_buffer(world: Any) -> None:
+    held: list[int] = []
+
+    def answer(connection: int, frame: bytes) -> list[Any]:
+        held.append(world.shell.pool.held_bytes)
+        return []
+
+    world.node.answer = answer
+    clients = [world.connect() for _ in range(20)]
+    for client in clients:
+        client.send(framed(b"all at once"))
+    world.run_until(lambda: len(held) == len(clients))
+    assert max(held) == RECEIVE_BUFFER_BYTES
+
+
 def test_a_buffer_is_not_used_again_while_the_node_holds_a_view_of_it(world: Any) -> None:
     world.node.keep = True
     first, second = world.connect(), world.connect()
