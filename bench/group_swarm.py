@@ -1,8 +1,9 @@
 """Thousands of group members in one process, each on a connection of its own, which only keep their groups alive.
 
 They do on the wire what a client does: join, sync, heartbeat; nobody consumes. Heartbeats are spread evenly over their
-interval. An answer that differs from the member's last good one is decoded: an error ends the run, a new epoch or
-interval is taken over, a rebalance (which a swarm should not see once it has settled) is an error, too.
+interval; those who have joined send theirs while the others join, which takes longer than a session on a bad day. An
+answer that differs from the member's last good one is decoded: an error ends the run, a new epoch or interval is taken
+over, a rebalance (which a swarm should not see once it has settled) is an error, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import heapq
 import time
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +29,8 @@ from penstock.protocol.messages.sync_group_request import SyncGroupRequest, Sync
 CLASSIC_INTERVAL_S = 3.0
 JOINING_GROUPS = 250
 """Groups that join at a time."""
+GOLDEN = 0.618034
+"""Multiples of it, modulo one, are spread evenly however many there are."""
 NOT_YET = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 SUBSCRIPTION = b"\0\1\0\0\0\1\0\3one\xff\xff\xff\xff\0\0\0\0"
 """A consumer's subscription, version 1, to the topic `one`."""
@@ -72,14 +76,22 @@ class Swarm(ABC):
 
     async def join(self) -> None:
         """All members of all groups join."""
+        joined = asyncio.create_task(self._join())
+        while not joined.done():
+            await self.beat(0.05)
+        await joined
+
+    async def _join(self) -> None:
         for first in range(0, len(self.groups), JOINING_GROUPS):
-            await asyncio.gather(*map(self.join_group, self.groups[first : first + JOINING_GROUPS]))
-        now = time.perf_counter()
-        count = len(self._members)
-        self._due = [(now + self._members[each].interval_s * each / count, each) for each in range(count)]
+            groups = self.groups[first : first + JOINING_GROUPS]
+            await asyncio.gather(*map(self.join_group, groups))
+            now, size = time.perf_counter(), len(groups[0])
+            for number in range(first * size, (first + len(groups)) * size):
+                member = self._members[number]
+                heapq.heappush(self._due, (now + member.interval_s * (number * GOLDEN % 1), number))
 
     async def beat(self, seconds: float) -> None:
-        """Every member sends its heartbeats, for so long."""
+        """Every member that has joined sends its heartbeats, for so long."""
         end = time.perf_counter() + seconds
         while (now := time.perf_counter()) < end:
             if self._error is not None:
@@ -87,20 +99,20 @@ class Swarm(ABC):
             while self._due and self._due[0][0] <= now:
                 _, number = heapq.heappop(self._due)
                 member = self._members[number]
-                member.wire.exchange(member.frame).add_done_callback(
-                    lambda done, each=number: self._answered(each, done)
-                )
+                member.wire.exchange(member.frame).add_done_callback(partial(self._answered, number))
             await asyncio.sleep(0.005)
 
     def _answered(self, number: int, done: asyncio.Future[bytes]) -> None:
-        if done.exception() is not None:
-            self._error = done.exception()
-            return
-        member, answer = self._members[number], done.result()
+        member = self._members[number]
         self.beats += 1
-        if answer != member.answer:
-            self.changed(member, answer)
-            member.answer = answer
+        try:
+            answer = done.result()
+            if answer != member.answer:
+                self.changed(member, answer)
+                member.answer = answer
+        except Exception as error:
+            self._error = self._error or RuntimeError(f"a heartbeat of {member.group_id}: {error}")
+            return
         heapq.heappush(self._due, (time.perf_counter() + member.interval_s, number))
 
 

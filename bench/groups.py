@@ -2,8 +2,9 @@
 
 - rebalance: 10 librdkafka members of a topic with 900 partitions; seconds until every partition has one owner and all
   members have their share: after the start, and after a join and a leave, both soon after that and after a calm.
-- heartbeats: 1,000 groups of 10 members, each on a connection of its own, every 3 s (classic) or when the broker says
-  (KIP-848); cores that the broker uses, and memory a member beyond that of its connection.
+- classic-heartbeats, consumer-heartbeats: 1,000 groups of 10 members, each on a connection of its own, every 3 s
+  (classic) or when the broker says (KIP-848); cores that the broker uses, and memory a member beyond that of its
+  connection.
 - commits: offset commits from 20 connections, each waiting for its answer; a second, and the broker's CPU.
 - load: a million offsets of different keys; a restarted broker, until it answers for every group.
 
@@ -24,6 +25,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 
 from group_members import PROTOCOLS, MemberGroup
 from group_swarm import ClassicSwarm, ConsumerSwarm, Swarm
@@ -73,13 +75,10 @@ def rebalance(peer: Peer, _: argparse.Namespace) -> Figures:
     return figures
 
 
-def heartbeats(peer: Peer, options: argparse.Namespace) -> Figures:
+def heartbeats(peer: Peer, options: argparse.Namespace, *, name: str, swarm: type[Swarm]) -> Figures:
     """See the module's head."""
     peer.create_topic("one", 10)
-    figures: Figures = {}
-    for name, swarm in (("classic", ClassicSwarm), ("KIP-848", ConsumerSwarm)):
-        figures |= {f"{name}: {what}": value for what, value in asyncio.run(beat(peer, swarm, options)).items()}
-    return figures
+    return {f"{name}: {what}": value for what, value in asyncio.run(beat(peer, swarm, options)).items()}
 
 
 async def beat(peer: Peer, kind: type[Swarm], options: argparse.Namespace) -> Figures:
@@ -105,7 +104,6 @@ async def beat(peer: Peer, kind: type[Swarm], options: argparse.Namespace) -> Fi
     }
     for wire in wires:
         wire.close()
-    await asyncio.sleep(1)
     return figures
 
 
@@ -226,7 +224,8 @@ async def answered(peer: Peer, groups: int) -> None:
 
 PARTS: dict[str, Callable[[Peer, argparse.Namespace], Figures]] = {
     "rebalance": rebalance,
-    "heartbeats": heartbeats,
+    "classic-heartbeats": partial(heartbeats, name="classic", swarm=ClassicSwarm),
+    "consumer-heartbeats": partial(heartbeats, name="KIP-848", swarm=ConsumerSwarm),
     "commits": commits,
     "load": load,
 }

@@ -13,9 +13,11 @@ from penstock.errors import ErrorCode
 from penstock.protocol.api import APIS, ApiKey
 from penstock.protocol.frames import decode_response, encode_request
 from penstock.protocol.message import Message
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 
 VERSIONS = {
+    ApiKey.API_VERSIONS: 4,
     ApiKey.FIND_COORDINATOR: 6,
     ApiKey.JOIN_GROUP: 9,
     ApiKey.SYNC_GROUP: 5,
@@ -98,11 +100,20 @@ async def connect(bootstrap: str) -> Wire:
 
 
 async def connect_many(bootstrap: str, count: int) -> list[Wire]:
-    """Connections, not all at once: a listener's backlog has an end."""
+    """Connections, as many at a time as the backlog of a listener takes (50): a client that finds it full tries again
+    after a second. Each has been answered once, as a connected socket may still be in the backlog.
+    """
     wires: list[Wire] = []
     while len(wires) < count:
-        wires += await asyncio.gather(*(connect(bootstrap) for _ in range(min(50, count - len(wires)))))
+        wires += await asyncio.gather(*(greet(bootstrap) for _ in range(min(50, count - len(wires)))))
     return wires
+
+
+async def greet(bootstrap: str) -> Wire:
+    """A connection that the broker has accepted."""
+    wire = await connect(bootstrap)
+    await wire.ask(ApiKey.API_VERSIONS, ApiVersionsRequest(client_software_name="bench", client_software_version="1"))
+    return wire
 
 
 async def wait_for_coordinator(bootstrap: str) -> None:
