@@ -108,6 +108,29 @@ def test_a_member_that_missed_one_answer_comes_again_with_its_last_epoch() -> No
     assert member.send(member_epoch=2).code is ErrorCode.FENCED_MEMBER_EPOCH, "it does not say what it has"
 
 
+@pytest.mark.parametrize("joins", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_joins_with_random_ids_hold_no_memory_for_longer_than_a_session(joins: int) -> None:
+    world = ConsumerWorld(consumer_assignment_interval_ms=15_000, consumer_max_size=500)
+    honest = Consumer(world, "honest", "honest")
+    honest.join()
+    for index in range(joins):
+        crowded = world.beat("crowd", **{**JOIN, "member_id": f"random {index}"})
+        assert crowded.code is (ErrorCode.NONE if index < 500 else ErrorCode.GROUP_MAX_SIZE_REACHED)
+        group = f"group {index % 100}"
+        joined = world.beat(group, **{**JOIN, "member_id": f"random {index}"})
+        assert joined.code is (ErrorCode.NONE if index < 500 * 100 else ErrorCode.GROUP_MAX_SIZE_REACHED)
+        unheard_of = world.beat(group, member_id=f"unheard of {index}", member_epoch=1)
+        assert unheard_of.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        world.advance(index % 100 == 0)
+    for _ in range(10):
+        world.advance(world.config.consumer_session_timeout_ms // 10)
+        assert not honest.beat().code
+    assert not len(world.group("crowd").members)
+    assert len(world.runtime.timers) < 10, "those of the honest one, and the look for what has expired"
+    world.advance(world.config.offsets_retention_check_interval_ms)
+    assert world.list_groups() == []
+
+
 def test_a_full_group_takes_nobody_more_but_keeps_who_is_in() -> None:
     world = ConsumerWorld(consumer_max_size=2)
     first, second = world.consumers(2)
