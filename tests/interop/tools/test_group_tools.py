@@ -268,6 +268,31 @@ def test_resetting_from_a_file_and_several_groups(both: Compare, tmp_path: Path)
     agree(both(CONSUMER_GROUPS, "--describe", "--group", "tg-second"), "tg-second")
 
 
+def test_resetting_all_groups(both: Compare) -> None:
+    every = ("--reset-offsets", "--all-groups")
+    agree(both(CONSUMER_GROUPS, *every, "--all-topics", "--to-current", "--dry-run"), "tg-empty")
+    agree(both(CONSUMER_GROUPS, *every, "--topic", f"{TOPIC}:1", "--to-current", "--execute"), "tg-consumer-empty")
+
+
+@pytest.mark.slow
+def test_deleting_all_groups(tools: Toolbox) -> None:
+    said = []
+    with LocalBroker() as ours, KafkaPeer() as kafka:
+        for bootstrap in (ours.bootstrap, kafka.bootstrap):
+            fill(tools, bootstrap)
+            for group in ("tg-a", "tg-b"):
+                reset = ("--reset-offsets", "--group", group, "--to-latest", "--topic", TOPIC, "--execute")
+                assert tools.run(CONSUMER_GROUPS, bootstrap, *reset).status == 0
+            with ExitStack() as stack:
+                join(stack, bootstrap, "tg-c", [Member("reader", "classic", {})])
+                said.append([masked(tools.run(CONSUMER_GROUPS, bootstrap, "--delete", "--all-groups"))])
+            said[-1].append(masked(tools.run(CONSUMER_GROUPS, bootstrap, "--delete", "--all-groups")))
+            said[-1].append(masked(tools.run(CONSUMER_GROUPS, bootstrap, "--list")))
+    for pair in zip(*said, strict=True):
+        agree(pair)
+    assert "tg-c" in said[0][0].out + said[0][0].error
+
+
 def test_resetting_what_cannot_be(both: Compare) -> None:
     for group in ("tg-classic", "tg-consumer"):
         reset = ("--reset-offsets", "--group", group, "--to-earliest", "--topic", TOPIC)
