@@ -7,6 +7,7 @@ from interop.clients.builds import require
 from interop.groups.place import Place
 from interop.kafka_peer import run
 
+
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
 def test_kcat_goes_on_where_it_ended(place: Place, number: int, assignor: str) -> None:
     require("kcat", "kcat", version="-V")
