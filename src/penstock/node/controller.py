@@ -170,12 +170,7 @@ class ControllerNode:
         when this node is not active, THROTTLING_QUOTA_EXCEEDED when too many appends wait.
         """
         assert records, "an append has records"
-        if not self.active:
-            raise RequestError(ErrorCode.NOT_CONTROLLER, "This node is not the active controller.")
-        if len(self._waiting) >= METADATA_APPENDS_MAX:
-            raise RequestError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{METADATA_APPENDS_MAX} changes wait for the metadata log."
-            )
+        self._check_room()
         batches = self._batches(records, now_ms, atomic=atomic)
         first = 0
         for batch in batches:
@@ -187,6 +182,26 @@ class ControllerNode:
         self._appended_ms = now_ms
         self._waiting.append(_Waiting(last_offset, committed, failed))
         self.duties.heartbeats.follow(self.state, now_ms)
+
+    def when_committed(self, committed: Done, failed: Failed, now_ms: int) -> None:
+        """Calls `committed` when everything appended so far is, at once if it is already; else as `append` does.
+
+        For answers that change nothing: `state` has what is not committed yet, and who is told of it must not act on
+        what may still be undone. Raises RequestError as `append` does.
+        """
+        if not self.state.uncommitted:
+            committed(now_ms)
+            return
+        self._check_room()
+        self._waiting.append(_Waiting(self.state.last_offset, committed, failed))
+
+    def _check_room(self) -> None:
+        if not self.active:
+            raise RequestError(ErrorCode.NOT_CONTROLLER, "This node is not the active controller.")
+        if len(self._waiting) >= METADATA_APPENDS_MAX:
+            raise RequestError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{METADATA_APPENDS_MAX} changes wait for the metadata log."
+            )
 
     def _batches(self, records: Sequence[MetadataMessage], now_ms: int, *, atomic: bool) -> list[BatchBuilder]:
         """The records as they are to be appended: one batch, or several small enough where each stands for itself."""

@@ -238,9 +238,8 @@ class Dispatcher:
         request.abandoned = lambda: self.node.purgatory.cancel(waiting)
 
     def _append(self, request: Request[Any], append: Append, now_ms: int) -> None:
-        if not append.records:
-            self.answer(request, append.response, now_ms)
-            return
+        def committed(at_ms: int) -> None:
+            self.answer(request, append.response, at_ms)
 
         def failed(code: ErrorCode, at_ms: int) -> None:
             if code is ErrorCode.NOT_CONTROLLER and request.connection.ask_next_controller():
@@ -249,13 +248,11 @@ class Dispatcher:
             message = refuse(code) if refuse is not None else request.handler.refuse(request, code, code.name)
             self.answer(request, message, at_ms)
 
-        self.node.controller.append(
-            append.records,
-            lambda at_ms: self.answer(request, append.response, at_ms),
-            failed,
-            now_ms,
-            atomic=append.atomic,
-        )
+        controller = self.node.controller
+        if append.records:
+            controller.append(append.records, committed, failed, now_ms, atomic=append.atomic)
+        else:
+            controller.when_committed(committed, failed, now_ms)
 
     def _forward(self, request: Request[Any], now_ms: int) -> None:
         """Has the active controller answer, or waits until there is one, as long as a client would."""

@@ -116,8 +116,9 @@ class Parked:
 class Append:
     """Records for the controller's log and the answer that leaves when they are committed.
 
-    `records` are metadata records as `metadata.controller` returns them; none at all answers at once. `failed` makes
-    the answer when the append is lost (NOT_CONTROLLER, REQUEST_TIMED_OUT); by default the API's error response.
+    `records` are metadata records as `metadata.controller` returns them. With none at all the answer still waits for
+    what was appended before: a refusal may speak of it (INVALID_UPDATE_VERSION), and it may yet be undone. `failed`
+    makes the answer when the append is lost (NOT_CONTROLLER, REQUEST_TIMED_OUT); by default the API's error response.
     `atomic` is that of the Result.
     """
 

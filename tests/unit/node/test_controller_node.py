@@ -90,6 +90,28 @@ def test_an_answer_leaves_only_when_its_records_are_flushed_and_in_the_image() -
     assert "clicks" in run.quorum.image.topics_by_name
 
 
+def test_an_answer_that_changes_nothing_waits_for_what_it_may_speak_of() -> None:
+    run = Harness(formatted_disk()).start()
+    run.register()
+    heard: list[ErrorCode] = []
+
+    def ask() -> None:
+        told = heard.append
+        run.node.when_committed(lambda now_ms: told(ErrorCode.NONE), lambda code, now_ms: told(code), run.now_ms)
+
+    ask()
+    assert heard == [ErrorCode.NONE], "nothing is under way"
+    run.create_topic("clicks")
+    ask()
+    assert heard == [ErrorCode.NONE], "the topic is not committed yet"
+    run.settle()
+    assert heard == [ErrorCode.NONE, ErrorCode.NONE]
+    run.create_topic("orders")
+    ask()
+    run.node.renounce(run.now_ms)
+    assert heard == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NOT_CONTROLLER]
+
+
 def test_appends_of_one_turn_share_a_write_and_a_flush() -> None:
     run = Harness(formatted_disk()).start()
     run.register()

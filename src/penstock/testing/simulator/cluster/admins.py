@@ -1,12 +1,15 @@
 """Admins of a simulated cluster: they create and delete topics of their own, through any broker.
 
-What was answered holds from then on; where no answer came either may be the case.
+What was answered holds from then on; where no answer came either may be the case. A topic that was deleted stays away,
+but one of its name may be there: a broker that hears nothing of a request which it forwarded, asks the next controller,
+and the first may still carry it out much later, as Kafka's may.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.create_topics_request import (
@@ -16,11 +19,10 @@ from penstock.protocol.messages.create_topics_request import (
 )
 from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
-from penstock.testing.simulator.cluster.client import METADATA_VERSION
 from penstock.testing.simulator.cluster.load import RETRY_MS, Load
 from penstock.testing.simulator.timeline import check
 
-CREATE_VERSION, DELETE_VERSION = 7, 5
+CREATE_VERSION, DELETE_VERSION, METADATA_VERSION = 7, 5, 12
 TIMEOUT_MS = 5_000
 DELETE_PROBABILITY = 0.4
 
@@ -43,7 +45,7 @@ class Admin:
     """One admin.
 
     Attributes:
-        present, absent: topics that it was told are made, or gone.
+        present: topics that it was told are made. absent: ids of those that it was told are gone.
         changes: how many of its requests were answered well.
         busy: it waits for the outcome of a request.
     """
@@ -54,10 +56,11 @@ class Admin:
         self.replication_factor = replication_factor
         self.client = load.client(f"admin-{number}")
         self.present: set[str] = set()
-        self.absent: set[str] = set()
+        self.absent: set[UUID] = set()
         self.changes = 0
         self.busy = False
         self._made = 0
+        self._ids: dict[str, UUID] = {}
 
     def create(self, request: CreateTopicsRequest, then: Callable[[], None]) -> None:
         """Creates topics, again and again until all are there."""
@@ -93,12 +96,13 @@ class Admin:
     def _created(self, name: str, response: Any) -> None:
         if response is not None and response.topics[0].error_code == ErrorCode.NONE:
             self.present.add(name)
+            self._ids[name] = response.topics[0].topic_id
             self.changes += 1
         self._later()
 
     def _deleted(self, name: str, response: Any) -> None:
         if response is not None and response.responses[0].error_code == ErrorCode.NONE:
-            self.absent.add(name)
+            self.absent.add(self._ids[name])
             self.changes += 1
         self._later()
 
@@ -115,7 +119,8 @@ class Admin:
                 return
             names = {topic.name for topic in response.topics}
             check(self.present <= names, "metadata survives", f"created and gone: {sorted(self.present - names)}")
-            check(not self.absent & names, "metadata survives", f"deleted and back: {sorted(self.absent & names)}")
+            back = sorted(topic.name for topic in response.topics if topic.topic_id in self.absent)
+            check(not back, "metadata survives", f"deleted and back: {back}")
             then()
 
         self.client.ask_any(MetadataRequest(topics=None), METADATA_VERSION, answered)
