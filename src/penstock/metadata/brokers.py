@@ -101,7 +101,7 @@ def records_of_new_incarnation(
     stopped_cleanly = existing is not None and existing.epoch == registration.previous_broker_epoch
     if controller.elr_enabled and not stopped_cleanly:
         return leadership.unclean_shutdown(controller, registration.broker_id)
-    return leadership.departure(controller, registration.broker_id)
+    return leadership.departure(controller, registration.broker_id, may_wait=False)
 
 
 def check_directories(controller: Controller, registration: Registration) -> None:

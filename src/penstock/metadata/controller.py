@@ -50,6 +50,10 @@ class Controller:
         indexes: which partitions concern a broker.
         registration_offsets: where the log has each broker's newest registration: a broker may be unfenced once it has
             caught up with that.
+        unheard: brokers that were unfenced when this controller became active, and that it has not heard of since. They
+            may have died unnoticed, and come back empty: nothing is to rest upon them alone. What nobody else can do
+            waits until they are heard of or fenced.
+        patient: whether they still have their first time to be heard of: another is not yet preferred to them.
     """
 
     def __init__(self, settings: Settings, random: Random, loader: MetadataLoader) -> None:
@@ -63,6 +67,8 @@ class Controller:
         self._timeline = Timeline()
         self.colliding_names: TimelineMap[str, tuple[str, ...]] = TimelineMap(self._timeline)
         self.registration_offsets: TimelineMap[int, int] = TimelineMap(self._timeline)
+        self.unheard: set[int] = set()
+        self.patient = False
         self.indexes = PartitionIndexes(self._timeline, loader.image)
         for broker in loader.image.brokers.values():
             self.registration_offsets[broker.id] = broker.epoch

@@ -4,14 +4,16 @@
 come. A cluster in order costs no wake-up but the next session's end.
 
 A broker that is fenced, or on its way out, leaves leaderships and in-sync replicas in steps (`departure_steps`), also
-when a controller before this one began it: every broker that is not active when this one begins is gone through once.
+when a controller before this one began it: every broker that is not active when this one begins is gone through once,
+and again whenever a broker is heard of for the first time, as some partitions may have waited for it
+(`Controller.unheard`). Nothing is balanced or elected uncleanly before brokers have had their time to be heard of.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import LEADERSHIP_CHANGES_PER_STEP
+from penstock.config.limits import LEADERSHIP_CHANGES_PER_STEP, LOST_CONNECTION_GRACE_MS
 from penstock.config.values import SECOND_MS
 from penstock.metadata import brokers, leadership
 from penstock.metadata.heartbeats import Heartbeats
@@ -37,9 +39,12 @@ class Duties:
     def __init__(self, controller: Controller, now_ms: int) -> None:
         self.heartbeats = Heartbeats.of(controller, now_ms)
         self._controller = controller
-        self._balance_ms = now_ms
-        self._unclean_ms = now_ms
+        self._patient_until_ms = now_ms + LOST_CONNECTION_GRACE_MS
+        self._balance_ms = self._unclean_ms = self._patient_until_ms if controller.unheard else now_ms
+        self._unheard = len(controller.unheard)
+        controller.patient = self._unheard > 0
         self._to_balance: list[int] = []
+        self._to_reconsider: list[int] = []
         self._leaderless: list[int] = []
         self._gone: dict[int, int] = {}
         self._departing: dict[int, Iterator[Sequence[MetadataMessage]]] = {}
@@ -49,14 +54,22 @@ class Duties:
     def due(self, now_ms: int) -> Sequence[MetadataMessage] | None:
         """Records to append now (not atomically), before anything else; None when this step needs none."""
         self._follow(now_ms)
-        return self._expired(now_ms) or self._departed() or self._balanced(now_ms) or self._uncleanly_led(now_ms)
+        return (
+            self._expired(now_ms)
+            or self._departed()
+            or self._stepped(self._to_reconsider, leadership.reconsider)
+            or self._balanced(now_ms)
+            or self._uncleanly_led(now_ms)
+        )
 
     def next_deadline_ms(self) -> int | None:
         """When `due` is to be asked next; None: only after the next append."""
-        news = self._controller.image.brokers is not self._brokers
-        if news or self._to_balance or self._leaderless or self._departing:
+        news = self._controller.image.brokers is not self._brokers or len(self._controller.unheard) != self._unheard
+        if news or self._to_balance or self._leaderless or self._departing or self._to_reconsider:
             return AT_ONCE_MS
         deadlines = [self.heartbeats.next_deadline_ms()]
+        if self._controller.patient:
+            deadlines.append(self._patient_until_ms)
         if len(self._controller.indexes.imbalanced) and self._controller.settings.auto_leader_rebalance_enable:
             deadlines.append(self._balance_ms)
         if len(self._controller.indexes.leaderless):
@@ -66,6 +79,7 @@ class Duties:
     def _follow(self, now_ms: int) -> None:
         """Takes note of what has become of brokers. Goes through the partitions of each that is not active, once a time
         that it is not."""
+        self._hear(now_ms)
         registered = self._controller.image.brokers
         if registered is self._brokers:
             return
@@ -79,12 +93,27 @@ class Duties:
                 self._gone[broker.id] = broker.epoch
                 self._departing[broker.id] = leadership.departure_steps(self._controller, broker.id)
 
+    def _hear(self, now_ms: int) -> None:
+        """Takes note of brokers that are heard of for the first time, and of the end of their time to be."""
+        controller = self._controller
+        if not self._unheard:
+            return
+        heard = len(controller.unheard) != self._unheard
+        self._unheard = len(controller.unheard)
+        patient = now_ms < self._patient_until_ms and self._unheard > 0
+        if heard or patient is not controller.patient:
+            controller.patient = patient
+            self._departing = {each: leadership.departure_steps(controller, each) for each in self._gone}
+            self._to_reconsider = list(controller.indexes.reassigning)
+
     def _departed(self) -> Sequence[MetadataMessage] | None:
         """The next step of the broker that has been leaving longest."""
         for broker_id, steps in self._departing.items():
             records = next(steps, None)
             if records is None:
                 del self._departing[broker_id]
+            elif records:
+                self.heartbeats.left_more(broker_id, self._controller.last_offset + len(records))
             return records or None
         return None
 

@@ -1,7 +1,8 @@
 """Heartbeats: what the active controller alone knows of brokers, and what it decides upon each.
 
 None of this is in the log: which broker was heard of when, how far it has replayed the log, when its controlled
-shutdown began. A controller that becomes active begins anew (`Heartbeats.of`), with a whole session for each broker.
+shutdown began. A controller that becomes active begins anew (`Heartbeats.of`), with a whole session for each broker;
+those that it has not heard of yet are `Controller.unheard`.
 
 A session lasts `broker.session.timeout.ms` after the last contact. When a broker's connection is lost, its session is
 cut to a grace (`connection_lost`), which any later heartbeat takes back: a process that died is fenced early, a live
@@ -9,7 +10,7 @@ one that merely reconnects is not. When its address refuses connections besides,
 
 A broker goes through fenced -> unfenced -> controlled shutdown -> gone. It is unfenced when it has replayed its own
 registration. It may stop when it leads nothing and every active broker has replayed the records that took its
-leaderships away, so that nobody follows it any more.
+leaderships away, so that nobody follows it any more. It goes on leading what only unheard brokers could lead.
 """
 
 from __future__ import annotations
@@ -84,12 +85,15 @@ class Heartbeats:
     def __init__(self, session_timeout_ms: int) -> None:
         self._session_timeout_ms = session_timeout_ms
         self._brokers: dict[int, _Broker] = {}
+        self._unheard: set[int] = set()
 
     @staticmethod
     def of(controller: Controller, now_ms: int) -> Heartbeats:
-        """Of a controller that has just become active: every registered broker has been heard of now."""
+        """Of a controller that has just become active: a session begins now for every registered broker."""
         heartbeats = Heartbeats(controller.settings.broker_session_timeout_ms)
         heartbeats.follow(controller, now_ms)
+        heartbeats._unheard = {broker.id for broker in controller.image.brokers.values() if not broker.fenced}
+        controller.unheard = heartbeats._unheard
         return heartbeats
 
     def follow(self, controller: Controller, now_ms: int) -> None:
@@ -98,17 +102,20 @@ class Heartbeats:
         registered = controller.image.brokers
         for broker_id in [each for each in self._brokers if each not in registered]:
             del self._brokers[broker_id]
+            self._unheard.discard(broker_id)
         for broker in registered.values():
             known = self._brokers.get(broker.id)
             if known is None or known.epoch != broker.epoch:
                 expires_ms = now_ms + self._session_timeout_ms
                 self._brokers[broker.id] = _Broker(broker.epoch, broker.fenced, expires_ms, claimed_ms=now_ms)
+                self._unheard.discard(broker.id)
                 if broker.in_controlled_shutdown and not broker.fenced:
                     self._brokers[broker.id].leaving_since = controller.last_offset
             else:
                 known.fenced = broker.fenced
                 if broker.fenced:
                     known.leaving_since = NEVER
+                    self._unheard.discard(broker.id)
 
     def has_session(self, broker_id: int, broker_epoch: int, now_ms: int) -> bool:
         """Whether a broker has been heard of within its session.
@@ -150,6 +157,7 @@ class Heartbeats:
             known.expires_ms = now_ms + self._session_timeout_ms
             known.heard = True
             known.suspected = False
+            self._unheard.discard(heartbeat.broker_id)
             known.metadata_offset = heartbeat.metadata_offset
 
     def connection_lost(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
@@ -170,6 +178,12 @@ class Heartbeats:
         known = self._brokers.get(broker_id)
         if known is not None and not known.fenced and known.leaving_since == NEVER:
             known.leaving_since = offset
+
+    def left_more(self, broker_id: int, offset: int) -> None:
+        """More leaderships are taken from a broker whose controlled shutdown has begun, by records through `offset`."""
+        known = self._brokers.get(broker_id)
+        if known is not None and known.leaving_since != NEVER:
+            known.leaving_since = max(known.leaving_since, offset)
 
     def expired(self, now_ms: int) -> tuple[int, int] | None:
         """The broker (id and epoch) that is to be fenced next, since its session is over; None while there is none.

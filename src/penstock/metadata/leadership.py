@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.config.limits import CONTROLLER_RECORDS_PER_BATCH_MAX, LEADERSHIP_CHANGES_PER_STEP
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import TopicImage
-from penstock.metadata.indexes import partition_index, topic_number
+from penstock.metadata.indexes import partition_index, partition_key, topic_number
 from penstock.metadata.partition_change import changed_partition
 from penstock.metadata.result import OK, ApiError, Result
 from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
@@ -36,6 +36,7 @@ def updated(
     leaving: int | None = None,
     coming: int | None = None,
     unclean_shutdown: int | None = None,
+    may_wait: bool = False,
 ) -> list[PartitionChangeRecord]:
     """The changes of some partitions, by their keys.
 
@@ -43,6 +44,7 @@ def updated(
         leaving: a broker that leaves the in-sync replicas and leads no more.
         coming: a broker that may lead although it is still fenced.
         unclean_shutdown: a broker that leaves the in-sync and the eligible replicas, since it may have lost records.
+        may_wait: partitions that only unheard brokers could lead stay as they are, for now.
     """
     gone = (leaving, unclean_shutdown)
     active = controller.is_active
@@ -70,15 +72,17 @@ def updated(
             isr=isr,
             unclean_shutdown=unclean_shutdown,
             unclean=unclean,
+            may_wait=may_wait,
         )
         if record is not None:
             records.append(record)
     return records
 
 
-def departure(controller: Controller, broker_id: int) -> list[PartitionChangeRecord]:
+def departure(controller: Controller, broker_id: int, *, may_wait: bool = True) -> list[PartitionChangeRecord]:
     """All changes that take a broker out of leadership and of the in-sync replicas where others are in sync."""
-    return updated(controller, list(controller.indexes.in_sync_on(broker_id)), leaving=broker_id)
+    keys = list(controller.indexes.in_sync_on(broker_id))
+    return updated(controller, keys, leaving=broker_id, may_wait=may_wait)
 
 
 def departure_steps(
@@ -95,7 +99,7 @@ def departure_steps(
     keys = led + [key for key in indexes.in_sync_on(broker_id) if key not in led_set]
     for start in range(0, len(keys), limit):
         still = [key for key in keys[start : start + limit] if key in indexes.in_sync_on(broker_id)]
-        yield updated(controller, still, leaving=broker_id)
+        yield updated(controller, still, leaving=broker_id, may_wait=True)
 
 
 def arrival(controller: Controller, broker_id: int) -> list[PartitionChangeRecord]:
@@ -115,6 +119,12 @@ def arrival(controller: Controller, broker_id: int) -> list[PartitionChangeRecor
         if broker_id in partition.replicas and (allowed[topic.name] or broker_id in partition.last_known_elr):
             keys.append(key)
     return updated(controller, keys, coming=broker_id)
+
+
+def reconsider(controller: Controller, keys: Iterable[int]) -> Result[None]:
+    """What follows for some partitions, now that more brokers have been heard of."""
+    present = [partition_key(topic.id, index) for topic, index in partitions_of(controller, keys)]
+    return Result(None, updated(controller, present), atomic=False)
 
 
 def unclean_shutdown(controller: Controller, broker_id: int) -> list[PartitionChangeRecord]:

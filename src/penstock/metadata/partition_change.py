@@ -11,6 +11,9 @@ it wants; the rest follows here, always in the same order, as in Kafka's Partiti
 
 The in-sync replicas are never emptied unless eligible leader replicas are on: then the last one that leaves becomes
 eligible instead.
+
+Unlike Kafka's, a controller that has just taken over neither leaves a partition to brokers alone that it has not heard
+of yet (`Controller.unheard`), nor prefers one of them.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ def changed_partition(
     unclean_shutdown: int | None = None,
     preferred: bool = False,
     unclean: bool = False,
+    may_wait: bool = False,
 ) -> PartitionChangeRecord | None:
     """The change of one partition, or None when nothing changes. What is not given stays as it is.
 
@@ -57,6 +61,7 @@ def changed_partition(
         unclean_shutdown: a broker that may have lost records, so it is not eligible.
         preferred: the first replica is elected if it is in sync, even if another leads well.
         unclean: a replica that is not in sync may be elected when there is no other.
+        may_wait: nothing changes while the partition would fall to brokers that have not been heard of.
     """
     change = _Change(controller, topic, index, acceptable, unclean_shutdown)
     if isr is not None:
@@ -71,7 +76,7 @@ def changed_partition(
         change.directory = directory
     if recovery_state is not None:
         change.recovery_state = recovery_state
-    return change.build(preferred=preferred, unclean=unclean)
+    return change.build(preferred=preferred, unclean=unclean, may_wait=may_wait)
 
 
 class _Change:
@@ -92,6 +97,7 @@ class _Change:
         "replicas",
         "topic",
         "unclean_shutdown",
+        "unheard",
     )
 
     def __init__(
@@ -117,12 +123,15 @@ class _Change:
         self.directory: tuple[int, UUID] | None = None
         self.recovery_state = partition.leader_recovery_state
         self.elr_enabled = controller.elr_enabled
+        self.unheard = controller.unheard
 
-    def build(self, *, preferred: bool, unclean: bool) -> PartitionChangeRecord | None:
+    def build(self, *, preferred: bool, unclean: bool, may_wait: bool) -> PartitionChangeRecord | None:
         before = self.partition
         record = PartitionChangeRecord(partition_id=self.index, topic_id=self.topic.id)
         self._complete_reassignment()
         self._find_eligible()
+        if may_wait and self._awaits_unheard():
+            return None
         leader, recovers = self._elect(preferred=preferred, unclean=unclean)
         if leader != before.leader:
             self._take_over(record, leader, recovers)
@@ -143,7 +152,7 @@ class _Change:
         awaited = {each for each in self.adding if each not in self.removing}
         if len(self.adding) < len(self.removing):
             awaited |= set(replicas)
-        if isr and replicas and awaited <= set(isr):
+        if isr and replicas and awaited <= set(isr) and not self.unheard.issuperset(isr):
             self.isr, self.replicas = isr, replicas
             self.removing = self.adding = ()
 
@@ -163,11 +172,14 @@ class _Change:
         """The leader that stays or takes over, and whether it has to recover since it may lack records."""
         current = self.partition.leader
         order: tuple[int, ...] = (current, *self.replicas)
-        if preferred:
+        if preferred and self.replicas[0] not in self.unheard:
             order = (self.replicas[0], *order)
-        for broker_id in order:
-            if self._may_lead(broker_id):
+        candidates = [broker_id for broker_id in order if self._may_lead(broker_id)]
+        for broker_id in candidates:
+            if broker_id == current or broker_id not in self.unheard:
                 return broker_id, False
+        if candidates:
+            return candidates[0], False
         last_known = self._last_known_leader()
         if last_known is not None:
             return last_known, True
@@ -176,6 +188,18 @@ class _Change:
                 if self._acceptable(broker_id):
                     return broker_id, True
         return NO_LEADER, False
+
+    def _awaits_unheard(self) -> bool:
+        """Whether a broker has to be heard of before it is decided who leads: no other is left that could, or it comes
+        first and has had no time yet."""
+        if not self.unheard:
+            return False
+        current = self.partition.leader
+        candidates = [broker_id for broker_id in (current, *self.replicas) if self._may_lead(broker_id)]
+        if not candidates or self.unheard.issuperset(candidates):
+            return bool(candidates)
+        first = candidates[0]
+        return self.controller.patient and first != current and first in self.unheard
 
     def _may_lead(self, broker_id: int) -> bool:
         complete = self.isr or self.elr

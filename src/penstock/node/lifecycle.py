@@ -87,6 +87,7 @@ class Lifecycle:
         self._closing_logs = False
         self._closing_metadata = False
         self._brokers: Mapping[int, BrokerRegistration] = {}
+        self._topics: object = None
         self._leaving: frozenset[int] = frozenset()
         self._lets_others_go = False
 
@@ -186,13 +187,19 @@ class Lifecycle:
         self._note_leaving(now_ms)
 
     def _note_leaving(self, now_ms: int) -> None:
-        """Who stops waits until every other broker has heard of it: we say that we have, rather than at leisure."""
-        brokers = self._node.image.brokers
+        """Who stops waits until every other broker has heard of it, and of who leads in its place: we say that we have,
+        rather than at leisure."""
+        brokers, topics = self._node.image.brokers, self._node.image.topics_by_id
+        news = topics is not self._topics and bool(self._leaving)
+        self._topics = topics
         if brokers is not self._brokers:
             self._brokers, before = brokers, self._leaving
-            self._leaving = frozenset(each.id for each in brokers.values() if each.in_controlled_shutdown)
-            if not self._leaving <= before:
-                self._beat(now_ms)
+            self._leaving = frozenset(
+                each.id for each in brokers.values() if each.in_controlled_shutdown and not each.fenced
+            )
+            news = not self._leaving <= before or (news and bool(self._leaving))
+        if news:
+            self._beat(now_ms)
 
     def _replaced(self) -> bool:
         """Whether another process has taken this node's id since this one had it; then this one ends.

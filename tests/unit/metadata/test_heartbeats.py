@@ -8,8 +8,11 @@ import pytest
 from unit.metadata.cluster import Cluster
 from unit.metadata.controller_state import NOW_MS
 
+from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata.heartbeats import Heartbeat, HeartbeatReply, Heartbeats, process_heartbeat
+from penstock.metadata import leadership
+from penstock.metadata.duties import Duties
+from penstock.metadata.heartbeats import Heartbeat, HeartbeatReply, process_heartbeat
 
 SESSION_MS = 9_000
 
@@ -20,7 +23,18 @@ class Sessions:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.now_ms = NOW_MS
-        self.heartbeats = Heartbeats.of(cluster.controller, self.now_ms)
+        self.duties = Duties(cluster.controller, self.now_ms)
+        self.heartbeats = self.duties.heartbeats
+
+    def work(self) -> None:
+        """The controller does all that is due by itself."""
+        for _ in range(100):
+            records = self.duties.due(self.now_ms)
+            self.cluster.replay(records or ())
+            deadline_ms = self.duties.next_deadline_ms()
+            if not records and (deadline_ms is None or deadline_ms > self.now_ms):
+                return
+        pytest.fail("there is always something due")
 
     def beat(
         self, broker_id: int, *, offset: int | None = None, fence: bool = False, stop: bool = False
@@ -186,6 +200,7 @@ def test_the_last_broker_may_stop_at_once(sessions: Sessions) -> None:
 
 
 def test_a_broker_that_leads_nothing_stops_at_once(sessions: Sessions) -> None:
+    sessions.beat(1)
     assert sessions.beat(3, stop=True) == HeartbeatReply(True, True, False, True)
     assert sessions.cluster.partition().isr == (1, 2)
 
@@ -197,6 +212,105 @@ def test_a_controller_that_takes_over_goes_on_with_a_shutdown() -> None:
     assert not sessions.beat(1, stop=True).should_shut_down
     sessions.beat(2)
     sessions.beat(3)
+    assert sessions.beat(1, stop=True).should_shut_down
+
+
+def test_a_new_controller_leaves_leaderships_to_nobody_whom_it_has_not_heard(sessions: Sessions) -> None:
+    """Broker 2 may have died before the controller took over, and come back with less than it had."""
+    cluster = sessions.cluster
+    cluster.change(isr=[1, 2])
+    assert sessions.beat(1, stop=True).in_controlled_shutdown
+    assert (cluster.partition().leader, cluster.partition().isr) == (1, (1, 2))
+    assert not sessions.beat(1, stop=True).should_shut_down
+    sessions.beat(2)
+    sessions.work()
+    assert (cluster.partition().leader, cluster.partition().isr) == (2, (2,))
+
+
+def test_who_comes_back_empty_before_it_was_heard_of_is_not_led_by(sessions: Sessions) -> None:
+    cluster = sessions.cluster
+    cluster.change(isr=[1, 2])
+    sessions.beat(1, stop=True)
+    cluster.register(2, incarnation=2)
+    assert (cluster.partition().leader, cluster.partition().isr) == (-1, (1,))
+    sessions.work()
+    sessions.beat(2)
+    assert (cluster.partition().leader, cluster.partition().isr) == (-1, (1,)), "only 1 has everything"
+
+
+def test_nor_are_the_in_sync_replicas_left_to_it(sessions: Sessions) -> None:
+    cluster = sessions.cluster
+    cluster.change(isr=[1, 2], leader=2)
+    assert sessions.beat(1, stop=True).should_shut_down
+    assert (cluster.partition().leader, cluster.partition().isr) == (2, (1, 2))
+    sessions.beat(2)
+    sessions.work()
+    assert (cluster.partition().leader, cluster.partition().isr) == (2, (2,))
+
+
+def test_another_is_preferred_to_it_when_it_has_had_its_time(sessions: Sessions) -> None:
+    cluster = sessions.cluster
+    sessions.beat(3)
+    sessions.work()
+    sessions.beat(1, stop=True)
+    sessions.now_ms += LOST_CONNECTION_GRACE_MS - 1
+    sessions.work()
+    assert cluster.partition().leader == 1, "2 comes first, and may be heard of any moment"
+    assert sessions.duties.next_deadline_ms() == NOW_MS + LOST_CONNECTION_GRACE_MS
+    sessions.now_ms += 1
+    sessions.work()
+    assert (cluster.partition().leader, cluster.partition().isr) == (3, (2, 3))
+
+
+def test_a_dead_leader_is_followed_by_nobody_who_may_be_dead_too(sessions: Sessions) -> None:
+    cluster = sessions.cluster
+    cluster.change(isr=[1, 2])
+    sessions.beat(3)
+    cluster.fence(1)
+    sessions.now_ms += 60_000
+    assert cluster.partition().isr == (1, 2)
+    sessions.work()
+    assert cluster.controller.image.brokers[2].fenced, "its session is over"
+    assert (cluster.partition().leader, cluster.partition().isr) == (-1, (1,))
+
+
+def test_a_preferred_leader_has_to_be_heard_of(sessions: Sessions) -> None:
+    cluster = sessions.cluster
+    cluster.change(leader=3)
+    sessions.beat(3)
+    assert cluster.elect(leadership.PREFERRED).code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    sessions.beat(1)
+    assert cluster.elect(leadership.PREFERRED).code is ErrorCode.NONE
+    assert cluster.partition().leader == 1
+
+
+def test_a_reassignment_ends_when_one_that_stays_has_been_heard_of() -> None:
+    cluster = Cluster(replicas=(1, 2))
+    sessions = Sessions(cluster)
+    sessions.beat(1)
+    assert cluster.reassign((2,)).code is ErrorCode.NONE
+    assert (cluster.partition().leader, cluster.partition().isr) == (1, (1, 2))
+    sessions.work()
+    sessions.beat(2)
+    sessions.work()
+    assert (cluster.partition().leader, cluster.partition().replicas) == (2, (2,))
+    assert not cluster.partition().removing_replicas
+
+
+def test_who_stops_waits_until_the_others_know_of_the_last_of_its_leaderships(sessions: Sessions) -> None:
+    cluster = sessions.cluster
+    cluster.change(isr=[1, 2])
+    sessions.beat(3)
+    sessions.work()
+    sessions.beat(1, stop=True)
+    known = cluster.last_offset
+    sessions.beat(2)
+    sessions.work()
+    assert cluster.last_offset > known
+    assert not sessions.beat(1, stop=True).should_shut_down
+    sessions.beat(3)
+    assert not sessions.beat(1, stop=True).should_shut_down
+    sessions.beat(2)
     assert sessions.beat(1, stop=True).should_shut_down
 
 

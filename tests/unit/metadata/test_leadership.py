@@ -6,9 +6,11 @@ import pytest
 from unit.metadata.cluster import Cluster
 from unit.metadata.controller_state import NOW_MS, directory_of
 
+from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import brokers, directories, leadership
 from penstock.metadata.duties import Duties
+from penstock.metadata.heartbeats import Heartbeat
 from penstock.metadata.result import MetadataMessage
 
 UNCLEAN = {"unclean.leader.election.enable": "true"}
@@ -116,6 +118,15 @@ def test_an_unclean_election_on_request_needs_no_permission_of_the_topic() -> No
     assert (cluster.partition().leader, cluster.partition().isr) == (2, (2,))
 
 
+def at_work(cluster: Cluster) -> Duties:
+    """Of a controller that has just become active, and has heard of every broker that is not fenced."""
+    duties = Duties(cluster.controller, NOW_MS)
+    for broker in cluster.controller.image.brokers.values():
+        if not broker.fenced:
+            duties.heartbeats.contact(Heartbeat(broker.id, broker.epoch, cluster.last_offset), NOW_MS)
+    return duties
+
+
 def take(cluster: Cluster, duties: Duties, now_ms: int) -> int:
     """Does everything that is due; how many steps had records."""
     steps = 0
@@ -130,15 +141,17 @@ def take(cluster: Cluster, duties: Duties, now_ms: int) -> int:
 def test_leaders_are_balanced_from_time_to_time_unless_that_is_switched_off() -> None:
     cluster = Cluster(partitions=3)
     cluster.change(1, leader=2)
-    duties = Duties(cluster.controller, NOW_MS)
-    take(cluster, duties, NOW_MS)
+    duties = at_work(cluster)
+    take(cluster, duties, NOW_MS + LOST_CONNECTION_GRACE_MS - 1)
+    assert cluster.partition(1).leader == 2, "not before all have had their time to be heard of"
+    take(cluster, duties, NOW_MS + LOST_CONNECTION_GRACE_MS)
     assert [each.leader for each in cluster.topic.partitions] == [1, 1, 1]
     cluster.change(1, leader=2)
     take(cluster, duties, NOW_MS + 8_000)
     assert cluster.partition(1).leader == 2, "not before the interval is over"
     quiet = Cluster(partitions=2, auto_leader_rebalance_enable=False)
     quiet.change(1, leader=2)
-    take(quiet, Duties(quiet.controller, NOW_MS), NOW_MS)
+    take(quiet, at_work(quiet), NOW_MS + LOST_CONNECTION_GRACE_MS)
     assert quiet.partition(1).leader == 2
 
 
@@ -149,7 +162,7 @@ def test_a_topic_that_allows_it_later_gets_its_leader_later() -> None:
     cluster.fence(1)
     cluster.unfence(2)
     cluster.change(isr=[1], leader=-1)
-    take(cluster, Duties(cluster.controller, NOW_MS), NOW_MS)
+    take(cluster, at_work(cluster), NOW_MS)
     assert cluster.partition().leader == 2
 
 
@@ -159,7 +172,7 @@ def test_a_silent_broker_is_fenced_when_its_session_is_over_and_its_partitions_m
     monkeypatch.setattr(brokers, "LEADERSHIP_CHANGES_PER_STEP", 2)
     monkeypatch.setattr(leadership.departure_steps, "__defaults__", (2,))
     cluster = Cluster(partitions=5, auto_leader_rebalance_enable=False)
-    duties = Duties(cluster.controller, NOW_MS)
+    duties = at_work(cluster)
     for broker_id in (2, 3):
         duties.heartbeats._brokers[broker_id].expires_ms += 60_000
     assert take(cluster, duties, NOW_MS + 9_000) == 0
@@ -174,7 +187,7 @@ def test_a_controller_that_takes_over_ends_what_was_begun() -> None:
     fence: list[MetadataMessage] = [brokers.change(cluster.controller.image.brokers[1], fenced=brokers.FENCE)]
     cluster.replay(fence)
     assert {each.leader for each in cluster.topic.partitions} == {1}
-    take(cluster, Duties(cluster.controller, NOW_MS), NOW_MS)
+    take(cluster, at_work(cluster), NOW_MS)
     assert {each.leader for each in cluster.topic.partitions} == {2}
 
 
@@ -182,7 +195,7 @@ def test_a_broker_that_comes_back_in_the_midst_keeps_what_it_still_leads(monkeyp
     monkeypatch.setattr(brokers, "LEADERSHIP_CHANGES_PER_STEP", 0)
     monkeypatch.setattr(leadership.departure_steps, "__defaults__", (1,))
     cluster = Cluster(partitions=3, auto_leader_rebalance_enable=False)
-    duties = Duties(cluster.controller, NOW_MS)
+    duties = at_work(cluster)
     epoch = cluster.epoch_of(1)
     cluster.replay(brokers.fence_broker(cluster.controller, 1, epoch, in_steps=True).records)
     first = duties.due(NOW_MS)
