@@ -18,7 +18,7 @@ from typing import Any
 from penstock.client.admin import refused
 from penstock.client.client import EARLIEST, LATEST, Client, OffsetAt, Partition
 from penstock.config.limits import CLIENT_RETRY_BACKOFF_MS
-from penstock.errors import ErrorCode, ProtocolError, RequestError, UnsupportedVersionError
+from penstock.errors import ErrorCode, ProtocolError, RequestError, UnreachableError, UnsupportedVersionError
 from penstock.protocol import codec
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -137,16 +137,22 @@ async def ask(
     error_of: Callable[[Any], int],
     *,
     at_most: int | None = None,
-    to: int | None = None,
 ) -> tuple[Any, int]:
-    """The coordinator's answer and its node id; asks again for as long as `error_of(answer)` says that it has moved."""
+    """The coordinator's answer and its node id; asks again for as long as `error_of(answer)` says that it has moved, or
+    its broker does not answer. So a request may be carried out twice.
+    """
     deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
     while True:
-        node_id = await coordinator(client, group_id) if to is None else to
-        answer = await client.send(request, node_id=node_id, at_most=at_most)
-        if error_of(answer) not in MOVED or asyncio.get_running_loop().time() > deadline:
-            return answer, node_id
-        to = None
+        late = asyncio.get_running_loop().time() > deadline
+        try:
+            node_id = await coordinator(client, group_id)
+            answer = await client.send(request, node_id=node_id, at_most=at_most)
+        except UnreachableError:
+            if late:
+                raise
+        else:
+            if error_of(answer) not in MOVED or late:
+                return answer, node_id
         await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
 
 
@@ -312,10 +318,7 @@ async def alter_offsets(client: Client, group_id: str, offsets: Mapping[Partitio
         topics=[OffsetCommitRequestTopic(name=name, partitions=some) for name, some in topics.items()],
     )
 
-    def first_error(answer: Any) -> int:
-        return next((int(each.error_code) for topic in answer.topics for each in topic.partitions), 0)
-
-    answer, _ = await ask(client, group_id, request, first_error, at_most=NAMES_UP_TO)
+    answer, _ = await ask(client, group_id, request, commit_error, at_most=NAMES_UP_TO)
     found = {
         (topic.name, each.partition_index): ErrorCode(each.error_code)
         for topic in answer.topics
@@ -326,6 +329,12 @@ async def alter_offsets(client: Client, group_id: str, offsets: Mapping[Partitio
             ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id} has members: stop them before its offsets are changed"
         )
     return found
+
+
+def commit_error(answer: Any) -> int:
+    """The error of an OffsetCommit, or 0: that of the coordinator, if some partitions have others."""
+    codes = [int(each.error_code) for topic in answer.topics for each in topic.partitions if each.error_code]
+    return next((code for code in codes if code in MOVED), codes[0] if codes else 0)
 
 
 async def delete_offsets(client: Client, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, ErrorCode]:

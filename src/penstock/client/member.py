@@ -6,7 +6,8 @@
 
 The coordinator decides who reads what; the member says what it has. A task heartbeats; `poll` takes over a new
 assignment before it fetches: it commits, gives up what is not its own any more, and goes on from the committed
-offsets of what is new. A member that was fenced forgets what it had and joins again.
+offsets of what is new. A member that was fenced forgets what it had, commits nothing of it, and joins again. One that
+missed an answer says all of itself in its next heartbeat, and so is told its whole assignment again.
 
 Applications use their language's well-kept client; this one is at-least-once, of one process, and small.
 """
@@ -24,7 +25,7 @@ from uuid import UUID, uuid4
 
 from penstock.client.client import EARLIEST, READ_UNCOMMITTED, Client, Fetched, Partition
 from penstock.client.consumer import user_batches
-from penstock.client.groups import MOVED, NAMES_UP_TO, ask, committed, coordinator
+from penstock.client.groups import MOVED, NAMES_UP_TO, ask, commit_error, committed, coordinator
 from penstock.config.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
 from penstock.errors import ErrorCode, PenstockError, RequestError, UnreachableError
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -41,6 +42,8 @@ REBALANCE_TIMEOUT_MS = 60_000
 LEAVE, JOIN = -1, 0
 LOST = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 """Errors of a heartbeat after which the member has nothing any more, and joins again."""
+LATE = LOST | {ErrorCode.STALE_MEMBER_EPOCH}
+"""Errors of a commit after which the next heartbeat tells what the member has."""
 
 
 class Member:
@@ -74,6 +77,8 @@ class Member:
         self._assigned: frozenset[Partition] = frozenset()
         self._ids: dict[str, UUID] = {}
         self._committed: dict[Partition, int] = {}
+        self._unsure = False
+        self._lost = False
         self._changed = asyncio.Event()
         self._said = asyncio.Event()
         self._failure: PenstockError | None = None
@@ -95,7 +100,8 @@ class Member:
             await self._beating
         if self._epoch > JOIN:
             with suppress(PenstockError):
-                await self.commit()
+                if kind is None:  # else what `poll` gave last may not have been done
+                    await self.commit()
                 await self._client.send(self._heartbeat(LEAVE), node_id=await coordinator(self._client, self._group_id))
 
     async def poll(self, limit: int = sys.maxsize) -> list[tuple[str, int, Record]]:
@@ -106,7 +112,8 @@ class Member:
         await self._take_over()
         if not self.positions:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), WAIT_MS / 1000)
+                async with asyncio.timeout(WAIT_MS / 1000):
+                    await self._changed.wait()
             return []
         found: list[tuple[str, int, Record]] = []
         fetched = await self._client.fetch(
@@ -131,9 +138,12 @@ class Member:
             self.positions[place] = max(at, header.next_offset)
 
     async def commit(self) -> None:
-        """Commits how far this member has come. Raises RequestError, also when it has been fenced meanwhile."""
+        """Commits how far this member has come. Raises RequestError, UnreachableError.
+
+        A member that was fenced meanwhile commits nothing: who has its partitions now reads them again.
+        """
         offsets = {place: at for place, at in self.positions.items() if self._committed.get(place) != at}
-        if not offsets:
+        if not offsets or self._lost:
             return
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (name, index), offset in offsets.items():
@@ -145,14 +155,10 @@ class Member:
             member_id=self._member_id,
             topics=[OffsetCommitRequestTopic(name=name, partitions=some) for name, some in topics.items()],
         )
-
-        def first_error(answer: Any) -> int:
-            return next(
-                (int(each.error_code) for topic in answer.topics for each in topic.partitions if each.error_code), 0
-            )
-
-        answer, _ = await ask(self._client, self._group_id, request, first_error, at_most=NAMES_UP_TO)
-        code = ErrorCode(first_error(answer))
+        answer, _ = await ask(self._client, self._group_id, request, commit_error, at_most=NAMES_UP_TO)
+        code = ErrorCode(commit_error(answer))
+        if code in LATE:
+            return
         if code:
             raise RequestError(code, f"group {self._group_id}: offsets are not committed: {code.name}")
         self._committed.update(offsets)
@@ -164,9 +170,12 @@ class Member:
         if not self._changed.is_set():
             return
         self._changed.clear()
+        if self._lost:
+            self._lost = False
+            self.positions, self._committed = {}, {}
         assigned = self._assigned
-        if not self.positions.keys() <= assigned and self._epoch > JOIN:
-            with suppress(RequestError):  # who is fenced, or late, has read in vain
+        if not self.positions.keys() <= assigned:
+            with suppress(RequestError):  # who is late has read in vain
                 await self.commit()
         self.positions = {place: at for place, at in self.positions.items() if place in assigned}
         new = sorted(assigned - self.positions.keys())
@@ -187,12 +196,12 @@ class Member:
         )
         if epoch != LEAVE:
             owned: dict[UUID, list[int]] = {}
-            for name, index in sorted(self.positions if epoch != JOIN else ()):
+            for name, index in sorted(() if epoch == JOIN or self._lost else self.positions):
                 owned.setdefault(self._ids[name], []).append(index)
             request.topic_partitions = [
                 TopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in owned.items()
             ]
-        if epoch == JOIN:
+        if epoch == JOIN or (self._unsure and epoch != LEAVE):
             request.subscribed_topic_names = self._topics
             request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
         return request
@@ -207,13 +216,12 @@ class Member:
                         node_id = await coordinator(self._client, self._group_id)
                     answer = await self._client.send(self._heartbeat(self._epoch), node_id=node_id)
                 except UnreachableError:
-                    node_id = None
-                    await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
-                    continue
-                if answer.error_code in MOVED:
-                    node_id = None
+                    answer = None
+                if answer is None or answer.error_code in MOVED:
+                    node_id, self._unsure = None, True
                     await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
                 else:
+                    self._unsure = False
                     await self._heard(answer)
         except PenstockError as error:
             self._failure = error
@@ -223,7 +231,7 @@ class Member:
         """Does what an answer says, and waits until the next heartbeat is due. Raises RequestError."""
         code = ErrorCode(answer.error_code)
         if code in LOST:
-            self._epoch, self._assigned = JOIN, frozenset()
+            self._epoch, self._assigned, self._lost = JOIN, frozenset(), True
             self._changed.set()
             return
         if code:
@@ -240,5 +248,6 @@ class Member:
             self._said.clear()
             self._changed.set()
         with suppress(TimeoutError):  # sooner, when there is something to say: that the assignment is taken over
-            await asyncio.wait_for(self._said.wait(), answer.heartbeat_interval_ms / 1000)
+            async with asyncio.timeout(answer.heartbeat_interval_ms / 1000):  # wait_for of 3.11 may swallow the end
+                await self._said.wait()
             self._said.clear()
