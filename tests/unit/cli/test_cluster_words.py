@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import io
 
 import pytest
 
+from penstock.cli.cluster import reassign, throttle
 from penstock.cli.cluster.describe import brokers_json, described, print_brokers, print_problems, print_summary
 from penstock.cli.cluster.drain import told_of_rest
 from penstock.cli.cluster.elect import confirm, parse_partition, select
@@ -243,6 +245,25 @@ def test_a_throttle_is_bytes_a_second() -> None:
     for text in ("fast", "0", "-1", "1.5M", "10MM", ""):
         with pytest.raises(argparse.ArgumentTypeError, match="bytes a second"):
             rate(text)
+
+
+@pytest.mark.parametrize("refused", [0, 1])
+def test_a_throttle_goes_when_nothing_moves_any_more_also_when_some_was_refused(
+    monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    done: list[str] = []
+
+    async def note(what: str) -> int:
+        done.append(what)
+        return refused
+
+    monkeypatch.setattr(throttle, "begin", lambda *_: note("begin"))
+    monkeypatch.setattr(throttle, "end", lambda *_: note("end"))
+    monkeypatch.setattr(reassign, "carry_out", lambda *_: note("moved"))
+    arguments = argparse.Namespace(throttle=1, dry_run=False, json=True, no_wait=False)
+    plan = {("t", 0): (2, 3)}
+    code = asyncio.run(reassign.throttled(None, arguments, view(partition()), plan))  # type: ignore[arg-type]
+    assert (code, done) == (refused, ["begin", "moved", "end"])
 
 
 def test_a_throttle_names_old_replicas_for_leaders_and_new_ones_for_followers() -> None:

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.cli.cluster import throttle
 from penstock.cli.cluster.moves import begin, carry_out, say_errors, watch
@@ -14,6 +14,7 @@ from penstock.cli.cluster.plan import Plan, Replicas, changed, parse_plan, sprea
 from penstock.cli.cluster.view import View, ids_text, look, parse_ids
 from penstock.cli.common import UsageError, with_client
 from penstock.cli.output import size_text
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client, Partition
@@ -94,20 +95,19 @@ async def throttled(client: Client, arguments: argparse.Namespace, view: View, p
         return await carry_out(client, arguments, view, plan)
     topics = {name for name, _ in plan}
 
-    async def finish() -> dict[str, Any]:
-        await throttle.end(client, view.live, topics)
-        return {}
-
     await throttle.begin(client, view.live, {key: view.replicas[key] for key in plan}, plan, arguments.throttle)
     if not arguments.json:
         print(f"throttle: {size_text(arguments.throttle)}/s for each broker, taken away when all has moved")
         if arguments.no_wait:
             print(f"  {KEPT}")
     try:
-        return await carry_out(client, arguments, view, plan, finish)
-    except asyncio.CancelledError:
+        code = await carry_out(client, arguments, view, plan)
+        if not arguments.no_wait:  # nothing of it moves any more, also when some was refused
+            await throttle.end(client, view.live, topics)
+    except (asyncio.CancelledError, PenstockError):
         print(f"the throttle stays: {KEPT}", file=sys.stderr)
         raise
+    return code
 
 
 async def cancel(client: Client, arguments: argparse.Namespace, moving: Mapping[Partition, Ongoing]) -> int:
