@@ -189,6 +189,9 @@ class Machine:
     def watch(self, now_ms: int) -> None:
         """The world looks often enough."""
 
+    def look(self, now_ms: int) -> None:
+        """Likewise."""
+
 
 class Waiter:
     """Producers: what they were told with acks=all must be replicated."""
@@ -351,7 +354,7 @@ class World:
 
     def look_after(self, machine: Machine) -> None:
         if machine.alive:
-            machine.replicas.look_after_followers(self.now_ms)
+            machine.replicas.look_after_some(list(machine.replicas.lagging), self.now_ms)
 
     # The controller
 

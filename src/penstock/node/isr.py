@@ -75,9 +75,15 @@ class IsrChanges:
             self._timers.at(now_ms + self._replicas.lag_time_max_ms // 2, self._check)
 
     def _check(self, now_ms: int) -> None:
-        """Looks at all that lag, a part of them in a turn."""
+        self._watching = False
+        self.look(now_ms)
+
+    def look(self, now_ms: int) -> None:
+        """Looks at all that lag now, a part of them in a turn: the first at once."""
+        under_way = bool(self._to_look_at)
         self._to_look_at = list(self._replicas.lagging)
-        self._look_at_some(now_ms)
+        if not under_way:
+            self._look_at_some(now_ms)
 
     def _look_at_some(self, now_ms: int) -> None:
         some = self._to_look_at[:LAGGING_PER_STEP]
@@ -85,9 +91,7 @@ class IsrChanges:
         self._replicas.look_after_some(some, now_ms)
         if self._to_look_at:
             self._timers.at(now_ms + 1, self._look_at_some)
-            return
-        self._watching = False
-        if self._replicas.lagging:
+        elif self._replicas.lagging:
             self.watch(now_ms)
 
     def propose(self, partition: Partition, now_ms: int) -> None:

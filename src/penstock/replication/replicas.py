@@ -44,7 +44,10 @@ class IsrDriver(Protocol):
         """`partition.proposal` is to be sent."""
 
     def watch(self, now_ms: int) -> None:
-        """Followers are behind: call `look_after_followers` from time to time."""
+        """Followers are behind: call `look_after_some` for all that lag, from time to time."""
+
+    def look(self, now_ms: int) -> None:
+        """Call it for all that lag now; of very many, in turns."""
 
 
 class Replicas:
@@ -234,7 +237,8 @@ class Replicas:
     def brokers_changed(self, now_ms: int) -> None:
         """A broker is alive again, or is not any more: it joins the ISRs of partitions in which it has everything, and
         nobody waits for one that cannot join."""
-        self.look_after_followers(now_ms)
+        if self.lagging:
+            self.isr.look(now_ms)
 
     def topic_deleted(self, name: str, topic_id: UUID, partition_count: int, now_ms: int) -> None:
         """Stops the partitions of a topic that is gone."""
@@ -347,13 +351,8 @@ class Replicas:
         self.isr_expands += bool(proposal.added)
         self.isr_shrinks += bool(proposal.removed)
 
-    def look_after_followers(self, now_ms: int) -> bool:
-        """Looks at the partitions whose followers are behind or not in sync; gives whether there are any still."""
-        self.look_after_some(list(self.lagging), now_ms)
-        return bool(self.lagging)
-
     def look_after_some(self, keys: Sequence[tuple[str, int]], now_ms: int) -> None:
-        """Looks at some of those partitions; the others among `keys` are well, or gone."""
+        """Looks at some partitions whose followers are behind or not in sync; others among `keys` are well, or gone."""
         for key in keys:
             partition = self.lagging.get(key)
             if partition is not None and not partition.look_after_followers(now_ms):

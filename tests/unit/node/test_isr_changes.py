@@ -104,3 +104,19 @@ def test_partitions_that_lag_are_looked_at_some_in_a_turn() -> None:
     assert node.looked_at == [LAGGING_PER_STEP, 7]
     node.timers.advance(node.lag_time_max_ms + 20)
     assert node.looked_at == [LAGGING_PER_STEP, 7, LAGGING_PER_STEP], "and again, while any lags"
+
+
+def test_when_a_broker_comes_or_goes_very_many_partitions_are_looked_at_in_turns() -> None:
+    node = Node()
+    node.lagging = {("t", index): OnePartition(index) for index in range(2 * LAGGING_PER_STEP + 7)}
+    node.isr.watch(0)
+    node.isr.look(100)
+    assert node.looked_at == [LAGGING_PER_STEP], "the first at once"
+    node.timers.advance(110)
+    node.isr.look(110)
+    assert node.looked_at == [LAGGING_PER_STEP, LAGGING_PER_STEP], "another broker: all of them again, still in turns"
+    for now_ms in range(115, 200, 5):
+        node.timers.advance(now_ms)
+    assert node.looked_at == [LAGGING_PER_STEP] * 4 + [7]
+    node.timers.advance(node.lag_time_max_ms // 2)
+    assert len(node.looked_at) == 6, "and it is looked at in its time as before, once"
