@@ -360,6 +360,7 @@ class Broker:
     def close(self, connection: Connection, reason: str) -> None:
         """Closes a connection after what has been answered on it; drops its other requests."""
         if self.connections.pop(connection.id, None) is not None:
+            self.controller.connection_closed(connection.id)
             self._abandon(connection)
             connection.close(reason, self.effects)
 

@@ -241,6 +241,10 @@ class ControllerNode:
         if found is not None and self.active and found not in self._heartbeat_connections.values():
             self._suspect(*found, now_ms)
 
+    def connection_closed(self, connection: int) -> None:
+        """This node has closed a connection itself: it says nothing of a broker any more."""
+        self._heartbeat_connections.pop(connection, None)
+
     def _suspect(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
         self.duties.heartbeats.connection_lost(broker_id, broker_epoch, now_ms)
         self._observer.broker_suspected(broker_id, broker_epoch, now_ms)

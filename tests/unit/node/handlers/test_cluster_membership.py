@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from support.broker import CLUSTER_ID, Client, Node
 
+from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode
 from penstock.protocol.messages import alter_partition_request as isr
 from penstock.protocol.messages import assign_replicas_to_dirs_request as dirs
@@ -217,3 +218,15 @@ def test_a_controller_registers(node: Node, controller: Client) -> None:
     answer = controller.ask(ControllerRegistrationRequest(controller_id=5, incarnation_id=UUID(int=5)), 0)
     assert answer.error_code == ErrorCode.NONE
     assert node.broker.image.controllers[5].incarnation_id == UUID(int=5)
+
+
+def test_a_connection_that_was_closed_here_does_not_hide_that_a_broker_is_gone(node: Node, controller: Client) -> None:
+    epoch = join(node, controller)
+    controller.send(heartbeat(node, epoch), 2)
+    controller.send_bytes(b"\x00\x3f\x00\x7f\x00\x00\x00\x01\xff\xff\x00")  # BrokerHeartbeat, version 127
+    assert controller.closed is not None
+    again = node.connect("CONTROLLER")
+    again.ask(heartbeat(node, epoch), 2)
+    node.disconnect(again)
+    node.advance(LOST_CONNECTION_GRACE_MS + 100)
+    assert node.broker.image.brokers[2].fenced
