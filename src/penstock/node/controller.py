@@ -231,7 +231,8 @@ class ControllerNode:
 
     def _suspect_predecessor(self, now_ms: int) -> None:
         """The broker in the process that led before has a short grace to be heard of: most leaders end by dying."""
-        predecessor = self.state.image.brokers.get(self._quorum.last_other_leader or -1)
+        leader_id = self._quorum.last_other_leader
+        predecessor = None if leader_id is None else self.state.image.brokers.get(leader_id)
         if predecessor is not None:
             self._suspect(predecessor.id, predecessor.epoch, now_ms)
 

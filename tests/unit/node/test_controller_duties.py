@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import pytest
 from unit.node.controller_harness import Harness, formatted_disk
 
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode
+from penstock.metadata import brokers
 from penstock.metadata.activation import activation_records
+from penstock.metadata.brokers import Registration
 from penstock.metadata.controller import Controller
 from penstock.metadata.image import ConfigResource
+from penstock.metadata.loader import MetadataLoader
 from penstock.metadata.records import decode_records
 from penstock.metadata.result import MetadataMessage, Result
 from penstock.node.quorum import Quorum
@@ -87,6 +91,19 @@ def test_how_often_is_a_setting(interval_ms: int) -> None:
         formatted_disk(), broker_session_timeout_ms=3_600_000, metadata_max_idle_interval_ms=interval_ms
     ).start()
     assert run.pass_ms(20_000) == (10 if interval_ms else 0)
+
+
+@pytest.mark.parametrize("predecessor", [0, 5])
+def test_a_new_controller_suspects_the_broker_that_led_before_it(predecessor: int) -> None:
+    suspected: list[int] = []
+    run = Harness(formatted_disk()).start()
+    run.broker_suspected = lambda broker_id, epoch, now_ms: suspected.append(broker_id)  # type: ignore[attr-defined]
+    registration = Registration(predecessor, UUID(int=1 << 100), [], [UUID(int=1 << 99)])
+    run.append(brokers.register_broker(run.node.state, registration, run.node.next_offset).records)
+    run.settle()
+    run.quorum.last_other_leader = predecessor
+    run.node.claim(MetadataLoader(run.quorum.image), run.now_ms)
+    assert suspected == [predecessor]
 
 
 # What the controller does by itself, where it cannot
