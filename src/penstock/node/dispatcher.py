@@ -238,21 +238,25 @@ class Dispatcher:
         request.abandoned = lambda: self.node.purgatory.cancel(waiting)
 
     def _append(self, request: Request[Any], append: Append, now_ms: int) -> None:
+        def refused(code: ErrorCode, message: str) -> Message:
+            return append.failed(code) if append.failed is not None else request.handler.refuse(request, code, message)
+
         def committed(at_ms: int) -> None:
             self.answer(request, append.response, at_ms)
 
         def failed(code: ErrorCode, at_ms: int) -> None:
             if code is ErrorCode.NOT_CONTROLLER and request.connection.ask_next_controller():
                 return
-            refuse = append.failed
-            message = refuse(code) if refuse is not None else request.handler.refuse(request, code, code.name)
-            self.answer(request, message, at_ms)
+            self.answer(request, refused(code, code.name), at_ms)
 
         controller = self.node.controller
-        if append.records:
-            controller.append(append.records, committed, failed, now_ms, atomic=append.atomic)
-        else:
-            controller.when_committed(committed, failed, now_ms)
+        try:
+            if append.records:
+                controller.append(append.records, committed, failed, now_ms, atomic=append.atomic)
+            else:
+                controller.when_committed(committed, failed, now_ms)
+        except RequestError as error:
+            self.answer(request, refused(error.code, error.message), now_ms)
 
     def _forward(self, request: Request[Any], now_ms: int) -> None:
         """Has the active controller answer, or waits until there is one, as long as a client would."""

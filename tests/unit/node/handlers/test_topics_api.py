@@ -53,6 +53,26 @@ def test_the_answer_leaves_when_the_topic_is_committed_and_can_be_used(node: Nod
     assert node.broker.image.topics_by_name["clicks"].partitions[0].leader == 1
 
 
+def test_an_answer_that_stands_on_what_is_not_committed_waits_for_it(node: Node) -> None:
+    first, second = node.connect(), node.connect()
+    node.held = lambda operation: isinstance(operation, Flush)
+    first.send(CreateTopicsRequest(topics=[new("clicks")]), 7)
+    second.send(CreateTopicsRequest(topics=[new("clicks")]), 7)
+    assert not second.answers, "the topic that it would tell of may never be"
+    node.let_go()
+    assert first.receive().topics[0].error_code == 0
+    assert second.receive().topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_change_that_fits_into_no_batch_is_refused() -> None:
+    node = Node(internal_metadata_max_batch_size_in_bytes=2000)
+    client = node.connect()
+    answer = client.ask(CreateTopicsRequest(topics=[new("large", 100)]), 7)
+    assert answer.topics[0].error_code == ErrorCode.POLICY_VIOLATION
+    assert "large" not in node.broker.image.topics_by_name
+    assert client.ask(CreateTopicsRequest(topics=[new("small")]), 7).topics[0].error_code == 0
+
+
 def test_validate_only_changes_nothing(node: Node) -> None:
     request = CreateTopicsRequest(topics=[new("clicks"), new("a/b")], validate_only=True)
     answer = node.connect().ask(request, 7)
