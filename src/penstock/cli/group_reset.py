@@ -50,7 +50,9 @@ def register(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentPars
     )
     reset.add_argument("group", metavar="GROUP")
     what = reset.add_mutually_exclusive_group(required=True)
-    what.add_argument("--topic", action="append", metavar="TOPIC[:P,P]", help="all its partitions, or some; repeatable")
+    what.add_argument(
+        "--topic", action="append", metavar="TOPIC[:P,P-P]", help="all its partitions, or some; repeatable"
+    )
     what.add_argument("--all-topics", action="store_true", help="all that the group has offsets of")
     what.add_argument(
         "--from-file", metavar="FILE", help="lines of topic,partition,offset, as kafka-consumer-groups has"
@@ -74,10 +76,23 @@ def reset_action(arguments: argparse.Namespace) -> int:
         moves = await planned(client, arguments, before)
         if arguments.execute:
             await carry_out(client, arguments.group, moves)
-        show(arguments, moves)
+        show(arguments, moves, await member_count(client, arguments.group))
         return 0
 
     return with_client(arguments.bootstrap, job)
+
+
+async def member_count(client: Client, group_id: str) -> int:
+    """How many members the group has; none if there is no such group yet."""
+    from penstock.client.groups import describe_group
+    from penstock.errors import ErrorCode, RequestError
+
+    try:
+        return len((await describe_group(client, group_id)).members)
+    except RequestError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return 0
 
 
 async def planned(client: Client, arguments: argparse.Namespace, before: Mapping[Partition, Committed]) -> list[Move]:
@@ -113,7 +128,6 @@ async def targets(
     client: Client, arguments: argparse.Namespace, wanted: Sequence[Partition], before: Mapping[Partition, Committed]
 ) -> dict[Partition, int]:
     """Where each partition is to go, as asked for."""
-    from penstock.cli.times import timestamp_ms
     from penstock.client.client import EARLIEST, LATEST
 
     if arguments.by is not None:
@@ -124,9 +138,22 @@ async def targets(
     if to in ("earliest", "latest"):
         found = await client.offsets(wanted, EARLIEST if to == "earliest" else LATEST)
         return {place: at.offset for place, at in found.items()}
-    at_time = await client.offsets(wanted, timestamp_ms(to, "--to"))
+    at_time = await client.offsets(wanted, time_of(to))
     end = await client.offsets(wanted, LATEST)
     return {place: at.offset if at.offset >= 0 else end[place].offset for place, at in at_time.items()}
+
+
+def time_of(text: str) -> int:
+    """The time that --to names. Raises UsageError."""
+    from penstock.cli.times import timestamp_ms
+
+    try:
+        return timestamp_ms(text, "--to")
+    except UsageError:
+        raise UsageError(
+            f"--to {text}: it must be earliest, latest, an offset, or a time such as 2026-01-31T08:00Z, 2026-01-31, or "
+            "15m for 15 minutes ago (s, m, h, d)"
+        ) from None
 
 
 async def named(client: Client, topics: Sequence[str]) -> list[Partition]:
@@ -136,14 +163,20 @@ async def named(client: Client, topics: Sequence[str]) -> list[Partition]:
         name, colon, indexes = text.partition(":")
         count = len((await client.topic(name)).leaders)
         try:
-            chosen = [int(index) for index in indexes.split(",")] if colon else range(count)
+            chosen = [index for part in indexes.split(",") for index in run_of(part)] if colon else range(count)
         except ValueError:
-            raise UsageError(f"--topic {text}: it must be like clicks, or clicks:0,1") from None
+            raise UsageError(f"--topic {text}: it must be like clicks, clicks:0,1 or clicks:0-3") from None
         for index in chosen:
             if not 0 <= index < count:
                 raise UsageError(f"{name} has partitions 0 to {count - 1}, not {index}")
             found.append((name, index))
     return found
+
+
+def run_of(text: str) -> range:
+    """The indexes of `3` or `3-7`. Raises ValueError."""
+    first, dash, last = text.partition("-")
+    return range(int(first), int(last if dash else first) + 1)
 
 
 def read_file(path: str) -> dict[Partition, int]:
@@ -176,8 +209,8 @@ async def carry_out(client: Client, group_id: str, moves: Sequence[Move]) -> Non
             raise RequestError(code, f"{name}-{index}: {code.name}; the other partitions may be changed by now")
 
 
-def show(arguments: argparse.Namespace, moves: Sequence[Move]) -> None:
-    """The difference, and whether it was made."""
+def show(arguments: argparse.Namespace, moves: Sequence[Move], members: int) -> None:
+    """The difference, and whether it was made, or could be: not while the group has `members`."""
     from penstock.cli.output import BOLD, paint, print_json, print_table
 
     if arguments.json:
@@ -210,4 +243,5 @@ def show(arguments: argparse.Namespace, moves: Sequence[Move]) -> None:
     elif arguments.execute:
         print(paint(f"moved {count} of {arguments.group}", BOLD))
     else:
-        print(f"{paint(f'{count} would change', BOLD)}; nothing was done: add --execute")
+        first = f"stop its {members} member{'' if members == 1 else 's'}, then " if members else ""
+        print(f"{paint(f'{count} would change', BOLD)}; nothing was done: {first}add --execute")

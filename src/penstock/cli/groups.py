@@ -12,6 +12,8 @@ examples:
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from penstock.cli.common import add_action, add_actions, add_bootstrap, add_json
 
 if TYPE_CHECKING:
     from penstock.client.client import Client, Partition
-    from penstock.client.groups import GroupState, Lag
+    from penstock.client.groups import GroupMember, GroupState, Lag
 
 SUMMARY = "see consumer groups and their lag, move their offsets, delete them"
 STATES = ("stable", "empty", "preparingrebalance", "completingrebalance", "assigning", "reconciling", "dead")
@@ -36,7 +38,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         actions, "list", list_action, "list groups", "  penstock groups list\n  penstock groups list --state stable"
     )
     list_.add_argument(
-        "--state", action="append", default=[], metavar="STATE", help=f"only those; of {', '.join(STATES)}"
+        "--state",
+        action="append",
+        default=[],
+        type=str.lower,
+        choices=STATES,
+        metavar="STATE",
+        help=f"only those; of {', '.join(STATES)}; repeatable",
     )
     list_.add_argument("--type", action="append", default=[], choices=("classic", "consumer"), help="only those")
     describe = add_action(
@@ -77,6 +85,8 @@ def list_action(arguments: argparse.Namespace) -> int:
         elif groups:
             rows = [(each.group_id, each.type, each.state, each.coordinator) for each in groups]
             print_table(("group", "type", "state", "coordinator"), rows, right=("coordinator",))
+        else:
+            print("no such groups" if arguments.state or arguments.type else "there are no groups yet")
         return 0
 
     return with_client(arguments.bootstrap, job)
@@ -86,21 +96,32 @@ def describe_action(arguments: argparse.Namespace) -> int:
     """Describes groups."""
 
     async def job(client: Client) -> int:
+        from penstock.cli.main import say_error
         from penstock.cli.output import print_json
         from penstock.client.groups import describe_group, lags
+        from penstock.errors import ErrorCode, RequestError
 
-        found = []
+        found, missing = [], []
         for group_id in arguments.groups:
-            state = await describe_group(client, group_id)
-            found.append((state, await lags(client, state)))
+            try:
+                state = await describe_group(client, group_id)
+            except RequestError as error:
+                if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise
+                missing.append(str(error))
+            else:
+                found.append((state, await lags(client, state)))
+        for sentence in missing:
+            say_error(sentence)
+        code = 1 if missing else 0
         if arguments.json:
             print_json([as_json(state, lag) for state, lag in found])
-            return 0
+            return code
         for number, (state, lag) in enumerate(found):
             if number:
                 print()
             print_group(state, lag, members=arguments.members)
-        return 0
+        return code
 
     return with_client(arguments.bootstrap, job)
 
@@ -138,33 +159,25 @@ def print_group(state: GroupState, lag: list[Lag], *, members: bool) -> None:
         paint(state.state, colour),
         f"{len(state.members)} member{'' if len(state.members) == 1 else 's'}",
         f"lag {total:,}",
+    ]
+    more = [
         f"assignor {state.assignor}" if state.assignor else "",
         f"epoch {state.epoch}" if state.epoch >= 0 else "",
         f"coordinator {state.coordinator}",
     ]
-    print(f"{paint(state.group_id, BOLD)}: {', '.join(fact for fact in facts if fact)}")
+    print(f"{paint(state.group_id, BOLD)}: {', '.join(facts)}")
+    print(f"  {', '.join(fact for fact in more if fact)}")
     if members:
-        rows = [
-            (
-                each.client_id,
-                each.host,
-                each.instance_id or "-",
-                each.member_id,
-                len(each.partitions),
-                owned(each.partitions),
-            )
-            for each in state.members
-        ]
-        if rows:
-            print_table(("client", "host", "instance", "member", "partitions", "which"), rows, right=("partitions",))
+        print_members(state)
         return
+    names = labels(state.members)
     lines = [
         (
             partition_name(each.partition),
             "-" if each.committed < 0 else each.committed,
             "-" if each.end < 0 else each.end,
             "-" if each.lag < 0 else f"{each.lag:,}",
-            "-" if each.member is None else each.member.client_id or each.member.member_id,
+            "-" if each.member is None else names[each.member.member_id],
             "-" if each.member is None else each.member.host,
         )
         for each in lag
@@ -175,16 +188,59 @@ def print_group(state: GroupState, lag: list[Lag], *, members: bool) -> None:
         )
 
 
+def print_members(state: GroupState) -> None:
+    """A line a member. What may be long comes last."""
+    from penstock.cli.output import print_table
+
+    static = any(each.instance_id for each in state.members)
+    head = ("client", "host", *(("instance",) if static else ()), "partitions", "which", "member")
+    rows = [
+        (
+            each.client_id,
+            each.host,
+            *((each.instance_id or "-",) if static else ()),
+            len(each.partitions),
+            owned(each.partitions),
+            each.member_id,
+        )
+        for each in state.members
+    ]
+    if rows:
+        print_table(head, rows, right=("partitions",))
+
+
+def labels(members: Sequence[GroupMember]) -> dict[str, str]:
+    """Member ids to what tells members apart for people: the client, and where several have the same, its instance or
+    the beginning of its member id."""
+    clients = Counter(each.client_id for each in members)
+    return {
+        each.member_id: each.client_id
+        if each.client_id and clients[each.client_id] == 1
+        else f"{each.client_id} {each.instance_id or each.member_id.removeprefix(f'{each.client_id}-')[:8]}".lstrip()
+        for each in members
+    }
+
+
 def partition_name(partition: Partition) -> str:
     return f"{partition[0]}-{partition[1]}"
 
 
 def owned(partitions: tuple[Partition, ...]) -> str:
-    """Partitions by topic: `clicks:0,1 orders:2`."""
-    topics: dict[str, list[str]] = {}
+    """Partitions by topic: `clicks:0,2-4 orders:2`."""
+    topics: dict[str, list[list[int]]] = {}
     for topic, index in partitions:
-        topics.setdefault(topic, []).append(str(index))
-    return " ".join(f"{topic}:{','.join(indexes)}" for topic, indexes in topics.items()) or "-"
+        runs = topics.setdefault(topic, [])
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return " ".join(f"{topic}:{','.join(map(run_text, runs))}" for topic, runs in topics.items()) or "-"
+
+
+def run_text(run: list[int]) -> str:
+    """Indexes from first to last, inclusive: `3`, `3,4`, `3-7`."""
+    first, last = run
+    return str(first) if first == last else f"{first}{',' if last == first + 1 else '-'}{last}"
 
 
 def delete_action(arguments: argparse.Namespace) -> int:

@@ -73,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say_error(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
         return 1
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # after the ^C that the terminal shows
         return INTERRUPTED_EXIT_CODE
     return code
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 from typing import TextIO
 
 PLAIN_INTERVAL_S = 10.0
+
+
+def fit(lines: Sequence[str], columns: int, rows: int) -> list[str]:
+    """Lines that a terminal can redraw: none is wrapped, and all are on the screen with the cursor below them."""
+    shown = [line if len(line) < columns or "\x1b" in line else f"{line[: columns - 2]}…" for line in lines]
+    room = max(rows - 1, 2)
+    return shown if len(shown) <= room else [*shown[: room - 1], f"... and {len(shown) - room + 1} more lines"]
 
 
 class Lines:
@@ -33,8 +41,9 @@ class Lines:
         """The lines as they are now. Elsewhere than on a terminal they are said when they changed, not too often."""
         if self._terminal:
             up = f"\x1b[{self._drawn}A" if self._drawn else ""
-            self._write(up + "".join(f"\r\x1b[K{line}\n" for line in lines))
-            self._drawn = len(lines)
+            fitting = fit(lines, *shutil.get_terminal_size())
+            self._write(up + "".join(f"\r\x1b[K{line}\n" for line in fitting) + "\x1b[J")
+            self._drawn = len(fitting)
             return
         due = last or time.monotonic() >= self._said_at + PLAIN_INTERVAL_S
         if due and lines != self._said:

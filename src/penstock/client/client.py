@@ -168,7 +168,9 @@ class Client:
             answer = await self.refresh([name])
             for topic in answer.topics:
                 if topic.error_code != ErrorCode.NONE:
-                    raise RequestError(ErrorCode(topic.error_code), f"topic {name}: {ErrorCode(topic.error_code).name}")
+                    code = ErrorCode(topic.error_code)
+                    missing = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    raise RequestError(code, f"topic {name}: {'there is no such topic' if missing else code.name}")
             state = self._topics[name]
         return state
 

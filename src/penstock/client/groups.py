@@ -195,9 +195,11 @@ async def describe_group(client: Client, group_id: str) -> GroupState:
         client, group_id, DescribeGroupsRequest(groups=[group_id]), lambda got: int(got.groups[0].error_code)
     )
     got = answer.groups[0]
+    if got.group_state == "Dead" or got.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        raise RequestError(
+            ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}; `penstock groups list` names those that are"
+        )
     refused(got.error_code, got.error_message, f"group {group_id}")
-    if got.group_state == "Dead":
-        raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
     members = tuple(
         GroupMember(
             each.member_id,

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -244,10 +245,12 @@ def test_commands_of_groups(penstock_command: Command, bootstrap: str, topic: st
     with Reader(bootstrap, group, topic, "classic") as consumer:
         consumer.commit(asynchronous=False)
         described = penstock_command("groups", "describe", group)[1].splitlines()
-        assert described[0].startswith(f"{group}: classic group, Stable, 1 member, lag 0, assignor range")
-        assert described[2].split()[:5] == [f"{topic}-0", "10", "10", "0", "reader"]
+        assert described[:2] == [f"{group}: classic group, Stable, 1 member, lag 0", "  assignor range, coordinator 1"]
+        assert described[3].split()[:5] == [f"{topic}-0", "10", "10", "0", "reader"]
         members = penstock_command("groups", "describe", group, "--members")[1].splitlines()
-        assert members[2].split()[-2:] == ["4", f"{topic}:0,1,2,3"]
+        assert members[3].split()[2:4] == ["4", f"{topic}:0-3"]
+        told = penstock_command("groups", "reset", group, "--topic", topic, "--to", "earliest")[1].splitlines()
+        assert told[-1].endswith("nothing was done: stop its 1 member, then add --execute")
         code, _, error = penstock_command("groups", "reset", group, "--topic", topic, "--to", "earliest", "--execute")
         assert (code, error) == (
             1,
@@ -261,6 +264,32 @@ def test_commands_of_groups(penstock_command: Command, bootstrap: str, topic: st
     assert penstock_command("groups", "delete", group, "--topic", "other")[0] == 1
     assert penstock_command("groups", "delete", group, "--topic", topic)[0] == 0
     assert penstock_command("groups", "describe", group)[0] in (0, 1)  # Kafka drops an empty group with its last offset
+
+
+def test_members_that_call_themselves_alike_are_told_apart(
+    penstock_command: Command, bootstrap: str, topic: str, group: str
+) -> None:
+    readers = [Reader(bootstrap, group, topic, "consumer").consumer for _ in range(2)]
+    with ExitStack() as stack:
+        for reader in readers:
+            stack.callback(reader.close)
+        while not all(reader.assignment() for reader in readers):
+            for reader in readers:
+                reader.poll(0.1)
+        rows = penstock_command("groups", "describe", group, "--members")[1].splitlines()[3:]
+        members = {row.split()[-1][:8] for row in rows}
+        assert len(members) == 2
+        owners = [row.split()[4:6] for row in penstock_command("groups", "describe", group)[1].splitlines()[3:]]
+        assert {owner for _, owner in owners} == members
+    code, out, error = penstock_command("groups", "describe", group, "no-such-group")
+    assert (code, out.splitlines()[0].split(":")[0]) == (1, group)
+    assert "there is no group no-such-group; `penstock groups list` names those that are" in error
+
+
+def test_only_states_that_there_are_can_be_asked_for(penstock_command: Command) -> None:
+    with pytest.raises(SystemExit):
+        penstock_command("groups", "list", "--state", "emty")
+    assert penstock_command("groups", "list", "--state", "Dead")[:2] == (0, "no such groups\n")
 
 
 def test_configs_of_a_group_are_set_and_taken_back(penstock_command: Command, group: str) -> None:
@@ -297,7 +326,7 @@ def test_a_reset_shows_what_it_would_do_and_does_it_when_told(
     shown = reset("--topic", f"{topic}:0,2", "--to", "4")
     assert shown.endswith("2 partitions would change; nothing was done: add --execute\n")
     assert penstock_command("groups", "describe", group)[0] == 1
-    reset("--topic", f"{topic}:0,2", "--to", "4", "--execute")
+    reset("--topic", f"{topic}:0-0,2", "--to", "4", "--execute")
     assert offsets() == {0: 4, 2: 4}
     assert reset("--topic", f"{topic}:0,2", "--to", "4", "--execute").startswith("nothing to change")
     reset("--topic", f"{topic}:0", "--by", "-1", "--execute")
@@ -322,10 +351,13 @@ def test_a_reset_shows_what_it_would_do_and_does_it_when_told(
     [
         (["--topic", "TOPIC"], "say where to: --to or --by"),
         (["--topic", "TOPIC:9", "--to", "latest"], "has partitions 0 to 3, not 9"),
-        (["--topic", "TOPIC:x", "--to", "latest"], "it must be like clicks, or clicks:0,1"),
+        (["--topic", "TOPIC:x", "--to", "latest"], "it must be like clicks, clicks:0,1 or clicks:0-3"),
         (["--topic", "TOPIC", "--by", "5"], "has no committed offset to go on from"),
         (["--all-topics", "--to", "latest"], "has no offsets: name the topics"),
-        (["--topic", "TOPIC", "--to", "yesterday"], "it must be like 2026-01-31T08:00Z"),
+        (
+            ["--topic", "TOPIC", "--to", "yesterday"],
+            "it must be earliest, latest, an offset, or a time such as 2026-01-31T08:00Z",
+        ),
     ],
 )
 def test_a_reset_that_makes_no_sense_says_why(
