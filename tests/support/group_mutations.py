@@ -8,19 +8,24 @@ from typing import Any
 
 import pytest
 
+from penstock.coordinator.group.classic import rebalance, replay, sync
 from penstock.coordinator.group.classic.group import ClassicGroup
+from penstock.coordinator.group.consumer import members, timers
 from penstock.coordinator.group.consumer.current import Reconciliation
 from penstock.coordinator.group.consumer.state import ConsumerGroupState
 from penstock.coordinator.group.context import Context
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.offsets import commit
+from penstock.coordinator.runtime import loading
 from penstock.coordinator.runtime.loading import Loader
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.runtime.shard import Batch, Operation, Shard
 from penstock.errors import ErrorCode, RequestError
+from penstock.node.handlers import heartbeat as handler
+from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
 from penstock.protocol.messages.offset_commit_request import OffsetCommitRequest
 from penstock.records.batch import BatchHeader
-from penstock.testing.simulator.groups.history import EPOCHS, FENCED, ONE_OWNER, STALE, SURVIVES
+from penstock.testing.simulator.groups.history import DELIVERED, EPOCHS, FENCED, ONE_OWNER, STALE, SURVIVES
 from penstock.testing.simulator.groups.offsets_log import TWO_OWNERS
 from penstock.testing.simulator.groups.world import KNOWS, SETTLES
 
@@ -86,6 +91,135 @@ def nobody_expires(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupMachine, "expired", lambda machine, key, now_ms: Result())
 
 
+def sessions_never_end(patch: pytest.MonkeyPatch) -> None:
+    """Who is not heard of any more stays a member, of both protocols."""
+    real = GroupMachine.expired
+
+    def expired(machine: GroupMachine, key: Any, now_ms: int) -> Result[Any]:
+        return Result() if key[0] in (rebalance.SESSION, timers.SESSION) else real(machine, key, now_ms)
+
+    patch.setattr(GroupMachine, "expired", expired)
+
+
+def last_batch_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator stops before the last batch of its log."""
+    real = Loader._replay_batch
+
+    def replay(loader: Loader, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
+        if header.next_offset < loader.shard.log.end_offset:
+            yield from real(loader, data, position, header)
+
+    patch.setattr(Loader, "_replay_batch", replay)
+
+
+def tombstones_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator passes over tombstones: who has left is a member again, and has what it had."""
+    real = Loader._replay_record
+
+    def replay(loader: Loader, key: Any, value: Any, offset: int, producer: tuple[int, int]) -> None:
+        if value is not None:
+            real(loader, key, value, offset, producer)
+
+    patch.setattr(Loader, "_replay_record", replay)
+
+
+def log_read_once(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator that could not read its log does not read it again."""
+    patch.setattr(loading, "COORDINATOR_LOAD_ATTEMPTS", 1)
+
+
+def commit_is_ahead(patch: pytest.MonkeyPatch) -> None:
+    """A committed offset is taken for that of the last record read, and counted on."""
+    real = commit.record_of
+
+    def record_of(group_id: str, topic: Any, partition: Any, *times: int) -> Any:
+        partition.committed_offset += 1
+        return real(group_id, topic, partition, *times)
+
+    patch.setattr(commit, "record_of", record_of)
+
+
+def generation_not_raised(patch: pytest.MonkeyPatch) -> None:
+    """The members that a rebalance has brought together are in the generation from before it."""
+    real = ClassicGroup.next_generation
+
+    def next_generation(group: ClassicGroup, now_ms: int) -> None:
+        real(group, now_ms)
+        group.generation_id = max(1, group.generation_id - 1)
+
+    patch.setattr(ClassicGroup, "next_generation", next_generation)
+
+
+def generation_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator begins to count generations anew."""
+    real = replay.group_of
+
+    def group_of(group_id: str, value: Any) -> ClassicGroup:
+        group = real(group_id, value)
+        group.generation_id = 1
+        return group
+
+    patch.setattr(replay, "group_of", group_of)
+
+
+def group_epoch_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator begins to count the epochs of consumer groups anew."""
+    real = GroupMachine.loaded
+
+    def loaded(machine: GroupMachine, now_ms: int) -> None:
+        for group in machine.groups.all():
+            if isinstance(group, ConsumerGroupState):
+                group.apply_epoch(group.epoch()._replace(group=1, assignment=0))
+        real(machine, now_ms)
+
+    patch.setattr(GroupMachine, "loaded", loaded)
+
+
+def old_generation_heard(patch: pytest.MonkeyPatch) -> None:
+    """A classic group takes who was replaced or removed for a member, in a heartbeat of whatever generation."""
+    real = handler.heartbeat
+
+    def heartbeat(machine: GroupMachine, context: Context, request: Any, now_ms: int) -> Any:
+        try:
+            return real(machine, context, request, now_ms)
+        except RequestError as error:
+            if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID):
+                return Result(HeartbeatResponse())
+            raise
+
+    patch.setattr(handler, "heartbeat", heartbeat)
+
+
+def instance_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    """The process whose instance id another has taken is a static member still."""
+    patch.setattr(members, "check_not_fenced", lambda member, member_id, instance_id: None)
+
+
+def given_before_released(patch: pytest.MonkeyPatch) -> None:
+    """A member gets what it should have at once, whoever has it still."""
+    patch.setattr(Reconciliation, "is_free", lambda step, topic, number: True)
+
+
+def all_are_told_what_the_leader_has(patch: pytest.MonkeyPatch) -> None:
+    """Each sync is answered with the assignment of the member that leads."""
+    real = rebalance.sync_response
+
+    def sync_response(group: ClassicGroup, member: Any, code: ErrorCode = ErrorCode.NONE) -> Any:
+        return real(group, group.members.get(group.leader_id or "", member), code)
+
+    patch.setattr(rebalance, "sync_response", sync_response)
+
+
+def unstored_assignment_is_told(patch: pytest.MonkeyPatch) -> None:
+    """Members hear of an assignment, and the group goes on with it, whether it could be stored or not."""
+    real = sync.write
+
+    def write(*records: Any, appended: Any) -> Result[Any]:
+        return real(*records, appended=lambda code, now_ms: appended(ErrorCode.NONE, now_ms))
+
+    patch.setattr(sync, "write", write)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A fault to plant, the scenario that finds it, a seed of that which does, and the rules one of which it breaks."""
@@ -112,4 +246,19 @@ MUTATIONS = {
     "revocation not awaited": Mutation(revocation_not_awaited, "groups-zombies", 14, (FENCED, ONE_OWNER, TWO_OWNERS)),
     "revert forgotten": Mutation(revert_forgotten, "groups-storm", 1, (*LOST, EPOCHS, SETTLES, TWO_OWNERS)),
     "nobody expires": Mutation(nobody_expires, "groups-calm", 1, (SETTLES,)),
+    "sessions never end": Mutation(sessions_never_end, "groups-calm", 1, (SETTLES,)),
+    "the last batch is not loaded": Mutation(last_batch_not_loaded, "groups", 1, LOST),
+    "tombstones are not loaded": Mutation(tombstones_not_loaded, "groups-migration", 1, (SETTLES, TWO_OWNERS)),
+    "a log is read once": Mutation(log_read_once, "groups-storm", 12, (SETTLES,)),
+    "a commit is ahead": Mutation(commit_is_ahead, "groups-calm", 1, (DELIVERED,)),
+    "the generation is not raised": Mutation(generation_not_raised, "groups-calm", 1, (ONE_OWNER,)),
+    "the generation is not loaded": Mutation(generation_not_loaded, "groups", 1, (EPOCHS,)),
+    "the group epoch is not loaded": Mutation(group_epoch_not_loaded, "groups", 1, (EPOCHS,)),
+    "an old generation is heard": Mutation(old_generation_heard, "groups-calm", 3, (FENCED,)),
+    "an instance is not fenced": Mutation(instance_not_fenced, "groups-migration", 7, (FENCED,)),
+    "given before it is released": Mutation(given_before_released, "groups-calm", 3, (FENCED, TWO_OWNERS, ONE_OWNER)),
+    "all are told what the leader has": Mutation(all_are_told_what_the_leader_has, "groups-calm", 1, (ONE_OWNER,)),
+    "an assignment that is not stored is told": Mutation(
+        unstored_assignment_is_told, "groups-zombies", 1, (ONE_OWNER, EPOCHS)
+    ),
 }

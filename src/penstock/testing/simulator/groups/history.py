@@ -192,6 +192,6 @@ class GroupHistory:
         progress = self.of(place)
         where = f"{self.group_id}: {place} {offset}, after {progress.floor} (perhaps {progress.unsure})"
         check(offset >= min([progress.floor, *progress.unsure]), SURVIVES, where)
+        check(offset <= progress.delivered, DELIVERED, where)
         known = offset == NOTHING or offset in progress.attempts.values()
         check(known, WRITTEN, where)
-        check(offset <= progress.delivered, DELIVERED, where)
