@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from penstock.replication.partition import Partition
 
 ROLLED_BACK = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-"""The controller says that it knows the present state of the partition and has not changed it: no old copy of the
-request can have any effect either, so the committed ISR holds."""
+"""The controller says that it knows the present state of the partition and has not changed it, so the committed ISR
+holds, as in Kafka (`Partition.handleAlterPartitionError`).
+
+One thing neither excludes: the request was sent twice, the answer to the first was lost, and that first copy arrives
+late, when the broker that it adds is eligible again in the same incarnation. Then the controller has one in sync that
+the high watermark did not wait for meanwhile; it does from the moment that the metadata tells. To wait for that one all
+the time would be worse: it is mostly one that has died, and nothing would be acknowledged until it is back."""
 
 SETTLED_BY_METADATA = frozenset(
     {

@@ -103,6 +103,33 @@ def test_a_proposal_that_the_controller_did_not_make_is_rolled_back() -> None:
     assert len(leader.brokers.proposals) == 3
 
 
+def test_after_a_refusal_the_high_watermark_waits_for_a_follower_that_keeps_up_and_may_join() -> None:
+    leader = lone()
+    leader.followers_have(r2=3)
+    assert not leader.refuse(leader.brokers.proposals[-1], ErrorCode.INELIGIBLE_REPLICA)
+    leader.appended()
+    assert leader.partition.high_watermark == 3, "a late copy of the proposal may have it in the ISR at any time"
+    leader.metadata(isr=(1, 2))
+    leader.followers_have(r2=4)
+    assert leader.partition.high_watermark == 4
+
+
+def test_a_late_copy_of_a_refused_proposal_counts_from_when_the_metadata_tells() -> None:
+    leader = lone()
+    leader.followers_have(r2=3)
+    leader.brokers.unfit.add(2)
+    assert not leader.refuse(leader.brokers.proposals[-1], ErrorCode.INELIGIBLE_REPLICA)
+    leader.appended()
+    leader.partition.look_after_followers(leader.node.now_ms)
+    assert leader.partition.high_watermark == 4, "who is fenced is not waited for"
+    leader.brokers.unfit.clear()
+    leader.metadata(isr=(1, 2))
+    leader.appended()
+    assert leader.partition.high_watermark == 4, "it neither goes back nor on"
+    leader.followers_have(r2=5)
+    assert leader.partition.high_watermark == 5
+
+
 @pytest.mark.parametrize(
     "code",
     [
