@@ -369,12 +369,16 @@ class Storage:
         if installed is None:
             self.replica.snapshot_refused(snapshot, now_ms)
             return
-        self.checkpoints[snapshot] = (installed.size_bytes, now_ms)
-        self.checkpoints = {each: self.checkpoints[each] for each in sorted(self.checkpoints)}
+        self._note_checkpoint(snapshot, installed.size_bytes, now_ms)
         self._installing = snapshot, installed
         self._operations += self.log.take_operations()
         self._operations.append(LowerFlushed(self.disk.directory, self, NAME, 0))
         self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
+
+    def _note_checkpoint(self, checkpoint: CheckpointId, size_bytes: int, now_ms: int) -> None:
+        """There is one more. One of our own may come after a newer one that was fetched while it was written."""
+        known = {**self.checkpoints, checkpoint: (size_bytes, now_ms)}
+        self.checkpoints = {each: known[each] for each in sorted(known)}
 
     # The end of operations
 
@@ -384,7 +388,7 @@ class Storage:
         if isinstance(operation, PersistElection):
             self.owner.election_persisted(operation.state, now_ms)
         elif isinstance(operation, WriteCheckpoint):
-            self.checkpoints[operation.checkpoint] = (result, now_ms)
+            self._note_checkpoint(operation.checkpoint, result, now_ms)
             self.owner.checkpoint_written(operation.checkpoint, now_ms)
         elif isinstance(operation, WriteSnapshot):
             assert self.replica is not None, "a replica fetches snapshots"

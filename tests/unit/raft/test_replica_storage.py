@@ -189,6 +189,25 @@ def test_a_snapshot_is_installed_and_the_log_begins_after_it() -> None:
     assert (again.start_offset, again.end_offset, again.last_epoch) == (50, 51, 8)
 
 
+def test_a_checkpoint_that_was_due_during_an_installation_does_not_count_as_the_newest() -> None:
+    files = Files()
+    files.append(batch(0, 1, 3))
+    files.storage.write_snapshot(SNAPSHOT, 0, snapshot())
+    files.run()
+    files.storage.install_snapshot(SNAPSHOT)
+    files.storage.write_checkpoint(
+        CheckpointId(3, 1), lambda: checkpoint_batches([], epoch=1, last_contained_timestamp_ms=5, now_ms=NOW_MS)
+    )
+    files.run()
+    told = [each[0] for each in files.told]
+    assert told.index("checkpoint") < told.index("installed")
+    assert list(files.storage.checkpoints) == [CheckpointId(3, 1), SNAPSHOT]
+    assert files.storage.newest_snapshot == SNAPSHOT
+    found = files.storage.newest_checkpoint()
+    assert found is not None
+    assert found[0] == SNAPSHOT, "which the image is made from now"
+
+
 @pytest.mark.parametrize("damage", ["flipped", "cut", "nothing"])
 def test_a_snapshot_without_its_checksums_is_never_trusted(damage: str) -> None:
     files = Files()
