@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.group.config import GroupConfig
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.maintenance import delete_topics
@@ -160,8 +161,15 @@ class GroupCoordinator:
             self._delete_offsets(shard.index, deleted, now_ms)
 
     def _delete_offsets(self, index: int, topics: Sequence[tuple[str, UUID]], now_ms: int) -> None:
+        """Removes the offsets of deleted topics, all of them: a topic of the same name must not inherit them."""
+
+        def done(is_more: bool | None, code: ErrorCode, message: str, at_ms: int) -> None:
+            if code is not ErrorCode.NOT_COORDINATOR and (code or is_more):
+                delay_ms = COORDINATOR_TIMER_RETRY_MS if code else 0
+                self._node.timers.at(at_ms + delay_ms, lambda then_ms: self._delete_offsets(index, topics, then_ms))
+
         if topics:
-            self.runtime.write(index, partial(delete_topics, topics=topics, now_ms=now_ms), None, now_ms)
+            self.runtime.write(index, partial(delete_topics, topics=topics, now_ms=now_ms), done, now_ms)
 
     def _partitions_changed(self, changed: TopicDelta, now_ms: int) -> None:
         for index, registration in changed.partitions.items():
@@ -171,7 +179,10 @@ class GroupCoordinator:
                 self._lead(index, now_ms)
 
     def _lead(self, index: int, now_ms: int) -> None:
-        """Becomes the coordinator of a partition as soon as its log is open. One that is led on goes on as it is."""
+        """Becomes the coordinator of a partition as soon as its log is open.
+
+        One that is led on in a new epoch goes on as it is; if it has failed, it is loaded again.
+        """
         node = self._node
         registration = node.image.partition(OFFSETS_TOPIC, index)
         if registration is None or registration.leader != node.node_id or node.lifecycle.stopping:
@@ -187,8 +198,10 @@ class GroupCoordinator:
             return
         shard = self.runtime.shards.get(index)
         if shard is not None and isinstance(shard.log, LedPartition) and shard.log.partition is partition:
+            in_new_epoch = shard.leader_epoch != partition.leader_epoch
             shard.leader_epoch = partition.leader_epoch
-            return
+            if shard.state is not ShardState.FAILED or not in_new_epoch:
+                return
         self._deleted.pop(index, None)
         self.runtime.elected(
             index, LedPartition(node, partition, lambda at_ms: self.runtime.resigned(index, at_ms)), now_ms

@@ -27,7 +27,7 @@ from support.group_requests import (
 )
 from support.requests import batch, produced
 
-from penstock.config.limits import COORDINATOR_LOAD_RETRY_MAX_MS
+from penstock.config.limits import COORDINATOR_LOAD_RETRY_MAX_MS, COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.runtime.shard import ShardState
 from penstock.errors import ErrorCode
 from penstock.log.disk import Disk, Operation
@@ -386,3 +386,48 @@ def test_a_log_with_a_flipped_bit_is_not_served_and_said_to_be_broken(
     change_partition(node, leader=1)
     assert commit_code(client.ask(commit({("t", 0): 9}), 8)) is ErrorCode.NOT_COORDINATOR
     assert f"coordinator of {OFFSETS_TOPIC}-0 cannot be loaded" in caplog.text
+
+
+def test_a_coordinator_that_has_failed_is_loaded_again_in_the_next_epoch(node: Node, client: Client) -> None:
+    assert commit_code(client.ask(commit({("t", 0): 5}), 8)) is ErrorCode.NONE
+    (disk,) = node.disks
+    (segment,) = (path for path in disk.paths() if f"{OFFSETS_TOPIC}-0/" in path and path.endswith(".log"))
+    position = disk.size(segment) - 3
+    change_partition(node, leader=AWAY)
+    disk.flip_bit(segment, position)
+    change_partition(node, leader=1)
+    assert commit_code(client.ask(commit({("t", 0): 9}), 8)) is ErrorCode.NOT_COORDINATOR
+    disk.flip_bit(segment, position)
+    change_partition(node, leader=1, isr=[1])
+    assert committed(client) == {("t", 0): 5}
+
+
+# Topics that are deleted
+
+
+def test_offsets_of_a_deleted_topic_go_as_soon_as_they_can() -> None:
+    node = Node(**ALONE, min_insync_replicas=2)
+    node.create_topic("t", partitions=3)
+    coordinate(node)
+    client = node.connect()
+    assert commit_code(client.ask(commit({("t", 0): 1}), 8)) is ErrorCode.NONE
+    change_partition(node, replicas=[1, AWAY], isr=[1])
+    node.delete_topic("t")
+    offsets = node.broker.groups.runtime.shards[0].machine.offsets.committed
+    assert offsets.topics("g") is not None, "without replicas nothing is written"
+    change_partition(node, replicas=[1], isr=[1])
+    node.advance(COORDINATOR_TIMER_RETRY_MS)
+    assert offsets.topics("g") is None
+
+
+def test_a_topic_that_is_made_again_inherits_no_offsets_even_if_nobody_was_there_to_remove_them(
+    node: Node, client: Client
+) -> None:
+    assert commit_code(client.ask(commit({("t", 0): 5}), 8)) is ErrorCode.NONE
+    change_partition(node, leader=AWAY)
+    node.delete_topic("t")
+    node.create_topic("t", partitions=3)
+    change_partition(node, leader=1)
+    assert committed(client) == {}
+    answer = client.ask(fetch_offsets({"t": [0]}), 8)
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == -1

@@ -132,14 +132,24 @@ def is_expired(group: Group, committed: CommittedOffset, retention_ms: int, now_
     return now_ms - since_ms >= retention_ms
 
 
-def delete_topics(machine: GroupMachine, topics: Iterable[tuple[str, UUID]], now_ms: int) -> Result[None]:
-    """Offsets of deleted topics, (name, id), are removed. Those of a later topic of the same name stay."""
+def delete_topics(machine: GroupMachine, topics: Iterable[tuple[str, UUID]], now_ms: int) -> Result[bool]:
+    """Offsets of deleted topics, (name, id), are removed, some at a time. Those of a later topic of the same name stay.
+
+    Answers whether there are more.
+    """
     places: dict[tuple[str, str, int], None] = {}
     for name, topic_id in topics:
         for group_id, partition, committed in machine.offsets.of_topic(name):
             if committed.topic_id in (topic_id, ZERO_UUID):
                 places[group_id, name, partition] = None
-    return Result(records=[records.offset_commit_tombstone(*place) for place in places], atomic=False)
+                if len(places) == EXPIRY_OFFSETS_PER_STEP:
+                    return Result(True, tombstones(places), atomic=False)
+    return Result(False, tombstones(places), atomic=False)
+
+
+def tombstones(places: Iterable[tuple[str, str, int]]) -> list[CoordinatorRecord]:
+    """The ends of offsets: group, topic, partition."""
+    return [records.offset_commit_tombstone(*place) for place in places]
 
 
 EXPIRED: dict[str, Callable[..., Result[Any]]] = {EXPIRY: expire}

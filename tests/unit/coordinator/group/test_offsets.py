@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from unit.coordinator.world import REBALANCE_MS, SESSION_MS, World
 
+from penstock.config.limits import EXPIRY_OFFSETS_PER_STEP
 from penstock.coordinator.group import maintenance, records
 from penstock.coordinator.group.offsets.state import CommittedOffset
 from penstock.coordinator.runtime.result import CoordinatorRecord
@@ -432,6 +433,16 @@ def test_offsets_of_a_deleted_topic_are_removed_and_those_of_its_namesake_stay()
     assert world.offsets() == {("u", 0): 2}
     assert world.offsets(group="later") == {T0: 3}
     assert world.offsets(group="old") == {}
+
+
+def test_offsets_of_a_deleted_topic_are_removed_some_at_a_time() -> None:
+    world = World()
+    world.commit_offsets({("t", partition): 1 for partition in range(2 * EXPIRY_OFFSETS_PER_STEP + 1)}, topic_id=A)
+    left = []
+    for _ in range(3):
+        answer = world.write(lambda machine: maintenance.delete_topics(machine, [("t", A)], world.now_ms))
+        left.append((answer.value, len(world.offsets())))
+    assert left == [(True, EXPIRY_OFFSETS_PER_STEP + 1), (True, 1), (False, 0)]
 
 
 # Listing

@@ -3,7 +3,8 @@
 Where nothing is committed, and for a group that does not exist, the offset is -1 and no error. `require_stable`
 (version 7, KIP-447): an offset that a transaction may change is UNSTABLE_OFFSET_COMMIT, and what has been committed but
 not replicated is waited for; the caller does that (it runs the fetch as a write without records). A topic that was
-deleted and made again has none of the earlier one's offsets: the ids tell them apart, where both are known.
+deleted and made again has none of the earlier one's offsets: the ids tell them apart. (Kafka tells a client the earlier
+one's that asks by name, if no coordinator was there to remove them when the topic was deleted.)
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Reader:
         self, machine: GroupMachine, group_id: str, at: int | None, *, exists: bool, require_stable: bool
     ) -> None:
         self._offsets = machine.offsets
+        self._image = machine.image
         self._group_id = group_id
         self._at = at
         self._topics = machine.offsets.committed.topics(group_id, at=at) if exists else None
@@ -62,21 +64,31 @@ class Reader:
             return []
         answers = []
         for name, partitions in self._topics.items(at=self._at):
+            topic_id = self._id_of(name, ZERO_UUID)
             found = [
-                self._answer(name, index, committed, ZERO_UUID) for index, committed in partitions.items(at=self._at)
+                self._answer(name, index, committed, topic_id)
+                for index, committed in partitions.items(at=self._at)
+                if not is_of_another(committed.topic_id, topic_id)
             ]
-            answers.append(OffsetFetchResponseTopics(name=name, partitions=found))
+            if found:
+                answers.append(OffsetFetchResponseTopics(name=name, partitions=found))
         return answers
+
+    def _id_of(self, topic: str, asked: UUID) -> UUID:
+        """The id that is asked for, or that of the topic which has the name now; zero if there is none."""
+        present = self._image.topics_by_name.get(topic) if asked == ZERO_UUID else None
+        return asked if present is None else present.id
 
     def some(self, topics: Sequence[OffsetFetchRequestTopics]) -> list[OffsetFetchResponseTopics]:
         """The offsets that are asked for."""
         answers = []
         for topic in topics:
             partitions = None if self._topics is None else self._topics.get(topic.name, at=self._at)
+            topic_id = self._id_of(topic.name, topic.topic_id)
             found = []
             for index in topic.partition_indexes:
                 committed = None if partitions is None else partitions.get(index, at=self._at)
-                found.append(self._answer(topic.name, index, committed, topic.topic_id))
+                found.append(self._answer(topic.name, index, committed, topic_id))
             answers.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=found))
         return answers
 
