@@ -412,6 +412,22 @@ def test_a_classic_member_takes_the_place_of_the_last_consumer() -> None:
     assert old.owned == [0, 1], "it has what its predecessor had"
 
 
+def test_who_waits_for_what_the_last_consumer_had_is_called_when_that_is_replaced() -> None:
+    """The classic group would be stable with what each should have, and nobody would tell who has less."""
+    world = ConsumerWorld(with_topics(t=2))
+    new = Consumer(world, "new", instance_id="i")
+    new.join()
+    assert new.partitions() == [0, 1]
+    waiting = ClassicConsumer(world)
+    assert waiting.join().code is ErrorCode.NONE
+    assert waiting.sync() is ErrorCode.NONE
+    assert waiting.owned == [], "the consumer is to give one up, and stands still"
+    successor = ClassicConsumer(world, instance_id="i")
+    assert successor.join().code is ErrorCode.NONE
+    assert isinstance(world.machine.groups.get("g"), ClassicGroup)
+    assert waiting.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_group_that_may_not_downgrade_stays_a_consumer_group() -> None:
     world = ConsumerWorld(consumer_migration_policy="upgrade")
     new, old = mixed(world)

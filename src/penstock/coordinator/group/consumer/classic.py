@@ -102,10 +102,18 @@ def join(
 def join_and_downgrade(
     change: target.Change, owned: Owned, group_epoch: int, subscribes_anew: bool, reply: JoinReply
 ) -> Result[None]:
-    """The member replaces the last one that did not speak the classic protocol."""
+    """The member replaces the last one that did not speak the classic protocol.
+
+    Nobody hears in a stable classic group of what he has not got yet. So it rebalances when someone waits for what
+    another has; Apache Kafka looks at the epochs alone, and those partitions have no owner until the next rebalance.
+    """
     machine, group, new = change.machine, change.group, change.new
     epoch = group.epoch()
-    rebalance = epoch.assignment < group_epoch
+    some_wait = any(
+        member.state is MemberState.UNRELEASED_PARTITIONS and member.instance_id != new.instance_id
+        for _, member in group.members.items()
+    )
+    rebalance = some_wait or epoch.assignment < group_epoch
     if not rebalance:
         aim = target.Target(epoch.assignment, group.target(new))
         new = target.reconcile(change, aim, owned, subscription_changed=subscribes_anew)
