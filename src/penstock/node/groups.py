@@ -88,7 +88,11 @@ class GroupCoordinator:
             return
         self._creating = [then]
         settings = self._node.settings
-        configs = {"cleanup.policy": "compact", "segment.bytes": str(settings.offsets_topic_segment_bytes)}
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(settings.offsets_topic_segment_bytes),
+        }
         topic = CreatableTopic(
             name=OFFSETS_TOPIC,
             num_partitions=settings.offsets_topic_num_partitions,

@@ -82,8 +82,11 @@ def test_the_first_who_asks_for_a_coordinator_has_the_topic_made_with_kafkas_con
     image = node.broker.image
     assert len(image.topics_by_name[OFFSETS_TOPIC].partitions) == 50
     configs = image.topic_configs(OFFSETS_TOPIC)
-    assert configs["cleanup.policy"] == "compact"
-    assert configs["segment.bytes"] == str(100 << 20)
+    assert dict(configs) == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(100 << 20),
+    }
     assert [shard.state for shard in node.broker.groups.runtime.shards.values()] == [ShardState.ACTIVE] * 50
 
 

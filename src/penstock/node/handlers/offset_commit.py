@@ -6,7 +6,10 @@ rest goes to the group's coordinator (`coordinator.group.offsets.commit`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from penstock.coordinator.group.offsets.commit import commit_offsets
 from penstock.errors import ErrorCode
@@ -37,12 +40,13 @@ TOPIC_IDS_FROM = 10
 def handle(node: Broker, request: Request[OffsetCommitRequest], now_ms: int) -> Outcome:
     body, context = request.body, context_of(request)
     check_group(node, request, Operation.READ, body.group_id)
+    by_id = request.version >= TOPIC_IDS_FROM
     refused: list[OffsetCommitResponseTopic] = []
     accepted: list[OffsetCommitRequestTopic] = []
     for topic in body.topics:
         sort_out(node, request, topic, accepted, refused)
     if not accepted:
-        return OffsetCommitResponse(topics=refused)
+        return OffsetCommitResponse(topics=merged(refused, by_id=by_id))
     wanted = OffsetCommitRequest(
         group_id=body.group_id,
         generation_id_or_member_epoch=body.generation_id_or_member_epoch,
@@ -53,7 +57,7 @@ def handle(node: Broker, request: Request[OffsetCommitRequest], now_ms: int) -> 
     )
 
     def respond(response: OffsetCommitResponse) -> Message:
-        return OffsetCommitResponse(topics=merged(refused, response.topics))
+        return OffsetCommitResponse(topics=merged(chain(refused, response.topics), by_id=by_id))
 
     return write(
         node,
@@ -107,18 +111,14 @@ def response_topic(
     )
 
 
-def merged(
-    refused: list[OffsetCommitResponseTopic], answered: list[OffsetCommitResponseTopic]
-) -> list[OffsetCommitResponseTopic]:
-    """Both parts of the answer, a topic once."""
-    topics = {(topic.name, topic.topic_id): topic for topic in refused}
-    for topic in answered:
-        known = next((each for each in refused if each.topic_id == topic.topic_id or each.name == topic.name), None)
-        if known is not None:
+def merged(topics: Iterable[OffsetCommitResponseTopic], *, by_id: bool) -> list[OffsetCommitResponseTopic]:
+    """The parts of an answer, a topic once."""
+    whole: dict[str | UUID, OffsetCommitResponseTopic] = {}
+    for topic in topics:
+        known = whole.setdefault(topic.topic_id if by_id else topic.name, topic)
+        if known is not topic:
             known.partitions.extend(topic.partitions)
-        else:
-            topics[(topic.name, topic.topic_id)] = topic
-    return list(topics.values())
+    return list(whole.values())
 
 
 def refuse(request: Request[OffsetCommitRequest], code: ErrorCode, message: str) -> Message:

@@ -5,6 +5,8 @@ Version 0. The rules are in `coordinator.group.offsets.delete`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.offsets.delete import delete_offsets
@@ -48,21 +50,27 @@ def handle(node: Broker, request: Request[OffsetDeleteRequest], now_ms: int) -> 
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
             refused.append(refused_topic(topic.name, bad, code))
     if not accepted:
-        return OffsetDeleteResponse(topics=refused)
+        return OffsetDeleteResponse(topics=merged(refused))
     wanted = OffsetDeleteRequest(group_id=body.group_id, topics=accepted)
 
     def respond(response: OffsetDeleteResponse) -> Message:
         if not response.error_code:
-            topics = {topic.name: topic for topic in refused}
-            for topic in response.topics:
-                topics.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name, partitions=[]))
-                topics[topic.name].partitions.extend(topic.partitions)
-            response.topics = list(topics.values())
+            response.topics = merged(chain(refused, response.topics))
         return response
 
     return write(
         node, request, body.group_id, lambda shard: delete_offsets(shard, wanted, now_ms), now_ms, respond=respond
     )
+
+
+def merged(topics: Iterable[OffsetDeleteResponseTopic]) -> list[OffsetDeleteResponseTopic]:
+    """The parts of an answer, a topic once."""
+    whole: dict[str, OffsetDeleteResponseTopic] = {}
+    for topic in topics:
+        known = whole.setdefault(topic.name, topic)
+        if known is not topic:
+            known.partitions.extend(topic.partitions)
+    return list(whole.values())
 
 
 def refused_topic(

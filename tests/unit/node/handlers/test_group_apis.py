@@ -257,6 +257,23 @@ def test_offsets_of_partitions_that_are_not_there_are_refused_one_by_one(client:
     assert committed(client) == {("t", 0): 1}
 
 
+def test_each_partition_is_answered_if_a_request_names_a_topic_twice(client: Client) -> None:
+    twice = commit({("t", 7): 1})
+    twice.topics += commit({("t", 8): 1, ("t", 0): 5}).topics + commit({("t", 9): 1}).topics
+    (topic,) = client.ask(twice, 8).topics
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    codes = {each.partition_index: each.error_code for each in topic.partitions}
+    assert codes == {7: unknown, 8: unknown, 9: unknown, 0: ErrorCode.NONE}
+    both = delete_offsets("t", 7)
+    both.topics = [*both.topics, *delete_offsets("t", 8).topics, *delete_offsets("t", 0).topics]
+    (topic,) = client.ask(both, 0).topics
+    assert {each.partition_index: each.error_code for each in topic.partitions} == {
+        7: unknown,
+        8: unknown,
+        0: ErrorCode.NONE,
+    }
+
+
 def test_offsets_are_committed_and_fetched_by_topic_id(node: Node, client: Client) -> None:
     topic_id = node.broker.image.topics_by_name["t"].id
     answer = client.ask(commit({(topic_id, 0): 1, (topic_id, 9): 2, (UNKNOWN_ID, 0): 3}), 10)
