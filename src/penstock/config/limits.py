@@ -346,6 +346,10 @@ REGEX_STEP_DELAY_MS = 1
 """Between two steps other events have their turn."""
 REGEX_REFRESH_INTERVAL_MIN_MS = 10_000
 """The regular expressions of a group are not evaluated more often, as in Kafka."""
+GROUP_PLACES_MAX = 16_384
+"""Group ids of which it is remembered in which partition of the coordinators' topic they belong."""
+GROUP_PLACES_ID_MAX = 256
+"""Longer ids are not remembered: nobody may have much memory filled with them."""
 GROUP_SETTLING_MS = 15_000
 """For so long after an assignment all members of a group send heartbeats at short intervals, if some are not done."""
 GROUP_STABLE_HEARTBEAT_MIN_MS = 500

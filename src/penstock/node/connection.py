@@ -28,9 +28,11 @@ class Connection:
         waiting: frames that came while a request was held.
         holds: how many reasons keep later requests from executing.
         closed: it has been closed or lost; answers to it go nowhere.
+        client_host: the peer's address as Kafka writes it, with a slash: `/127.0.0.1`.
     """
 
     __slots__ = (
+        "client_host",
         "closed",
         "frame_bytes",
         "handlers",
@@ -61,6 +63,7 @@ class Connection:
         self.id = number
         self.listener = listener
         self.peer = peer
+        self.client_host = f"/{peer.rpartition(':')[0].strip('[]')}"
         self.handlers = handlers
         self.principal: Principal = ANONYMOUS
         self.software_name = ""

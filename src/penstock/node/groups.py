@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS
+from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS, GROUP_PLACES_ID_MAX, GROUP_PLACES_MAX
 from penstock.coordinator.group.config import GroupConfig
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.maintenance import delete_topics
@@ -47,6 +47,8 @@ class GroupCoordinator:
     def __init__(self, node: Broker) -> None:
         self._node = node
         self._config: GroupConfig | None = None
+        self._counted_in: MetadataImage | None = None
+        self._partition_count = 0
         self._creating: list[Callable[[int], None]] | None = None
         self._why_no_topic = ""
         self._deleted: dict[int, list[tuple[str, UUID]]] = {}
@@ -76,10 +78,14 @@ class GroupCoordinator:
 
     def partition_of(self, group_id: str) -> int:
         """The partition of the group. Raises RequestError(COORDINATOR_NOT_AVAILABLE) while there is no such topic."""
-        topic = self._node.image.topics_by_name.get(OFFSETS_TOPIC)
-        if topic is None:
+        image = self._node.image
+        if image is not self._counted_in:
+            topic = image.topics_by_name.get(OFFSETS_TOPIC)
+            self._partition_count = 0 if topic is None else len(topic.partitions)
+            self._counted_in = image
+        if not self._partition_count:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {OFFSETS_TOPIC} yet")
-        return partition_for(group_id, len(topic.partitions))
+        return partition_for(group_id, self._partition_count)
 
     def create_topic(self, then: Callable[[int], None], now_ms: int) -> None:
         """Has the topic made by the active controller; `then(now_ms)` when it has answered, well or not."""
@@ -219,10 +225,20 @@ def why_no_topic(code: ErrorCode, message: str | None) -> str:
 
 def partition_for(group_id: str, partition_count: int) -> int:
     """Kafka's place of a group: Java's hash of the name, its absolute value, modulo the number of partitions."""
+    absolute = remembered_hash if len(group_id) <= GROUP_PLACES_ID_MAX else absolute_hash
+    return absolute(group_id) % partition_count
+
+
+def absolute_hash(group_id: str) -> int:
+    """The absolute value of Java's hash of a text, as Kafka takes it: 0 for the number that has none."""
     code = 0
     encoded = group_id.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(encoded), 2):
         code = (31 * code + (encoded[position] << 8 | encoded[position + 1])) & 0xFFFFFFFF
     if code >= 0x80000000:
         code = 0 if code == 0x80000000 else 0x100000000 - code
-    return code % partition_count
+    return code
+
+
+remembered_hash = lru_cache(GROUP_PLACES_MAX)(absolute_hash)
+"""The same for ids that come again and again."""

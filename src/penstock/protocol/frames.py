@@ -33,6 +33,10 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
+NEW_HEADER = tuple.__new__
+"""Makes a header at a third of the cost of its own constructor, which is written in Python."""
+
+
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """Reads the header of a request; returns it and the position of the message in the frame.
 
@@ -51,12 +55,15 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         elif length != -1:
             raise ProtocolError(f"client_id has length {length}")
         if api_of(key).is_flexible(version):
-            position = skip_tags(frame, position + 1, len(frame), frame[position])
+            tags = frame[position]
+            position += 1
+            if tags:
+                position = skip_tags(frame, position, len(frame), tags)
     except (error, IndexError, UnicodeDecodeError) as cause:
         raise ProtocolError(f"broken request header: {cause}") from None
     if position > len(frame):
         raise ProtocolError("broken request header: the frame ends inside it")
-    return RequestHeader(key, version, correlation_id, client_id), position
+    return NEW_HEADER(RequestHeader, (key, version, correlation_id, client_id)), position
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:

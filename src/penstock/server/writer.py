@@ -138,6 +138,27 @@ class PlainWriter:
 
     def flush(self) -> bool:
         """Sends what the socket takes in one turn. True when nothing is left; else it will be called again."""
+        chunks = self._chunks
+        if len(chunks) == 1 and type(chunks[0]) is bytes and not self._waits and self._reading is None:
+            return self._flush_one(chunks[0])  # one small answer: nearly always
+        return self._flush_all()
+
+    def _flush_one(self, chunk: bytes) -> bool:
+        """Sends the only chunk there is. What the socket does not take of it goes the usual way."""
+        if self._ready or self._failure is not None:
+            return self._flush_all()
+        try:
+            sent_bytes = self._socket.send(chunk)
+        except (BlockingIOError, InterruptedError):
+            return self._flush_all()
+        self.queued_bytes -= sent_bytes
+        if sent_bytes < len(chunk):
+            self._chunks[0] = memoryview(chunk)[sent_bytes:]
+            return self._flush_all()
+        self._chunks.clear()
+        return True
+
+    def _flush_all(self) -> bool:
         budget_bytes = TURN_MAX_BYTES
         while budget_bytes > 0:
             self._fill()

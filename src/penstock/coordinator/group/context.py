@@ -11,7 +11,7 @@ def everything(topic: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Context:
     """Of one request.
 

@@ -23,7 +23,7 @@ class CoordinatorRecord(NamedTuple):
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Result(Generic[R]):
     """See the module's head.
 
@@ -41,3 +41,8 @@ class Result(Generic[R]):
     appended: Callable[[ErrorCode, int], None] | None = None
     replay: bool = True
     atomic: bool = True
+
+    @property
+    def changes_nothing(self) -> bool:
+        """It is only an answer."""
+        return not self.records and self.appended is None

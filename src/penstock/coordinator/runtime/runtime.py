@@ -165,6 +165,10 @@ class Runtime(Generic[M]):
             if done is not None:
                 done(None, error.code, str(error), now_ms)
             return
+        if result.changes_nothing and shard.is_committed:
+            if done is not None and result.response is not None:
+                done(result.response, ErrorCode.NONE, "", now_ms)
+            return
         self._write(shard, result, done, now_ms)
 
     def _write(self, shard: Shard[M], result: Result[Any], done: Done | None, now_ms: int) -> None:

@@ -150,6 +150,11 @@ class Shard(Generic[M]):
     def __repr__(self) -> str:
         return f"Shard({self.index}, epoch {self.leader_epoch}, {self.state.value}, {self.written_offset})"
 
+    @property
+    def is_committed(self) -> bool:
+        """The state is what the log says for good: nothing is open or under way."""
+        return self.batch is None and self.committed_offset >= self.written_offset
+
     # Loading
 
     def activate(self, committed_offset: int, now_ms: int) -> None:

@@ -40,8 +40,12 @@ def coordinator_error(code: ErrorCode) -> ErrorCode:
 
 def context_of(request: Request[Any], sees: Callable[[str], bool] = everything) -> Context:
     """Who asks, as the coordinator keeps it; `sees`: whether it may describe a topic."""
-    host = request.connection.peer.rpartition(":")[0].strip("[]")
-    return Context(api_version=request.version, client_id=request.client_id or "", client_host=f"/{host}", sees=sees)
+    return Context(
+        api_version=request.version,
+        client_id=request.client_id or "",
+        client_host=request.connection.client_host,
+        sees=sees,
+    )
 
 
 def seen_topics(node: Broker, request: Request[Any]) -> Callable[[str], bool]:

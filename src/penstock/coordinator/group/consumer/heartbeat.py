@@ -56,6 +56,52 @@ def consumer_group_heartbeat(
     FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED,
     INVALID_REGULAR_EXPRESSION.
     """
+    group = machine.groups.find(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        member = settled_member(group, context, request, now_ms)
+        if member is not None:
+            return still_there(machine, group, member, now_ms)
+    return full_heartbeat(machine, context, request, now_ms)
+
+
+def settled_member(
+    group: ConsumerGroup, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> ConsumerMember | None:
+    """The member, if all it says is that it lives, and nothing is under way in its group: so it is nearly always."""
+    member = group.members.get(request.member_id)
+    if member is None or request.member_epoch != member.member_epoch:
+        return None
+    epoch = group.epoch()
+    settled = (
+        epoch.group == epoch.assignment
+        and member.is_reconciled_to(epoch.assignment)
+        and now_ms >= epoch.assignment_timestamp_ms + GROUP_SETTLING_MS
+        and not group.topics_may_have_changed
+        and not group.regex_members
+        and says_nothing(request, context, member)
+    )
+    return member if settled else None
+
+
+def still_there(
+    machine: GroupMachine, group: ConsumerGroup, member: ConsumerMember, now_ms: int
+) -> Result[ConsumerGroupHeartbeatResponse]:
+    """What `full_heartbeat` comes to for a settled member."""
+    times = timing(machine, group.group_id)
+    machine.timers.set((timers.SESSION, group.group_id, member.member_id), now_ms + times.session_timeout_ms)
+    return Result(
+        ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+            heartbeat_interval_ms=stable_interval_ms(machine, times.heartbeat_interval_ms),
+        )
+    )
+
+
+def full_heartbeat(
+    machine: GroupMachine, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> Result[ConsumerGroupHeartbeatResponse]:
+    """A heartbeat that may change something."""
     check_request(request, context.api_version, machine.config().consumer_assignors)
     if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
         return leave(machine, find_group(machine, request.group_id), request, now_ms)
