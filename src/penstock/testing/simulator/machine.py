@@ -225,6 +225,11 @@ class Machine:
         """Stops the process for a while (SIGSTOP): its connections stay, nothing on it moves."""
         self._paused_until_us = max(self._paused_until_us, self.simulation.now_us + duration_ms * 1000)
 
+    @property
+    def wall_ahead_ms(self) -> int:
+        """How far the machine's clock is ahead of the others; negative if it is behind."""
+        return self._wall_ahead_ms
+
     def step_clock(self, step_ms: int) -> None:
         """Somebody sets the machine's clock.
 

@@ -129,12 +129,19 @@ def clock_step(cluster: Suffering) -> End | None:
 
 
 def clock_back(cluster: Suffering) -> End | None:
-    """The clock of a machine is set back: the process slows down, and the next one there begins earlier."""
+    """The clock of a machine is set back: the process slows down, and the next one there begins earlier.
+
+    All in all less than an hour: a broker that is further behind rightly refuses batches of producers whose clocks are
+    right (message.timestamp.after.max.ms).
+    """
     machine = cluster.one()
     if machine is None:
         return None
     random = cluster.simulation.random
     step_ms = random.randrange(1, random.choice((100, 10_000, CLOCK_STEP_MS_MAX)))
+    step_ms = min(step_ms, CLOCK_STEP_MS_MAX - 1 + machine.wall_ahead_ms)
+    if step_ms <= 0:
+        return None
     cluster.say(f"the clock of {machine.host} is set back by {step_ms} ms")
     machine.step_clock(-step_ms)
     return nothing_to_end
