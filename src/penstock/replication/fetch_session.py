@@ -124,11 +124,17 @@ class Subscription:
         return there - before
 
     def changed(self, now_ms: int) -> None:
-        """The partition has something new."""
+        """The partition has something new.
+
+        A session that nobody has used for long is not told again: its client has died, mostly, and each append would
+        cost something for every such one. It is ready; should it be used all the same, the next look subscribes anew.
+        """
         session = self.session
         session.ready[self.key] = self
         if session.waiter is not None:
             session.waiter.changed(self, now_ms)
+        elif now_ms - session.last_used_ms > EVICTION_MS:
+            self.detach()
 
     def lost(self, now_ms: int) -> None:
         """The partition is not led here any more; the next look finds out what the client should be told."""

@@ -9,6 +9,7 @@ from support.broker import Client, Node
 from support.requests import batch, fetch, partitions_of, produced, values_of, wanted
 
 from penstock.errors import ErrorCode
+from penstock.replication.fetch_session import EVICTION_MS
 
 
 @pytest.fixture
@@ -182,6 +183,25 @@ def test_sessions_by_topic_id_follow_a_recreated_topic(node: Node) -> None:
     assert partitions_of(session.next())[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     node.create_topic("t")
     assert partitions_of(session.next())[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_session_that_nobody_uses_any_more_costs_an_append_nothing(node: Node) -> None:
+    dead, alive = Session(node.connect(), wanted(0)), Session(node.connect(), wanted(0))
+    partition = node.broker.replicas.in_use("t", 0)
+    assert partition is not None
+    assert len(partition.subscriptions) == 2
+    node.advance(EVICTION_MS)
+    alive.next()
+    node.advance(1)
+    client = node.connect()
+    produced(client, "t", batch(b"a"))
+    assert [each.session.id for each in partition.subscriptions.values()] == [alive.id]
+    produced(client, "t", batch(b"b"))
+    assert values_of(partitions_of(dead.next())[0]) == [b"a", b"b"], "it was not dead after all"
+    assert len(partition.subscriptions) == 2
+    dead.next(wanted(0, offset=2))
+    produced(client, "t", batch(b"c"))
+    assert values_of(partitions_of(dead.next())[0]) == [b"c"]
 
 
 def test_sessions_are_at_most_as_many_as_the_cache_has_slots() -> None:
