@@ -53,7 +53,7 @@ FEATURES = (
         "Subscribing to a regular expression that the coordinator matches (RE2)",
         "yes, with `pip install 'penstock[regex]'`; refused without",
     ),
-    ("Share and streams groups", "not yet"),
+    ("Share and streams groups", "not yet; configs of such groups are checked and kept, without meaning"),
     ("Transactions, and offsets committed in them", "not yet"),
     ("TLS, SASL, ACLs, delegation tokens", "not yet: asking for them stops the start"),
     ("Compaction", "cleanup.policy=compact is accepted, and nothing is removed: `__consumer_offsets` only grows"),

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="needs penstock[spark]")
 
 from interop.kafka_peer import KafkaPeer
 from interop.spark.read.driving import create, publish
+from interop.tools.toolbox import CONSUMER_GROUPS, Toolbox
 
 from penstock.client.client import Client
 from penstock.client.groups import describe_group, lags
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.java]
 
 
 @pytest.fixture(scope="module", params=["penstock", pytest.param("kafka", marks=[pytest.mark.java, pytest.mark.slow])])
@@ -40,6 +41,14 @@ def shown(broker: str, group: str) -> list[tuple[int, int]]:
             return [(each.committed, each.lag) for each in await lags(client, await describe_group(client, group))]
 
     return asyncio.run(ask())
+
+
+def shown_by_kafka(broker: str, group: str) -> list[list[str]]:
+    """What ConsumerGroupCommand says: topic, partition, committed offset, end, lag."""
+    with Toolbox() as tools:
+        said = tools.run(CONSUMER_GROUPS, broker, "--describe", "--group", group)
+    assert said.status == 0, said.error
+    return sorted(line.split()[1:6] for line in said.out.splitlines() if line.startswith(group))
 
 
 def writer(spark: SparkSession, broker: str, topic: str, directory: Path) -> DataStreamWriter:
@@ -64,6 +73,7 @@ def test_the_lag_of_a_query_is_what_it_has_not_read(spark: SparkSession, broker:
         assert shown(broker, "reports") == [(70, 0), (20, 0)]
         publish(broker, "clicks", 1, 90, 95)
         assert shown(broker, "reports") == [(70, 0), (20, 5)]
+        assert shown_by_kafka(broker, "reports") == [["clicks", "0", "70", "70", "0"], ["clicks", "1", "20", "25", "5"]]
         assert not other.wait(0)
     finally:
         spark.streams.removeListener(listener)
