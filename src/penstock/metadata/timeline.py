@@ -6,15 +6,18 @@ that may see committed state only must be able to look at an older offset while 
 
 How it works: the maps always hold the newest state. `Timeline.snapshot(offset)` opens an undo log; the first change
 of a key after it saves the value that the key had. To read at an older offset is to look through the undo logs from
-that offset on, and to revert is to play them back. Both cost what changed since, never the size of the map. Offsets
-which nobody will go back to are forgotten as records commit.
+that offset on, and to revert is to play them back. Both cost what changed since, never the size of the map; and to read
+one map costs nothing for what changed in others, since each has its own list of them. Offsets which nobody will go back
+to are forgotten as records commit.
 
 The idea is that of Kafka's `SnapshotRegistry` and `TimelineHashMap`; this is a much smaller form of it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
 K = TypeVar("K")
@@ -30,6 +33,7 @@ class _Absent:
 _ABSENT: Final = _Absent()
 
 Undo = dict[object, object]
+OFFSET = attrgetter("offset")
 
 
 class _Snapshot:
@@ -70,6 +74,8 @@ class Timeline:
         for snapshot in reversed(self._snapshots[position:]):
             for changed, undo in snapshot.undo.items():
                 changed._restore(undo)
+                assert changed._undos
+                changed._undos.pop()
         del self._snapshots[position + 1 :]
         self._snapshots[position].undo.clear()
 
@@ -77,36 +83,50 @@ class Timeline:
         """Drops the snapshots older than `offset`: nobody reads at them or goes back to them any more."""
         keep = 0
         while keep < len(self._snapshots) and self._snapshots[keep].offset < offset:
+            for changed in self._snapshots[keep].undo:
+                undos = changed._undos
+                assert undos
+                del undos[0]
+                if not undos:
+                    changed._undos = None  # most maps change seldom
             keep += 1
         del self._snapshots[:keep]
 
     def _position(self, offset: int) -> int:
-        for position, snapshot in enumerate(self._snapshots):
-            if snapshot.offset == offset:
-                return position
-        raise KeyError(f"offset {offset} was not kept; kept are {self.offsets}")
+        position = bisect_left(self._snapshots, offset, key=OFFSET)
+        if position == len(self._snapshots) or self._snapshots[position].offset != offset:
+            raise KeyError(f"offset {offset} was not kept; kept are {self.offsets}")
+        return position
 
     def _undo_of(self, changing: TimelineMap[Any, Any]) -> Undo | None:
         """Where a map saves earlier values now; None when there is nothing to go back to."""
         if not self._snapshots:
             return None
-        return self._snapshots[-1].undo.setdefault(changing, {})
+        newest = self._snapshots[-1]
+        undo = newest.undo.get(changing)
+        if undo is None:
+            undo = newest.undo[changing] = {}
+            if changing._undos is None:
+                changing._undos = []
+            changing._undos.append((newest.offset, undo))
+        return undo
 
     def _undos_since(self, changed: TimelineMap[Any, Any], offset: int) -> list[Undo]:
-        return [
-            snapshot.undo[changed] for snapshot in self._snapshots[self._position(offset) :] if changed in snapshot.undo
-        ]
+        self._position(offset)
+        return [undo for at, undo in changed._undos or () if at >= offset]
 
 
 class TimelineMap(Generic[K, V]):
     """A dict whose earlier states can be read and returned to. Iterates in the order of insertion, as a dict does;
     a key that a revert brings back comes last."""
 
-    __slots__ = ("_current", "_timeline")
+    __slots__ = ("_current", "_timeline", "_undos")
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._current: dict[K, V] = {}
+        self._undos: list[tuple[int, Undo]] | None = None
+        """Its part of the snapshots in which it has changed: offset and earlier values, ascending."""
 
     def __len__(self) -> int:
         return len(self._current)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from penstock.metadata.timeline import Timeline, TimelineMap
@@ -90,3 +93,30 @@ def test_a_kept_offset_cannot_be_kept_again_after_a_change() -> None:
         timeline.snapshot(5)
     with pytest.raises(AssertionError, match="not newer"):
         timeline.snapshot(4)
+
+
+class Watched(list[Any]):
+    """Snapshots that are not gone through one by one."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError("all snapshots are looked at")
+
+    def __getitem__(self, position: Any) -> Any:
+        assert not isinstance(position, slice), "many snapshots are looked at"
+        return super().__getitem__(position)
+
+
+def test_to_read_a_map_costs_nothing_for_what_has_changed_in_others() -> None:
+    timeline = Timeline()
+    names: TimelineMap[str, int] = TimelineMap(timeline)
+    others: TimelineMap[str, int] = TimelineMap(timeline)
+    timeline.snapshot(0)
+    for offset in range(1, 100):
+        others["a"] = offset
+        if offset == 50:
+            names["a"] = offset
+        timeline.snapshot(offset)
+    timeline._snapshots = Watched(timeline._snapshots)
+    assert (names.get("a", at=49), names.get("a", at=50), names.get("a", at=99)) == (None, 50, 50)
+    assert dict(names.items(at=0)) == {}
+    assert others.get("a", at=98) == 98
