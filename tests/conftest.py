@@ -13,6 +13,19 @@ import pytest
 from support.processes import Cluster
 from support.three_nodes import three_racks
 
+SHORT_LIVED_SPARK = {
+    "SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "SPARK_LAUNCHER_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
+"""A Spark of the tests lives for seconds: compiling well what runs so briefly costs half of its processor time."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What holds for all processes that tests start."""
+    for name, options in SHORT_LIVED_SPARK.items():
+        os.environ.setdefault(name, options)
+
 
 @pytest.fixture(scope="module")
 def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

@@ -25,14 +25,17 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
+from interop import class_archive
 
 VERSION = "4.3.1"
 ROOT = Path(__file__).resolve().parents[2]
 JARS = ROOT / ".cache" / f"kafka-{VERSION}"
 CLASSES = ROOT / ".cache" / "java-classes"
+ARCHIVES = ROOT / ".cache" / "java-archives"
 POM = Path(__file__).with_name("kafka") / "pom.xml"
 MARKER = JARS / "slf4j-simple-1.7.36.jar"
 """Maven copies in the order of the pom; this is the last one."""
@@ -41,8 +44,10 @@ TOOL_TIMEOUT_S = 120
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
 LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel="
-TOOL_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", LOG_LEVEL + "error")
-NODE_OPTIONS = ("-Xmx512m", "-Xms128m", "-XX:+UseSerialGC", LOG_LEVEL + "info")
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""A machine that lives for seconds: compiling well what runs so briefly costs more than it gives."""
+TOOL_OPTIONS = ("-Xmx256m", *SHORT_LIVED, LOG_LEVEL + "error")
+NODE_OPTIONS = ("-Xmx512m", "-Xms128m", *SHORT_LIVED, LOG_LEVEL + "info")
 API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """Length, key, version 0, correlation id, no client id."""
 LACKING_FEATURES = (
@@ -87,8 +92,31 @@ def fetch_jars() -> None:
 
 
 def classpath(*more: Path) -> str:
-    """The class path of Kafka's jars, after the given directories."""
-    return os.pathsep.join([*map(str, more), f"{JARS}/*"])
+    """The class path of Kafka's jars, and then the given directories."""
+    return os.pathsep.join([f"{JARS}/*", *map(str, more)])
+
+
+def java(*words: object, options: Sequence[str] = TOOL_OPTIONS, classes: Path | None = None) -> list[str]:
+    """The command that runs a class of Kafka's, or of the directory `classes`: its name, and its arguments."""
+    require_kafka()
+    path = classpath() if classes is None else classpath(classes)
+    return ["java", *archived_classes(), *options, "-cp", path, *map(str, words)]
+
+
+@cache
+def archived_classes() -> tuple[str, ...]:
+    """Java options which make Kafka's classes come out of an archive, made at first use."""
+
+    def run_a_node(option: str) -> None:
+        with tempfile.TemporaryDirectory(prefix="kafka-archive-") as directory, suppress(ToolError):
+            peer = KafkaPeer(directory)
+            peer.write_configuration()
+            format_command = ["java", *TOOL_OPTIONS, "-cp", classpath(), *peer.format_words()]
+            run(format_command)
+            peer.start(["java", *NODE_OPTIONS, option, class_archive.QUIET, "-cp", classpath(), *peer.node_words()])
+            peer.stop()
+
+    return class_archive.options(JARS, ARCHIVES, run_a_node)
 
 
 def run(
@@ -120,9 +148,7 @@ def run_tool(
     options: Sequence[str] = TOOL_OPTIONS,
 ) -> subprocess.CompletedProcess[str]:
     """Runs one of Kafka's command-line tools by the name of its class; `options` go to the Java machine."""
-    require_kafka()
-    command = ["java", *options, "-cp", classpath(), class_name, *map(str, arguments)]
-    return run(command, stdin=stdin, timeout_s=timeout_s, check=check)
+    return run(java(class_name, *arguments, options=options), stdin=stdin, timeout_s=timeout_s, check=check)
 
 
 def compile_java(source: str) -> tuple[Path, str]:
@@ -152,9 +178,13 @@ def run_java_source(
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Compiles and runs a Java program, given as the text of one public class with `main`, against Kafka's classes."""
+    return run(java_source(source, *arguments), stdin=stdin, timeout_s=timeout_s, check=check)
+
+
+def java_source(source: str, *arguments: object, options: Sequence[str] = TOOL_OPTIONS) -> list[str]:
+    """Compiles a Java program, the text of one public class with `main`; returns the command that runs it."""
     directory, name = compile_java(source)
-    command = ["java", *TOOL_OPTIONS, "-cp", classpath(directory), name, *map(str, arguments)]
-    return run(command, stdin=stdin, timeout_s=timeout_s, check=check)
+    return java(name, *arguments, options=options, classes=directory)
 
 
 def random_uuid() -> str:
@@ -266,12 +296,22 @@ class KafkaPeer:
 
     def format(self, *options: str) -> None:
         """Formats the log directories as `kafka-storage.sh format` does, with more options such as --standalone."""
-        levels = [part for name, level in self.features.items() for part in ("--feature", f"{name}={level}")]
-        run_tool("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", self.config_file, *levels, *options)
+        class_name, *arguments = self.format_words()
+        run_tool(class_name, *arguments, *options)
 
-    def start(self) -> None:
-        """Starts the node and waits until it answers requests."""
-        command = ["java", *NODE_OPTIONS, *self._java_options, "-cp", classpath(), "kafka.Kafka", str(self.config_file)]
+    def format_words(self) -> list[str]:
+        """The class that formats the log directories, and its arguments."""
+        levels = [part for name, level in self.features.items() for part in ("--feature", f"{name}={level}")]
+        return ["kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self.config_file), *levels]
+
+    def node_words(self) -> list[str]:
+        """The class that is a node, and its argument."""
+        return ["kafka.Kafka", str(self.config_file)]
+
+    def start(self, command: Sequence[str] | None = None) -> None:
+        """Starts the node, by the usual command or the one given, and waits until it answers requests."""
+        if command is None:
+            command = java(*self.node_words(), options=[*NODE_OPTIONS, *self._java_options])
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory)
         deadline = time.monotonic() + START_TIMEOUT_S

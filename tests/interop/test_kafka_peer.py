@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from interop import kafka_peer
-from interop.kafka_peer import KafkaPeer, ToolError, run_java_source, run_tool
+from interop.kafka_peer import TOOL_OPTIONS, KafkaPeer, ToolError, run_java_source, run_tool
 
 pytestmark = pytest.mark.java
 
@@ -43,3 +45,13 @@ def test_without_java_tests_are_skipped_with_the_reason_and_fail_in_ci(monkeypat
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="no Java"):
         kafka_peer.require_kafka()
+
+
+def test_kafkas_classes_come_out_of_the_archive() -> None:
+    loads = "-Xlog:class+load:stdout"
+    archived = re.compile(r" org\.apache\.kafka\.common\.utils\.AppInfoParser source: shared objects file")
+    for command in (
+        kafka_peer.java("org.apache.kafka.tools.TopicCommand", "--version", options=[*TOOL_OPTIONS, loads]),
+        kafka_peer.java_source(HELLO, "Kafka", options=[*TOOL_OPTIONS, loads]),
+    ):
+        assert archived.search(kafka_peer.run(command).stdout), command

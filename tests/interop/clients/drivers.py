@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.structs import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from interop.kafka_peer import TOOL_OPTIONS, classpath, compile_java
+from interop.kafka_peer import TOOL_OPTIONS, java_source
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonTopicPartition
 
@@ -223,9 +223,8 @@ class JavaDriver:
         self.bootstrap = bootstrap
 
     def __enter__(self) -> JavaDriver:
-        directory, name = compile_java(JAVA_SOURCE.read_text())
         self.process = subprocess.Popen(
-            ["java", *TOOL_OPTIONS, "-Xmx512m", "-cp", classpath(directory), name, self.bootstrap],
+            java_source(JAVA_SOURCE.read_text(), self.bootstrap, options=[*TOOL_OPTIONS, "-Xmx512m"]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -25,7 +25,7 @@ from aiokafka.coordinator.assignors import roundrobin as aio_roundrobin
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from interop.clients import builds
 from interop.groups.journal import Journal
-from interop.kafka_peer import TOOL_OPTIONS, classpath, compile_java
+from interop.kafka_peer import TOOL_OPTIONS, java_source
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -388,8 +388,7 @@ class Hosts:
 def command_of(client: str) -> list[str]:
     """The command that runs members of another language."""
     if client == "java":
-        directory, name = compile_java(JAVA_SOURCE.read_text())
-        return ["java", *TOOL_OPTIONS, "-Xmx512m", "-cp", classpath(directory), name]
+        return java_source(JAVA_SOURCE.read_text(), options=[*TOOL_OPTIONS, "-Xmx512m"])
     if client == "franz-go":
         return [*builds.go_clients(), "members"]
     assert client == "kafkajs", client

@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from interop.kafka_peer import TOOL_OPTIONS, classpath, compile_java
+from interop.kafka_peer import java_source
 
 SOURCE = Path(__file__).with_name("Tools.java")
 TIMEOUT_S = 30.0
@@ -46,9 +46,8 @@ class Toolbox:
     """One Java machine that runs tools; a context manager."""
 
     def __enter__(self) -> Self:
-        directory, name = compile_java(SOURCE.read_text())
         self.process = subprocess.Popen(
-            ["java", *TOOL_OPTIONS, "-cp", classpath(directory), name],
+            java_source(SOURCE.read_text()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
