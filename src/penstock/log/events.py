@@ -132,8 +132,21 @@ class StrayFound:
         return f"{self.log} is not assigned to this node; it was moved aside as {self.renamed}"
 
 
+@dataclass(frozen=True, slots=True)
+class FoundTwice:
+    """A partition is in two log directories; the metadata says which of them is right."""
+
+    log: str
+    path: str
+    other_path: str
+
+    def __str__(self) -> str:
+        return f"{self.log} is in two log directories, {self.path} and {self.other_path}: the metadata decides"
+
+
 LogEvent = (
     DirectoryFailed
+    | FoundTwice
     | LogBroken
     | RecordsLost
     | TailCut

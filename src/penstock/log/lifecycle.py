@@ -150,10 +150,10 @@ class Lifecycle(ManagerPart):
         if isinstance(result, RecoveryNeeded):
             self._recover(replica, now_ms)
         elif isinstance(result, StorageError):
-            self._broken(replica, result, now_ms)
+            self.broken(replica, result, now_ms)
         elif None not in (replica.topic_id, result.topic_id) and replica.topic_id != result.topic_id:
             if replica.is_future:
-                self._broken(replica, StorageError(f"{replica.name} is of another topic of this name"), now_ms)
+                self.broken(replica, StorageError(f"{replica.name} is of another topic of this name"), now_ms)
             else:
                 self._replace_stray(replica, now_ms)
         else:
@@ -179,7 +179,7 @@ class Lifecycle(ManagerPart):
         self.manager.add(successor)
         self.create([successor])
 
-    def _broken(self, replica: Replica, error: StorageError, now_ms: int) -> None:
+    def broken(self, replica: Replica, error: StorageError, now_ms: int) -> None:
         """One log's files are beyond use: it alone stays shut."""
         replica.state = State.BROKEN
         replica.error = error
@@ -212,7 +212,7 @@ class Lifecycle(ManagerPart):
         directory.recovered_logs += 1
         replica = operation.replica
         if replica.state is State.RECOVERING and isinstance(result, StorageError):
-            self._broken(replica, result, now_ms)
+            self.broken(replica, result, now_ms)
         elif replica.state is State.RECOVERING and isinstance(result, RecoveryReport):
             directory.recovered_bytes += result.scanned_bytes
             self._report_losses(result)

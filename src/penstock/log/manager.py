@@ -31,7 +31,7 @@ from penstock.log.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from penstock.log.directory import Found, LogDirectory
 from penstock.log.directory_operations import RemoveDirectory
 from penstock.log.disk import Operation
-from penstock.log.events import DirectoryFailed, LogEvent, RecoveryStarted
+from penstock.log.events import DirectoryFailed, FoundTwice, LogEvent, RecoveryStarted
 from penstock.log.lifecycle import Lifecycle
 from penstock.log.listener import LogListener
 from penstock.log.log import Log
@@ -84,6 +84,7 @@ class LogManager:
         self.moving = Moving(self, random)
         self._random = random
         self._replicas: dict[str, dict[int, Replica]] = {}
+        self._rivals: list[Replica] = []
         self._open: OrderedDict[str, Replica] = OrderedDict()
         self._operations: list[Operation | Log] = []
         self._in_flight = 0
@@ -99,7 +100,7 @@ class LogManager:
 
         Raises:
             ConfigError: meta.properties is missing, or belongs to another cluster or node.
-            StorageError: no directory is readable, or two directories have the same partition.
+            StorageError: no directory is readable.
         """
         everywhere = list(self.directories)
         if metadata_directory is not None and metadata_directory not in everywhere:
@@ -126,14 +127,10 @@ class LogManager:
             replica = Replica(topic, partition, None, directory, State.CLOSED if clean else State.UNRECOVERED)
             other = self.find(topic, partition)
             if other is not None:
-                raise StorageError(
-                    f"{replica.name} is in two log directories, {other.directory.path} and {directory.path}\n"
-                    "  move the older one away"
-                )
-            self.add(replica)
-            self.upkeep.schedule.changed(replica)
-            if not clean:
-                directory.recovery_queue.append(replica)
+                self._rivals.append(replica)
+                self.report(FoundTwice(replica.name, other.directory.path, directory.path))
+            else:
+                self._use(replica)
         for key, name in found.futures:
             if not self.moving.adopt(key, name, directory, State.CLOSED if clean else State.UNRECOVERED):
                 self.emit(RemoveDirectory(directory.index, self.upkeep, name))
@@ -141,6 +138,13 @@ class LogManager:
             self.report(RecoveryStarted(directory.path, len(directory.recovery_queue)))
         for name in found.deleted:
             self.emit(RemoveDirectory(directory.index, self.upkeep, name))
+
+    def _use(self, replica: Replica) -> None:
+        """Has a replica that was found at start in the table, to be recovered if it must be."""
+        self.add(replica)
+        self.upkeep.schedule.changed(replica)
+        if replica.state is State.UNRECOVERED:
+            replica.directory.recovery_queue.append(replica)
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -220,6 +224,11 @@ class LogManager:
         """Whether this node has the replica, open or not."""
         return self.find(topic, partition) is not None
 
+    def is_broken(self, topic: str, partition: int) -> bool:
+        """Whether the replica is there and cannot be opened, while its directory is well."""
+        replica = self.find(topic, partition)
+        return replica is not None and replica.error is not None
+
     def log(self, topic: str, partition: int, now_ms: int) -> Log:
         """The open log.
 
@@ -267,14 +276,44 @@ class LogManager:
         if replica is not None:
             self._leave(replica, "delete", now_ms)
 
-    def set_aside_strays(self, assigned: Callable[[str, int], UUID | None], now_ms: int) -> None:
-        """Renames directories of partitions that are not this node's (`assigned` gives the topic id, or None)."""
+    def set_aside_strays(
+        self, assigned: Callable[[str, int], UUID | None], directory: Callable[[str, int], UUID | None], now_ms: int
+    ) -> None:
+        """Renames directories of partitions that are not this node's, once the metadata is known.
+
+        Of a partition that was found in two log directories the one which is in the metadata's is kept. That comes
+        about when a directory fails, its partition leaves this node, comes back, to another directory, and then the
+        first directory is mended. When the metadata names neither, the partition is not served.
+
+        Args:
+            assigned: gives the topic id of a partition of this node, or None. directory: the id of its log directory.
+        """
+        rivals, self._rivals = self._rivals, []
+        for rival in rivals:
+            self._settle(rival, directory(rival.topic, rival.partition), now_ms)
         for replica in list(self.replicas()):
             topic_id = assigned(replica.topic, replica.partition)
             if topic_id is None or replica.topic_id not in (None, topic_id):
                 self._leave(replica, "stray", now_ms)
             else:
                 replica.topic_id = topic_id
+
+    def _settle(self, rival: Replica, wanted: UUID | None, now_ms: int) -> None:
+        """Which one of two replicas of a partition is kept."""
+        kept = self.find(rival.topic, rival.partition)
+        if kept is None or rival.directory.error is not None:
+            return  # nobody leaves or comes before the metadata is known, but directories fail
+        if wanted is not None and wanted == rival.directory.id:
+            self.remove(kept)
+            self._use(rival)
+            self.lifecycle.recover_next(rival.directory, now_ms)
+            kept, rival = rival, kept
+        if wanted is not None and wanted == kept.directory.id:
+            self.leave(rival, "stray", now_ms)
+        else:
+            places = f"{kept.directory.path} and {rival.directory.path}"
+            error = f"{kept.name} is in two log directories, {places}\n  move the older one away"
+            self.lifecycle.broken(kept, StorageError(error), now_ms)
 
     def _leave(self, replica: Replica, suffix: str, now_ms: int) -> None:
         self.remove(replica)

@@ -74,6 +74,8 @@ class Assignments:
             directory = node.moves.directory_told(topic, index) or found.id
             if found.error is not None and registration.directory(node.node_id) not in self._well():
                 directory = None  # it knows of that directory, and hears by heartbeats that it is lost
+            elif node.logs.is_broken(topic, index):
+                directory = None  # it may be the wrong one of two; the next start would believe what we say now
         if directory is None or registration.directory(node.node_id) == directory:
             self._wanted.pop(replica, None)
         else:

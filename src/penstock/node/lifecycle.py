@@ -179,7 +179,7 @@ class Lifecycle:
             return
         if not node.replicas.caught_up:
             node.replicas.caught_up = True
-            node.logs.set_aside_strays(self._assigned, now_ms)
+            node.logs.set_aside_strays(self._assigned, self._assigned_directory, now_ms)
             node.moves.resume(now_ms)
             node.do(self._make_replicas())
         elif not self.ready and not own.fenced:
@@ -231,6 +231,12 @@ class Lifecycle:
         if found is None or not 0 <= index < len(found.partitions):
             return None
         return found.id if self._node.node_id in found.partitions[index].replicas else None
+
+    def _assigned_directory(self, topic: str, index: int) -> UUID | None:
+        found = self._node.image.topics_by_name.get(topic)
+        if found is None or not 0 <= index < len(found.partitions):
+            return None
+        return found.partitions[index].directory(self._node.node_id)
 
     def _make_replicas(self) -> Iterator[None]:
         node = self._node

@@ -238,7 +238,7 @@ def test_strays_are_set_aside_by_name_and_by_topic_id() -> None:
     world.stop_and_start()
     manager = world.node.manager
     assigned = {"kept": topic_id(1), "remade": topic_id(4)}
-    manager.set_aside_strays(lambda topic, _: assigned.get(topic), world.simulation.now_ms)
+    manager.set_aside_strays(lambda topic, _: assigned.get(topic), lambda *_: None, world.simulation.now_ms)
     manager.create([ReplicaRequest("remade", 0, topic_id(4))], world.simulation.now_ms)
     world.append("remade")
     assert world.log("remade").topic_id == topic_id(4)
@@ -388,15 +388,6 @@ def test_a_directory_of_another_node_stops_the_start() -> None:
     write_meta_properties(disk, MetaProperties("c", 9, None))
     with pytest.raises(ConfigError, match="node id mismatch"):
         LogNode(simulation, [disk], SETTINGS).start()
-
-
-def test_one_partition_in_two_directories_stops_the_start() -> None:
-    simulation = Simulation(1)
-    disks = [SimulatedDisk(0), SimulatedDisk(1)]
-    for disk in disks:
-        disk.make_directory("clicks-0")
-    with pytest.raises(StorageError, match="clicks-0 is in two log directories, /data/0 and /data/1"):
-        LogNode(simulation, disks, SETTINGS).start()
 
 
 def test_an_unreadable_checkpoint_is_reported_and_counts_as_empty() -> None:

@@ -12,6 +12,7 @@ from support.requests import batch, produced
 from penstock.metadata.image import NO_LEADER
 from penstock.node import assignments
 from penstock.protocol.api import ApiKey
+from penstock.testing.simulator.disk import SimulatedDisk
 
 
 def told(node: Node, topic: str, partitions: int) -> list[UUID | None]:
@@ -60,13 +61,33 @@ def test_a_directory_that_was_replaced_is_told_at_the_next_start() -> None:
     node.advance(10)
     node.stop()
     before = told(node, "t", 4)
-    disk = node.disks[1]
-    text = disk.content("meta.properties").decode()
-    old = next(line for line in text.splitlines() if line.startswith("directory.id="))
-    disk.replace("meta.properties", text.replace(old, "directory.id=4L6g3nShT-eMCtK--X86sw").encode())
+    give_another_id(node.disks[1])
     node.start()
     node.advance(1_000)
     assert told(node, "t", 4) == actual(node, "t", 4) != before
+
+
+def give_another_id(disk: SimulatedDisk) -> None:
+    text = disk.content("meta.properties").decode()
+    old = next(line for line in text.splitlines() if line.startswith("directory.id="))
+    disk.replace("meta.properties", text.replace(old, "directory.id=4L6g3nShT-eMCtK--X86sw").encode())
+
+
+def test_of_two_replicas_of_which_none_is_known_to_be_right_nothing_is_told() -> None:
+    node = Node(directories=2)
+    node.create_topic("t", partitions=2)
+    node.advance(10)
+    index = [node.broker.logs.directory_of("t", each).index for each in range(2)].index(1)
+    node.stop()
+    before = told(node, "t", 2)
+    node.disks[0].make_directory(f"t-{index}")
+    give_another_id(node.disks[1])
+    node.start()
+    node.advance(1_000)
+    assert node.broker.ready
+    assert node.broker.logs.is_broken("t", index)
+    assert told(node, "t", 2) == before
+    assert [disk.exists(f"t-{index}") for disk in node.disks] == [True, True]
 
 
 def test_replicas_of_a_failed_directory_lead_no_more() -> None:
