@@ -18,6 +18,12 @@ MORE_SEEDS = range(1_002, 1_040)
 TRIED_SEEDS = 8
 REGRESSIONS = {
     "a join whose group cannot be stored is answered once": ("groups-storm", 7),
+    "partitions of the last consumer stay without an owner when a classic member replaces it": (
+        "groups-migration",
+        2115,
+    ),
+    "who could not leave has no session any more": ("groups-storm", 2084),
+    "a controller that will not commit refuses a change of replicas for ever": ("groups-zombies", 2073),
     "a coordinator leads again while its disk still writes": ("groups-storm", 12),
     "a coordinator cannot read its log once": ("groups-storm", 123),
     "an assignment that is not replicated in time is answered once": ("groups-zombies", 6),

@@ -12,6 +12,7 @@ from unit.coordinator.clients import KINDS, STEP_MS, Client, ConsumerClient, cli
 from unit.coordinator.consumers import ConsumerWorld
 from unit.coordinator.world import REBALANCE_MS, SESSION_MS
 
+from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.errors import ErrorCode
 
 T = places(t=6)
@@ -47,6 +48,18 @@ def rest(world: ConsumerWorld, members: Sequence[Client], steps: int = 6) -> int
 def session_ms(world: ConsumerWorld, kind: type[Client]) -> int:
     """How long a member may be silent."""
     return world.config.consumer_session_timeout_ms if kind is ConsumerClient else SESSION_MS
+
+
+def generation(world: ConsumerWorld) -> int:
+    """The generation of the group, or the epoch of its assignment, as its coordinator has it."""
+    group = world.machine.groups.get("g")
+    return group.generation_id if isinstance(group, ClassicGroup) else world.group().epoch().assignment
+
+
+def knows(world: ConsumerWorld, member: Client) -> bool:
+    """Whether the coordinator has it for a member."""
+    group = world.machine.groups.find("g")
+    return group is not None and group.has_member(member.identity()[0])
 
 
 # Members
@@ -133,28 +146,40 @@ def test_the_leader_member_fails_in_the_middle(kind: type[Client]) -> None:
 
 def test_the_coordinator_fails_before_the_assignment_is_persisted(kind: type[Client]) -> None:
     world, members = group_of(kind, 2)
+    before = generation(world)
     members.append(kind(world, "new"))
     world.commits = False
     run(world, members, steps=6)
+    assert generation(world) > before
     assert not members[2].owned, "what is not committed is told to nobody"
     world.fail_over()
+    assert generation(world) == before
+    assert [knows(world, member) for member in members] == [True, True, False]
     world.commits = True
     run(world, members, lambda: shared(members, T) and bool(members[2].owned))
 
 
 def test_the_coordinator_fails_after_the_assignment_is_persisted(kind: type[Client]) -> None:
     world, members = group_of(kind, 2)
+    before = generation(world)
     members.append(kind(world, "new"))
     world.commits = False
     run(world, members, steps=6)
+    assigned = generation(world)
+    assert assigned > before
     world.fail_over(keep_uncommitted=True)
+    assert generation(world) == assigned, "the new coordinator goes on with the assignment of the one before it"
+    assert knows(world, members[2])
     world.commits = True
     run(world, members, lambda: shared(members, T) and bool(members[2].owned))
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["lost", "kept"])
 def test_the_coordinator_fails_while_members_join(kind: type[Client], *, keep: bool) -> None:
-    """After each number of requests that a group of three needs to come to rest."""
+    """After each number of requests that a group of three needs to come to rest.
+
+    Who was told that it is in is in; of a consumer group also who was not, if its records are there.
+    """
     for fails_after in range(1, 16):
         world = client_world()
         members = [kind(world, f"m{number}") for number in range(3)]
@@ -162,7 +187,11 @@ def test_the_coordinator_fails_while_members_join(kind: type[Client], *, keep: b
         for turn in range(fails_after):
             members[turn % 3].step()
             world.settle()
+        stay = [each for each in members if each.owned]
+        if kind is ConsumerClient:
+            stay = [each for each in members if (knows(world, each) if keep else each.identity()[1] > 0)]
         world.fail_over(keep_uncommitted=keep)
+        assert [each for each in stay if not knows(world, each)] == []
         world.commits = True
         run(world, members, lambda members=members: shared(members, T) and all(each.owned for each in members))  # type: ignore[misc]
 
