@@ -17,9 +17,10 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.common import UsageError, add_bootstrap, with_client
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 SUMMARY = "print the records of a topic: by partition, offset or time, or as they come"
 COLUMNS = ("key", "partition", "offset", "timestamp", "headers")
 FLUSH_EVERY_S = 0.05
+TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
 Write = Callable[[str, int, "Record"], bytes]
 
 
@@ -68,7 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--offset {arguments.offset}: with --group it must be earliest or latest")
 
     async def job(client: Client) -> int:
-        await (consume_as_member if arguments.group is not None else consume)(client, arguments, write)
+        if arguments.group is not None:
+            return await unless_terminated(consume_as_member(client, arguments, write))
+        await consume(client, arguments, write)
         return 0
 
     return with_client(arguments.bootstrap, job)
@@ -100,6 +104,24 @@ async def consume(client: Client, arguments: argparse.Namespace, write: Write) -
             if not left:
                 break
     out.flush()
+
+
+async def unless_terminated(work: Coroutine[Any, Any, None]) -> int:
+    """Does the work; SIGTERM ends it as Ctrl-C does, so that a member leaves its group. Returns the exit code."""
+    import asyncio
+
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        ours = asyncio.current_task()
+        if ours is not None and ours.cancelling():
+            raise
+        return TERMINATED_EXIT_CODE
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+    return 0
 
 
 async def consume_as_member(client: Client, arguments: argparse.Namespace, write: Write) -> None:

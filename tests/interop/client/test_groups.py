@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -239,6 +241,22 @@ def test_consume_as_a_member_goes_on_where_it_ended(penstock_command: Command, t
     assert penstock_command("consume", topic, "--group", group) == (0, "", "")
     assert penstock_command("consume", topic, "--group", group, "--partition", "1")[0] == 2
     assert penstock_command("consume", topic, "--group", group, "--offset", "5")[0] == 2
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_a_member_that_is_told_to_end_leaves_the_group(
+    penstock_command: Command, bootstrap: str, topic: str, group: str, end: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "penstock", "consume", topic, "--group", group, "--follow"]
+    process = subprocess.Popen([*command, "--bootstrap", bootstrap], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    read = {process.stdout.readline() for _ in range(RECORDS)}
+    assert len(read) == RECORDS
+    process.send_signal(end)
+    assert process.wait(30) == 128 + end
+    process.stdout.close()
+    (found,) = json.loads(penstock_command("groups", "describe", group, "--json")[1])
+    assert (found["state"], found["members"]) == ("Empty", [])
 
 
 def test_commands_of_groups(penstock_command: Command, bootstrap: str, topic: str, group: str) -> None:
