@@ -28,6 +28,8 @@ ACTION_EVERY_MS = 15
 CRASH_AFTER_CHANGES_MAX = 250
 FINAL_MS = 60_000
 READ_BYTES_MAX = 4_000
+REMADE_WHILE_DOWN = 0.1
+"""How likely a topic was deleted and made again while the node was down, so that it finds strays when it starts."""
 PARTITIONS = 2
 PLANTED_ERRORS = (errno.EIO, errno.ENOSPC)
 PRODUCERS = 3
@@ -115,6 +117,8 @@ class LogWorld:
         self._repair()
         if self.faults:
             self._set_faults()
+            if self.random.random() < REMADE_WHILE_DOWN:
+                self._new_topic(self.random.choice(sorted(TOPICS)))
         manager = self.node.manager
         manager.set_aside_strays(lambda topic, _: self.topic_ids.get(topic), now_ms)
         manager.create([ReplicaRequest(topic, index, self.topic_ids[topic]) for topic, index in self.timelines], now_ms)
