@@ -142,16 +142,16 @@ class Mutation:
 
 MUTATIONS = {
     "acknowledged before the ISR": Mutation(replication.acknowledged_before_the_isr, "network", 1, (WATERMARK,)),
-    "high watermark over the committed ISR": Mutation(committed_isr_alone, "laggards", 3, (WATERMARK,)),
-    "truncation skipped": Mutation(replication.skipped_truncation, "network", 3, (EQUAL, KEEPS, SURVIVES)),
-    "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 3, LOST),
+    "high watermark over the committed ISR": Mutation(committed_isr_alone, "laggards", 12, (WATERMARK,)),
+    "truncation skipped": Mutation(replication.skipped_truncation, "network", 1, (EQUAL, KEEPS, SURVIVES)),
+    "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 7, LOST),
     "records not fsynced": Mutation(records_are_not_fsynced, "power", 2, LOST),
     "metadata not fsynced": Mutation(metadata_is_not_fsynced, "power", 1, UNFLUSHED),
     "vote not durable": Mutation(vote_is_not_written, "raft", 19, ("votes are durable",)),
-    "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 1, LOST),
-    "stale epoch accepted by a leader": Mutation(stale_epoch_served, "crashes", 1, (FENCED,)),
+    "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 3, LOST),
+    "stale epoch accepted by a leader": Mutation(stale_epoch_served, "moves", 1, (FENCED,)),
     "unclean election": Mutation(anybody_is_elected, "crashes", 23, LOST),
     "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 37, TOO_EARLY),
-    "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 1, METADATA),
+    "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 2, METADATA),
     "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1, (STEADY,)),
 }
