@@ -329,6 +329,8 @@ COORDINATOR_TIMER_RETRY_MS = 500
 """After this long a timer whose records were refused is tried again."""
 EXPIRY_OFFSETS_PER_STEP = 1_000
 """Offsets that are looked at for their expiry in one turn of the loop; about 2 ms. The other groups follow."""
+LISTED_GROUPS_PER_STEP = 400
+"""Groups that ListGroups looks at in one turn of the loop; about 3 ms. The others follow."""
 PENDING_MEMBERS_MAX = 10_000
 """Member ids of classic groups that one partition of the coordinator has given out and that have not joined yet; the
 first one is taken back when there are more, and its client asks for another."""

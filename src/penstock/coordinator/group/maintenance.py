@@ -41,11 +41,18 @@ def list_groups(
     machine: GroupMachine, committed_offset: int, states_filter: Sequence[str], types_filter: Sequence[str]
 ) -> list[ListedGroup]:
     """The groups whose state and type are among the given, whatever their case; no filter lets all pass."""
+    return list_some(machine.groups.all(at=committed_offset), committed_offset, states_filter, types_filter)
+
+
+def list_some(
+    groups: Iterable[Group], committed_offset: int, states_filter: Sequence[str], types_filter: Sequence[str]
+) -> list[ListedGroup]:
+    """The same of some groups."""
     states = {state.lower() for state in states_filter}
     types = {kind.lower() for kind in types_filter}
     return [
         group.listed(committed_offset)
-        for group in machine.groups.all(at=committed_offset)
+        for group in groups
         if (not states or group.state_name(committed_offset).lower() in states) and (not types or group.TYPE in types)
     ]
 

@@ -1,24 +1,28 @@
 """ListGroups (key 16): the groups that this broker coordinates.
 
 Versions 0-5, flexible from 3; filters of states from 4 on, of types from 5 on. While a partition is being loaded the
-list would lack groups: COORDINATOR_LOAD_IN_PROGRESS.
+list would lack groups: COORDINATOR_LOAD_IN_PROGRESS. Thousands of groups are listed in steps, the event loop free
+between them; each is told as it is committed by then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.coordinator.group.maintenance import list_groups
-from penstock.coordinator.runtime.shard import ShardState
+from penstock.config.limits import LISTED_GROUPS_PER_STEP
+from penstock.coordinator.group.maintenance import list_some
+from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.errors import ErrorCode
 from penstock.node.handlers.authorization import allowed
-from penstock.node.request import Handler, Outcome, Request
+from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.list_groups_request import ListGroupsRequest
 from penstock.protocol.messages.list_groups_response import ListGroupsResponse
 from penstock.security.authorizer import CLUSTER_NAME, Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
+    from penstock.coordinator.group.machine import GroupMachine
     from penstock.node.broker import Broker
 
 AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.GROUP)
@@ -26,19 +30,45 @@ AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.GROUP)
 
 
 def handle(node: Broker, request: Request[ListGroupsRequest], now_ms: int) -> Outcome:
-    body = request.body
+    steps = in_steps(node, request)
+    if next(steps, steps) is not steps:
+        node.do(steps)
+    return LATER
+
+
+def in_steps(node: Broker, request: Request[ListGroupsRequest]) -> Iterator[None]:
+    """Lists some groups a step, and answers after the last."""
+    body, shards = request.body, node.groups.runtime.shards
     response = ListGroupsResponse()
     sees_all = allowed(node, request, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-    for _, shard in sorted(node.groups.runtime.shards.items()):
-        if shard.state is ShardState.LOADING:
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if shard.state is ShardState.ACTIVE:
+    looked_at = 0
+    for index in sorted(shards):
+        shard = shards.get(index)
+        if shard is not None and shard.state is ShardState.LOADING:
+            node.answer(request, ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), node.now_ms)
+            return
+        if shard is None or not serves(shard):
+            continue
+        groups = list(shard.machine.groups.all(at=shard.committed_offset))
+        for start in range(0, len(groups), LISTED_GROUPS_PER_STEP):
+            if not serves(shard):
+                break
+            some = groups[start : start + LISTED_GROUPS_PER_STEP]
             response.groups.extend(
                 group
-                for group in list_groups(shard.machine, shard.committed_offset, body.states_filter, body.types_filter)
+                for group in list_some(some, shard.committed_offset, body.states_filter, body.types_filter)
                 if sees_all or allowed(node, request, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
             )
-    return response
+            looked_at += len(some)
+            if looked_at >= LISTED_GROUPS_PER_STEP:
+                looked_at = 0
+                yield
+    node.answer(request, response, node.now_ms)
+
+
+def serves(shard: Shard[GroupMachine]) -> bool:
+    """Whether the shard is loaded, and led by this broker still."""
+    return shard.state is ShardState.ACTIVE
 
 
 HANDLERS = (Handler(ApiKey.LIST_GROUPS, handle, AUTHORIZE),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -33,6 +33,7 @@ from support.group_requests import (
 )
 
 from penstock.errors import ErrorCode
+from penstock.node.handlers import list_groups
 from penstock.node.handlers.group_coordinator import coordinator_error
 from penstock.protocol.message import Message, Struct
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -451,6 +452,41 @@ def test_a_group_is_listed_with_its_state_and_kind(client: Client) -> None:
     assert found["new"][1] == "consumer"
     only = client.ask(ListGroupsRequest(states_filter=["stable"], types_filter=["CLASSIC"]), 5).groups
     assert [group.group_id for group in only] == ["g"]
+
+
+def test_many_groups_are_listed_some_a_step_and_others_are_served_between(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = [f"g{number}" for number in range(5)]
+    for group in groups:
+        client.ask(commit({("t", 0): 1}, group), 8)
+    work: list[Iterator[None]] = []
+    monkeypatch.setattr(list_groups, "LISTED_GROUPS_PER_STEP", 2)
+    monkeypatch.setattr(node.broker, "do", work.append)
+    client.send(ListGroupsRequest(), 5)
+    (steps,) = work
+    assert not client.answers
+    (topic,) = node.connect().ask(commit({("t", 0): 2}, "g0"), 8).topics
+    assert topic.partitions[0].error_code == ErrorCode.NONE
+    assert len(list(steps)) == 1, "the third step is the last"
+    node.run()
+    assert [group.group_id for group in client.receive().groups] == groups
+
+
+def test_groups_of_a_partition_that_is_lost_while_groups_are_listed_are_left_out(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        client.ask(commit({("t", 0): 1}, f"g{number}"), 8)
+    work: list[Iterator[None]] = []
+    monkeypatch.setattr(list_groups, "LISTED_GROUPS_PER_STEP", 1)
+    monkeypatch.setattr(node.broker, "do", work.append)
+    client.send(ListGroupsRequest(), 5)
+    change_partition(node, leader=2)
+    for _ in work.pop():
+        pass
+    node.run()
+    assert [group.group_id for group in client.receive().groups] == ["g0"]
 
 
 def test_a_member_whose_connection_is_lost_while_it_waits_disturbs_nobody(node: Node, client: Client) -> None:
