@@ -7,6 +7,7 @@ the broker's own sentence. Requests that change something go to any broker: it f
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -263,11 +264,15 @@ def refused(code: int, message: str | None, subject: str) -> None:
         return
     error = ErrorCode(code)
     sentence = message or SENTENCES.get(error, error.name)
-    named = subject.rpartition(" ")[2] in sentence  # then the broker says itself what it speaks of
+    name = re.escape(subject.rpartition(" ")[2])
+    named = message and re.search(rf"(?<![\w.-]){name}(?![\w-])", message)  # the broker says itself what it speaks of
     raise RequestError(error, sentence if named else f"{subject}: {sentence}")
 
 
 SENTENCES = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "it has no coordinator: the brokers with its part of __consumer_offsets are "
+    "gone, or the topic could not be made, which takes as many brokers as offsets.topic.replication.factor says; the "
+    "brokers' logs tell more (COORDINATOR_NOT_AVAILABLE)",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)",
     ErrorCode.UNKNOWN_TOPIC_ID: "there is no topic with this id (UNKNOWN_TOPIC_ID)",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "the name is not valid: letters, digits, '.', '_' and '-', at most 249"
