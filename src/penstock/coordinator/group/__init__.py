@@ -6,7 +6,9 @@
 - `classic/`: groups whose members agree among themselves (JoinGroup, SyncGroup). Their members are soft state.
 - `consumer/`: groups that the coordinator assigns (KIP-848). All of it is replicated state.
 - `offsets/`: committed offsets of both kinds, and of consumers without a group.
-- `records.py`: the records that all this is made of.
+- `maintenance.py`: groups are listed and deleted, offsets and empty groups expire, deleted topics are forgotten.
+- `config.py`: the settings of groups; `context.py`: what a group keeps of the request that a member came with.
+- `records.py`, `records_consumer.py`: the records that all this is made of.
 
 An operation is a function `(machine, ..., now_ms) -> Result`. It raises RequestError with Kafka's code, and then it has
 changed nothing. The callers have looked up topic ids and checked what a client may do.

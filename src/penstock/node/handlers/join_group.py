@@ -29,8 +29,6 @@ def handle(node: Broker, request: Request[JoinGroupRequest], now_ms: int) -> Out
     check_group(node, request, Operation.READ, body.group_id)
 
     def reply(response: JoinGroupResponse, at_ms: int) -> None:
-        if response.protocol_name is None and request.version < NULL_PROTOCOL_FROM:
-            response.protocol_name = ""
         answer_once(node, request, response, at_ms)
 
     return write(node, request, body.group_id, lambda shard: join_group(shard, context, body, reply, now_ms), now_ms)

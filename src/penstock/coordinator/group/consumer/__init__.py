@@ -12,7 +12,7 @@ is the assignment epoch that a member has come to. A heartbeat moves all three o
 
 `state.py` is the state, all of it in timeline maps; `replay.py` changes it, from the records of `records_consumer.py`.
 `leave.py` removes members, on request or when `timers.py` finds them dead. `regexes.py` evaluates regular expressions,
-`topics.py` sees when the topics of a group have changed, `settings.py` knows the group's own configs. `classic.py`
-serves members that speak the classic protocol while a group migrates; `upgrade.py` and `downgrade.py` turn a group of
-one kind into one of the other.
+`topics.py` sees when the topics of a group have changed, `settings.py` knows the group's own configs. `describe.py` is
+ConsumerGroupDescribe. `classic.py` serves members that speak the classic protocol while a group migrates, whose
+subscriptions `embedded.py` reads; `upgrade.py` and `downgrade.py` turn a group of one kind into one of the other.
 """

@@ -27,6 +27,7 @@ from penstock.coordinator.group.consumer.member import (
     ConsumerMember,
     MemberState,
 )
+from penstock.coordinator.group.consumer.state import PROTOCOL_TYPE, ConsumerGroupState
 from penstock.coordinator.runtime.result import KEPT, CoordinatorRecord, Result
 from penstock.errors import ErrorCode, ProtocolError, RequestError
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -40,13 +41,11 @@ from penstock.protocol.messages.sync_group_request import SyncGroupRequest
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from penstock.coordinator.group.consumer.state import ConsumerGroupState
     from penstock.coordinator.group.context import Context
     from penstock.coordinator.group.machine import GroupMachine
 
 logger = logging.getLogger(__name__)
 
-PROTOCOL_TYPE = "consumer"
 MEMBER_ID_REQUIRED_FROM = 4
 DISABLED = "disabled"
 """The migration policy under which classic members do not join, not even again."""
