@@ -9,6 +9,7 @@ its state and returns a `Result` (result.py), records and an answer.
 - The answer leaves when the batch is committed. One that is refused, or whose leadership is lost, is reverted.
 - A partition that is led anew is loaded (loading.py): its log is replayed in steps; COORDINATOR_LOAD_IN_PROGRESS
   meanwhile.
+- What an append was refused with is told in terms of coordinators (append_errors.py).
 - Timers are data (timers.py): a key and a deadline. The machine is told of the key when the time has come.
 
 Source: coordinator-common of Apache Kafka 4.3 (CoordinatorRuntime).

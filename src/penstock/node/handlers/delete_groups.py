@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.maintenance import delete_groups
+from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.errors import ErrorCode, RequestError
-from penstock.node.handlers.group_coordinator import check_group, coordinator_error
+from penstock.node.handlers.group_coordinator import check_group
 from penstock.node.request import LATER, Handler, Message, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.delete_groups_request import DeleteGroupsRequest

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.coordinator.group.context import Context, everything
 from penstock.coordinator.group.machine import GroupMachine
+from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.features import GROUP_VERSION
@@ -16,26 +17,6 @@ from penstock.security.authorizer import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-
-NOT_AVAILABLE = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.REQUEST_TIMED_OUT,
-    }
-)
-ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
-TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-
-
-def coordinator_error(code: ErrorCode) -> ErrorCode:
-    """What clients are told when the coordinator's own append failed with `code`."""
-    if code in NOT_AVAILABLE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if code in ELSEWHERE:
-        return ErrorCode.NOT_COORDINATOR
-    return ErrorCode.UNKNOWN_SERVER_ERROR if code in TOO_LARGE else code
 
 
 def context_of(request: Request[Any], sees: Callable[[str], bool] = everything) -> Context:

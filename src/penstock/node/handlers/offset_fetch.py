@@ -11,10 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.offsets.fetch import fetch_offsets
+from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.node.handlers.authorization import allowed
-from penstock.node.handlers.group_coordinator import check_group, coordinator_error
+from penstock.node.handlers.group_coordinator import check_group
 from penstock.node.request import LATER, Handler, Message, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.offset_fetch_request import (

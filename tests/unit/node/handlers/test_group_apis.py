@@ -32,9 +32,9 @@ from support.group_requests import (
     sync,
 )
 
+from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.errors import ErrorCode
 from penstock.node.handlers import list_groups
-from penstock.node.handlers.group_coordinator import coordinator_error
 from penstock.protocol.message import Message, Struct
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.join_group_response import JoinGroupResponse

@@ -18,7 +18,6 @@ from penstock.coordinator.group.classic.pending import SESSION
 from penstock.coordinator.group.classic.rebalance import (
     JOIN,
     NOTHING,
-    append_error,
     complete_rebalance,
     end_session,
     find,
@@ -27,6 +26,7 @@ from penstock.coordinator.group.classic.rebalance import (
 )
 from penstock.coordinator.group.classic.request import Join
 from penstock.coordinator.group.classic.static import replace_member
+from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.join_group_request import JoinGroupRequest
@@ -92,8 +92,8 @@ def join_new(machine: GroupMachine, join: Join, tombstones: list[CoordinatorReco
 
     def appended(code: ErrorCode, at_ms: int) -> None:
         if code:
-            abandon(machine, group, append_error(code), at_ms)
-            join.reply(join_error(append_error(code), NO_MEMBER), at_ms)
+            abandon(machine, group, coordinator_error(code), at_ms)
+            join.reply(join_error(coordinator_error(code), NO_MEMBER), at_ms)
 
     return write(*tombstones, records.new_group_metadata(group), appended=appended)
 

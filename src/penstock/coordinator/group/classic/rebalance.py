@@ -33,23 +33,6 @@ logger = logging.getLogger(__name__)
 JOIN = "classic-join"
 SYNC = "classic-sync"
 
-APPEND_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""What members are told when a record of their group could not be appended."""
-
-
-def append_error(code: ErrorCode) -> ErrorCode:
-    """See APPEND_ERRORS."""
-    return APPEND_ERRORS.get(code, code)
-
 
 def write(*records: CoordinatorRecord, appended: Any = None) -> Result[Any]:
     """Records that tell of what has been changed already. They are not replayed here."""

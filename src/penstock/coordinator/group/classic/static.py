@@ -12,7 +12,6 @@ from penstock.coordinator.group.base import NO_MEMBER
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember, join_error
 from penstock.coordinator.group.classic.rebalance import (
-    append_error,
     end_session,
     prepare_rebalance,
     rebalance_or_complete,
@@ -20,6 +19,7 @@ from penstock.coordinator.group.classic.rebalance import (
     write,
 )
 from penstock.coordinator.group.classic.request import Join
+from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.join_group_response import JoinGroupResponse
@@ -99,7 +99,7 @@ class Before:
     def restore(self, join: Join, code: ErrorCode, now_ms: int) -> None:
         """The old member has its place again, unless that is somebody else's by now; who came hears that it failed."""
         group, member = self._group, self._member
-        response = join_error(append_error(code), NO_MEMBER)
+        response = join_error(coordinator_error(code), NO_MEMBER)
         response.generation_id = group.generation_id
         response.protocol_type = group.protocol_type
         response.protocol_name = group.protocol_name

@@ -15,13 +15,13 @@ from penstock.coordinator.group.classic.member import EMPTY_ASSIGNMENT
 from penstock.coordinator.group.classic.rebalance import (
     NOTHING,
     answer_syncs,
-    append_error,
     rebalance_or_complete,
     reset_assignment,
     sync_response,
     synced,
     write,
 )
+from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.sync_group_request import SyncGroupRequest
@@ -90,7 +90,7 @@ def store_assignment(machine: GroupMachine, group: ClassicGroup, request: SyncGr
         if group.state is not State.COMPLETING_REBALANCE or group.generation_id != generation_id:
             return  # it rebalances again meanwhile
         if code:
-            told = append_error(code)
+            told = coordinator_error(code)
             reset_assignment(machine, group, told, at_ms)
             rebalance_or_complete(machine, group, f"the assignment cannot be stored ({told.name})", at_ms)
             return
