@@ -28,8 +28,9 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/ready-demo
 	@DEMO_SECONDS=$(DEMO_SECONDS) exec $(BIN)/penstock demo
 
+# Three processes on two cores: a third of the time a test waits, for an election, a rebalance, another process.
 test: .venv/ready-test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not slow"
 
 test-all: .venv/ready-test
 	$(BIN)/python -m pytest

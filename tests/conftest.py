@@ -1,21 +1,19 @@
 """What holds for every test: with CI=true in the environment nothing is skipped unseen.
 
-Tests may run in several processes (`pytest -n 2 --dist loadgroup`). What shares something that is slow to start then
-stays in one of them: all tests with the Spark session, and otherwise those of a file. The groups that take long begin
-first, so that at the end no process waits for the long run of another.
+Tests may run in several processes (`pytest -n 3 --dist loadgroup`); support/groups.py says which stay together.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
+from support import groups
 from support.processes import Cluster
 from support.three_nodes import three_racks
 
-HERE = Path(__file__).parent
 SHORT_LIVED_SPARK = {
     "SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
@@ -23,27 +21,17 @@ SHORT_LIVED_SPARK = {
 }
 """A Spark of the tests lives for seconds: compiling well what runs so briefly costs half of its processor time."""
 
-FIRST = (
-    "spark",
-    "e2e/test_demo.py",
-    "e2e/test_tutorial.py",
-    "interop/spark/cluster",
-    "interop/spark",
-    "simulation",
-    "e2e",
-    "interop",
-    "property",
-    "unit",
-)
-"""In which order groups begin: by the first of these that the name of one starts with; what takes long comes first."""
 
-
-def pytest_configure(config: pytest.Config) -> None:
-    """What holds for all processes that tests start, and for the order in which they get their tests."""
+def pytest_configure() -> None:
+    """What holds for all processes that tests start."""
     for name, options in SHORT_LIVED_SPARK.items():
         os.environ.setdefault(name, options)
-    if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False  # it would begin with the groups of many tests, which are the short ones
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests go to processes group by group."""
+    return groups.scheduler(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +42,8 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts each test in the group of what it shares, and the groups in their order."""
-    turns = {}
-    for item in items:
-        file = item.path.relative_to(HERE).as_posix()
-        shared = "spark" if "spark" in getattr(item, "fixturenames", ()) else file
-        item.add_marker(pytest.mark.xdist_group(shared))
-        turns[item] = next(turn for turn, name in enumerate((*FIRST, "")) if shared.startswith(name))
-    items.sort(key=turns.__getitem__)
+    """Puts the groups in their order."""
+    items.sort(key=lambda item: groups.turn(item.nodeid))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -94,7 +94,7 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     assert len(reader.said["penstock consume clicks --group readers --max 100"].splitlines()) == 100
     groups = reader.said["penstock groups describe readers load-clicks"]
     assert re.search(r"^readers: consumer group, Empty, .* lag [1-9]", groups, re.MULTILINE)
-    assert re.search(r"^load-clicks: classic group, Empty, 0 members, lag 0,", groups, re.MULTILINE)
+    assert re.search(r"^load-clicks: classic group, Empty, 0 members, lag 0$", groups, re.MULTILINE)
     assert "/p/1 " in next(text for command, text in reader.said.items() if command.startswith("penstock sql"))
     proofs = [text for command, text in reader.said.items() if command.startswith("penstock verify")]
     assert len(proofs) == 2

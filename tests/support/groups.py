@@ -1,0 +1,52 @@
+"""Which tests stay together in one process when several run them, and in which order.
+
+What shares something that is slow to start stays together: the tests of a file, and all files that run Spark, so that
+one Spark runs at a time. The groups that take long begin first, so that at the end no process waits for the long run of
+another. pytest-xdist's own groups, by a mark, need an attribute that pytest 9.2 took away; without a word each test is
+then a group of its own, and each process starts all that is shared.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+ROOT = Path(__file__).parents[2]
+SPARK = "spark"
+FIRST = (SPARK, "tests/e2e", "tests/interop", "tests/simulation", "tests/property", "tests/unit")
+"""By what their names start with, in which order groups begin. Spark's takes longest; what mostly waits runs beside it,
+and the many short ones come last."""
+
+
+def group_of(node_id: str) -> str:
+    """The name of a test's group."""
+    file = node_id.partition("::")[0]
+    return SPARK if runs_spark(file) else file
+
+
+@cache
+def runs_spark(file: str) -> bool:
+    """Whether a file has tests that are marked so: the process that hands out the tests collects none."""
+    return "pytest.mark.spark" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def turn(node_id: str) -> int:
+    """When a test's group begins."""
+    group = group_of(node_id)
+    return next((number for number, name in enumerate(FIRST) if group.startswith(name)), len(FIRST))
+
+
+def scheduler(config: pytest.Config, log: Any) -> Any:
+    """What hands out the groups to the processes, in the order in which they were collected."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class GroupScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False  # it would begin with the groups of many tests, which are the short ones
+    return GroupScheduling(config, log)
