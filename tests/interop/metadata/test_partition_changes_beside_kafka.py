@@ -172,6 +172,8 @@ class Scenario:
             elr_enabled=self.elr,
             min_insync_replicas=lambda topic: self.minimum,
             has_online_directory=lambda broker_id, directory: True,
+            unheard=set(),
+            patient=False,
             image=SimpleNamespace(brokers={}),
         )
         replicas, removing, adding = self.target or (None, None, None)
