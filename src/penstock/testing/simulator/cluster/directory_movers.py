@@ -20,7 +20,8 @@ from penstock.testing.simulator.machine import Machine
 from penstock.testing.simulator.timeline import check
 
 VERSION = 2
-PAUSE_THINKS = 4
+PAUSE_MS_MAX = 480
+"""Up to this between an answer and the next request, whatever time the clients of the load take."""
 
 
 class DirectoryMover:
@@ -57,4 +58,4 @@ class DirectoryMover:
             check(known, "an admin is answered", f"{self.client.name}: {code.name}")
             self.moves += code is ErrorCode.NONE
         self.busy = False
-        self.load.simulation.after_ms(PAUSE_THINKS * self.load.think(), self.go_on)
+        self.load.simulation.after_ms(self.load.simulation.random.randrange(PAUSE_MS_MAX), self.go_on)

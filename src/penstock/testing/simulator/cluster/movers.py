@@ -25,7 +25,8 @@ CANCEL_PROBABILITY = 0.2
 ELECT_PROBABILITY = 0.2
 PREFERRED = 0
 REPLICAS_MIN, REPLICAS_MAX = 2, 4
-PAUSE_THINKS = 5
+PAUSE_MS_MAX = 600
+"""Up to this between an answer and the next request, whatever time the clients of the load take."""
 REFUSALS = frozenset(
     {
         ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
@@ -93,4 +94,4 @@ class Mover:
         check(not wrong, "an admin is answered", f"{self.client.name}: {', '.join(wrong)}")
         self.moves += bool(codes) and not any(codes)
         self.busy = False
-        self.load.simulation.after_ms(PAUSE_THINKS * self.load.think(), self.go_on)
+        self.load.simulation.after_ms(self.load.simulation.random.randrange(PAUSE_MS_MAX), self.go_on)

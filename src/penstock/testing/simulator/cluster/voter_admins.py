@@ -22,7 +22,8 @@ METADATA_TOPIC = "__cluster_metadata"
 CONTROLLER_LISTENER = "CONTROLLER"
 ADD_VERSION, REMOVE_VERSION, DESCRIBE_VERSION = 0, 0, 2
 TIMEOUT_MS = 6_000
-PAUSE_THINKS = 8
+PAUSE_MS_MAX = 1_000
+"""Up to this between an answer and the next request, whatever time the clients of the load take."""
 VOTERS_MIN = 2
 REFUSALS = frozenset(
     {
@@ -115,7 +116,8 @@ class VoterAdmin:
 
     def _later(self) -> None:
         self.busy = False
-        self.load.simulation.after_ms(PAUSE_THINKS * self.load.think() + RETRY_MS, self.go_on)
+        pause_ms = RETRY_MS + self.load.simulation.random.randrange(PAUSE_MS_MAX)
+        self.load.simulation.after_ms(pause_ms, self.go_on)
 
     def check_voters(self, voters: set[Key]) -> None:
         """Holds the voters at the end against what was answered."""
