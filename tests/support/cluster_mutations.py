@@ -150,7 +150,7 @@ MUTATIONS = {
     "vote not durable": Mutation(vote_is_not_written, "raft", 19, ("votes are durable",)),
     "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 3, LOST),
     "stale epoch accepted by a leader": Mutation(stale_epoch_served, "moves", 1, (FENCED,)),
-    "unclean election": Mutation(anybody_is_elected, "crashes", 23, LOST),
+    "unclean election": Mutation(anybody_is_elected, "splits", 2, LOST),
     "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 37, TOO_EARLY),
     "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 2, METADATA),
     "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1, (STEADY,)),

@@ -19,7 +19,8 @@ CAUGHT_BY = {
     "claimed_before_written": 1,
     "stale_leader_epoch": 3,
 }
-"""A seed that catches each planted fault."""
+"""A seed that catches each planted fault. Any change of what is done in a run makes other runs of the seeds: of 60 of
+them, 4 catch `joined_below_the_epoch`, 14 `stale_leader_epoch`."""
 SEARCHED_SEEDS = 200
 
 
