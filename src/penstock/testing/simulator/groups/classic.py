@@ -145,7 +145,10 @@ class ClassicMember(Member):
             self._welcome(answer)
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
             self._member_id = answer.response.member_id
-            self._join()
+            if self.coordinator is None:
+                self.step()
+            else:
+                self._join()
         elif code is ErrorCode.FENCED_INSTANCE_ID:
             self.end(code.name)
         elif code in LOST:
@@ -180,10 +183,10 @@ class ClassicMember(Member):
         if self.random.random() < 0.2 and not self.load.patient:
             self.later(self.random.randrange(self.load.rebalance_ms // 2), lambda: self._send_sync(send))
         else:
-            send()
+            self._send_sync(send)
 
     def _send_sync(self, send: partial[None]) -> None:
-        """After a while, in which a commit may have found that the coordinator has moved."""
+        """Unless a commit has found meanwhile that the coordinator has moved."""
         if self.coordinator is None:
             self.step()
         else:
