@@ -120,7 +120,7 @@ class LogWorld:
             if self.random.random() < REMADE_WHILE_DOWN:
                 self._new_topic(self.random.choice(sorted(TOPICS)))
         manager = self.node.manager
-        manager.set_aside_strays(lambda topic, _: self.topic_ids.get(topic), now_ms)
+        manager.set_aside_strays(lambda topic, _: self.topic_ids.get(topic), lambda *_: None, now_ms)
         manager.create([ReplicaRequest(topic, index, self.topic_ids[topic]) for topic, index in self.timelines], now_ms)
         self._unchecked = set(self.timelines)
         for topic, partition in self.timelines:
