@@ -1,14 +1,20 @@
 """Timers of coordinators as data: a deadline for each key, in one heap for all shards.
 
 Most timers are put off long before they are due (a heartbeat puts off the session's end), so that costs one dictionary
-operation: the heap keeps the earlier entry, and when that comes up it is put back with the deadline that holds by then.
+operation: the heap keeps the earlier entry, and when its time has come it is put back with the deadline that holds by
+then. So it is moved once in a session's time, not once a heartbeat. Those that come up soon after are put back with it,
+as each by itself would have the node woken for nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 
+SOON_MS = 1_000
+"""Entries that were put off and come up within so long are put back together."""
+PUT_BACK_PER_LOOK = 500
+"""How many are put back at a time; a look that has put so many back is to be repeated at once."""
 STALE_ENTRIES_MAX = 10_000
 """Entries of the heap beyond twice the timers that there are; then those of cancelled timers are thrown out."""
 
@@ -32,28 +38,37 @@ class Timers:
         return ShardTimers(self, shard)
 
     def next_deadline_ms(self) -> int | None:
-        """When `due` may have something; None without timers. Never later than the first deadline."""
-        while self._heap:
-            deadline_ms, sequence, shard, key = self._heap[0]
+        """When `due` is to be called; None without timers. Never later than the first deadline; it may be earlier."""
+        heap = self._heap
+        while heap:
+            deadline_ms, sequence, shard, key = heap[0]
             held = self._deadlines.get(shard, {}).get(key)
             if held is not None and held[1] == sequence:
-                if held[0] == deadline_ms:
-                    return deadline_ms
-                heappop(self._heap)
-                heappush(self._heap, (held[0], sequence, shard, key))
-            else:
-                heappop(self._heap)
+                return deadline_ms
+            heappop(heap)  # it was cancelled, or brought forward
         return None
 
     def due(self, now_ms: int) -> tuple[int, Hashable] | None:
-        """Takes out the first timer whose time has come: (shard, key)."""
-        deadline_ms = self.next_deadline_ms()
-        if deadline_ms is None or deadline_ms > now_ms:
-            return None
-        _, _, shard, key = heappop(self._heap)
-        del self._deadlines[shard][key]
-        self._count -= 1
-        return shard, key
+        """Takes out the first timer whose time has come: (shard, key). None also when there were very many to put back:
+        then the next deadline is in the past.
+        """
+        heap = self._heap
+        for _ in range(PUT_BACK_PER_LOOK):
+            deadline_ms = self.next_deadline_ms()
+            if deadline_ms is None or deadline_ms > now_ms + SOON_MS:
+                return None
+            _, sequence, shard, key = heap[0]
+            held_ms, _ = self._deadlines[shard][key]
+            if held_ms != deadline_ms:
+                heapreplace(heap, (held_ms, sequence, shard, key))
+            elif deadline_ms > now_ms:
+                return None
+            else:
+                heappop(heap)
+                del self._deadlines[shard][key]
+                self._count -= 1
+                return shard, key
+        return None
 
     def _set(self, shard: int, key: Hashable, deadline_ms: int) -> None:
         deadlines = self._deadlines.setdefault(shard, {})

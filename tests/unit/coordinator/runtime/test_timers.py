@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from heapq import heapreplace
+
+import pytest
 from unit.coordinator.runtime.counters import Desk, P, number
 
 from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS
@@ -57,6 +60,38 @@ def test_a_timer_that_is_put_off_is_not_due_at_its_first_deadline() -> None:
     assert due(timers, 24) == []
     assert due(timers, 25) == ["a"]
     assert len(timers) == 0
+
+
+def test_a_session_that_is_put_off_at_each_heartbeat_moves_once_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[object] = []
+    monkeypatch.setattr(module, "heapreplace", lambda heap, item: (moved.append(item[3]), heapreplace(heap, item)))
+    timers = Timers()
+    view = timers.of(1)
+    woken = 0
+    for now_ms in range(0, 150_000, 100):
+        deadline_ms = timers.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= now_ms:
+            woken += 1
+            assert due(timers, now_ms) == []
+        for member in range(now_ms // 100 % 30, 300, 30):  # each every three seconds
+            view.set(member, now_ms + 30_000)
+    assert len(moved) <= 300 * 150 / 25, "not 50 times each"
+    assert woken <= 30, "the node is not woken for each member"
+
+
+def test_very_many_timers_that_were_put_off_are_looked_at_in_several_steps() -> None:
+    timers = Timers()
+    view = timers.of(1)
+    count = 3 * module.PUT_BACK_PER_LOOK
+    for member in range(count):
+        view.set(member, 10)
+        view.set(member, 20)
+    looks = 0
+    while (deadline_ms := timers.next_deadline_ms()) is not None and deadline_ms <= 10:
+        assert timers.due(10) is None
+        looks += 1
+    assert looks in (3, 4)
+    assert due(timers, 20) == list(range(count))
 
 
 def test_a_timer_that_is_brought_forward_is_due_once() -> None:
