@@ -23,6 +23,7 @@ REGRESSIONS = {
         2115,
     ),
     "the coordinator moves between a member's join and its sync": ("groups-zombies", 11),
+    "what a member had is not given away when its group changes its protocol": ("groups-migration", 23),
     "who could not leave has no session any more": ("groups-storm", 2084),
     "a controller that will not commit refuses a change of replicas for ever": ("groups-zombies", 2073),
     "a coordinator leads again while its disk still writes": ("groups-storm", 12),

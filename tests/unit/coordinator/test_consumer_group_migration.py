@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
+
 import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, with_topics
 from unit.coordinator.world import Answer
@@ -79,13 +82,19 @@ class ClassicConsumer:
             self.sync()
 
 
-def classic_group(world: ConsumerWorld, shares: list[list[int]], **options: bytes | None) -> list[ClassicConsumer]:
-    """A stable classic group whose members have these partitions."""
-    members = [ClassicConsumer(world) for _ in shares]
+def classic_group(
+    world: ConsumerWorld, shares: list[list[int]], instances: Sequence[str | None] = (), **options: bytes | None
+) -> list[ClassicConsumer]:
+    """A stable classic group whose members have these partitions; `instances` are the ids of static members."""
+    members = [
+        ClassicConsumer(world, instance_id=instance_id)
+        for instance_id, _ in zip_longest(instances, shares, fillvalue=None)
+    ]
     joins = [member.join() for member in members]
     world.advance(world.config.initial_rebalance_delay_ms * (len(members) + 1))
     for member, join in zip(members, joins, strict=True):
         member.joined, member.generation_id = join.value, join.value.generation_id
+        member.member_id = join.value.member_id
     (leader,) = (join.value for join in joins if join.value.members)
     shared = {
         member.member_id: assignment(share, **options)  # type: ignore[arg-type]
@@ -217,6 +226,20 @@ def test_who_waits_in_a_classic_group_is_told_to_join_again() -> None:
     Consumer(world, "new").join()
     assert answer.code is ErrorCode.REBALANCE_IN_PROGRESS
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_what_a_member_had_that_left_before_is_given_away_though_a_static_member_takes_the_place_of_its_like() -> None:
+    """Nobody subscribes to anything else than before, and yet the classic group was about to share anew."""
+    world = ConsumerWorld(with_topics(t=4))
+    _, leaving = classic_group(world, [[0, 1], [2, 3]], ["i", "j"])
+    world.leave(leaving.member_id)
+    classic = world.machine.groups.get("g")
+    assert isinstance(classic, ClassicGroup)
+    assert classic.state is State.PREPARING_REBALANCE
+    successor = Consumer(world, "new", instance_id="i")
+    successor.join()
+    settle(world, successor)
+    assert successor.partitions() == [0, 1, 2, 3]
 
 
 # Classic members of a consumer group

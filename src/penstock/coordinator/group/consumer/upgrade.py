@@ -12,7 +12,7 @@ from uuid import UUID
 
 from penstock.coordinator.group import records_consumer as records
 from penstock.coordinator.group.assignors.spec import Partitions, in_order
-from penstock.coordinator.group.classic.group import ClassicGroup
+from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember, join_error
 from penstock.coordinator.group.consumer.embedded import decode_assignment, decode_subscription
 from penstock.coordinator.group.consumer.group import ConsumerGroup
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+UNKNOWN_TOPICS_HASH = 0
+"""Of a classic group that was about to share anew: what its topics have is looked at, and all is assigned, although
+nobody subscribes to anything else than before. A static member that takes the place of its like does not."""
 UPGRADE_POLICIES = ("upgrade", "bidirectional")
 
 
@@ -68,7 +71,8 @@ def convert(machine: GroupMachine, group: ClassicGroup, written: list[Coordinato
         raise refused(group, "the embedded consumer protocol is malformed.") from None
     except CorruptRecordError:
         raise refused(group, "a partition is assigned to two members.") from None
-    metadata_hash = machine.topics.hash(result.topics, machine.image)
+    settled = group.state is State.STABLE
+    metadata_hash = machine.topics.hash(result.topics, machine.image) if settled else UNKNOWN_TOPICS_HASH
     result.apply_epoch(Epoch(group.generation_id, metadata_hash, group.generation_id))
     written += group.tombstones()
     written += records_of(result)
