@@ -6,6 +6,7 @@ Tests may run in several processes (`pytest -n 3 --dist loadgroup`); support/gro
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -23,7 +24,10 @@ SHORT_LIVED_SPARK = {
 
 
 def pytest_configure() -> None:
-    """What holds for all processes that tests start."""
+    """What holds for all processes that tests start. A shell that runs us in the background has Ctrl-C ignored by all
+    below it; ours are to hear it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, options in SHORT_LIVED_SPARK.items():
         os.environ.setdefault(name, options)
 
