@@ -39,6 +39,10 @@ BEGIN_ANEW = frozenset(
 )
 """The leader has forgotten the session: the next fetch names everything, at once."""
 
+ANSWERED = Position(leader_epoch=-1, fetch_offset=-1, last_fetched_epoch=-1, log_start_offset=-1)
+"""What a session has of a partition whose answer was not, or not yet, taken in: it is named again whatever it asks for
+then. To ask for the same again is to have lost an answer, and the leader would not repeat it by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
@@ -209,6 +213,8 @@ class Fetcher:
                 follower, asked = self.followers.get(key), self._session.get(key)
                 if follower is not None and asked is not None:
                     follower.fetched(asked, data, now_ms)
+                    if not follower.ready:
+                        self._session[key] = ANSWERED
         return code
 
     def failed(self) -> None:

@@ -24,6 +24,7 @@ REGRESSIONS = {
     "a forwarded request that times out names its topics": ("storm", 22),
     "a leader that stops is not answered by one of the others": ("crashes", 7308),
     "a refusal spoke of a change that was undone": ("splits", 306),
+    "an answer that a closed log could not take is asked for again": ("directories", 1062),
     "a new controller hands over to a broker that had died": ("controllers", 119),
 }
 

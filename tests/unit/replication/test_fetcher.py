@@ -16,15 +16,16 @@ LIMITS = FetchLimits()
 
 
 class Still(Follower):
-    """A follower that is where the test says. Attributes: `got`, the answers."""
+    """A follower that is where the test says. Attributes: `got`, the answers; `then`, its state after one."""
 
-    __slots__ = ("at", "got")
+    __slots__ = ("at", "got", "then")
 
     def __init__(self, index: int, fetch_offset: int = 0) -> None:
         super().__init__("t", index, TOPIC, leader_id=2, leader_epoch=1, owner=None)  # type: ignore[arg-type]
         self.state = State.FETCHING
         self.at = fetch_offset
         self.got: list[tuple[Position, PartitionData]] = []
+        self.then = State.FETCHING
 
     @property
     def position(self) -> Position:
@@ -32,6 +33,7 @@ class Still(Follower):
 
     def fetched(self, asked: Position, data: PartitionData, now_ms: int) -> None:
         self.got.append((asked, data))
+        self.state = self.then
 
 
 class Session:
@@ -143,6 +145,20 @@ def test_answers_go_to_whom_they_are_for_with_what_was_asked() -> None:
     session.answer(1)
     assert [len(follower.got) for follower in session.followers] == [0, 1, 0]
     assert session.followers[1].got[0][0] == Position(1, 0, 1, 0)
+
+
+def test_who_could_not_take_an_answer_asks_again_also_for_the_same_within_the_same_session() -> None:
+    """Its log was closed, and is open again before the next fetch: the leader believes that it has the answer."""
+    session = Session()
+    session.build()
+    session.followers[1].then = State.OPENING
+    session.answer(1)
+    session.set(1, State.FETCHING)
+    assert named(session.build()) == {1: 0}
+    session.followers[1].then = State.FETCHING
+    session.answer(1)
+    session.set(1, State.FETCHING)
+    assert named(session.build()) == {}, "it has taken this one in"
 
 
 def test_an_answer_for_a_partition_that_has_gone_is_dropped() -> None:
