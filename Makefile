@@ -2,8 +2,10 @@
 #
 #   make demo       a broker, real data of this machine, a lake table, a report (DEMO_SECONDS=60)
 #   make test       the tests, a few minutes
-#   make simulate   500 simulated clusters, 200 of them with consumer groups (SEEDS=1..16 GROUP_SEEDS=1..40)
-#   make test-all   also the long ones
+#   make simulate   560 simulated clusters, 200 of them with consumer groups (SEEDS=1..16 GROUP_SEEDS=1..40)
+#   make test-slow  what make test leaves out: more of the interop, clusters whose nodes freeze and die
+#   make test-other-pythons  the unit tests on every newer Python that this machine has
+#   make test-all   all of these, and the long runs: thousands of seeds, storms of kills
 #   make lint       style, types, import contracts
 #   make docs       the documentation as a site, in site/
 #   make bench      figures beside Apache Kafka, in one run
@@ -22,7 +24,7 @@ JAVA_EXTRA := $(shell [ "$(JAVA_MAJOR)0" -ge 170 ] || echo ,java)
 # installed package never does: half of the start of a node.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test simulate test-all lint docs bench clean
+.PHONY: demo test test-slow test-other-pythons simulate test-all lint docs bench clean
 .DELETE_ON_ERROR:
 
 demo: .venv/ready-demo
@@ -30,14 +32,20 @@ demo: .venv/ready-demo
 
 # Three processes on two cores: a third of the time a test waits, for an election, a rebalance, another process.
 test: .venv/ready-test
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not slow and not long"
 
-test-all: .venv/ready-test
-	$(BIN)/python -m pytest
+test-slow: .venv/ready-test
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow and not long"
+
+test-other-pythons: .venv/ready-test
+	$(BIN)/python tools/other_pythons.py
+
+test-all: .venv/ready-test test-other-pythons
+	$(BIN)/python -m pytest --hypothesis-profile search
 
 simulate: .venv/ready-test
-	$(BIN)/penstock simulate --scenario clusters --seeds $(SEEDS) --jobs 2 --twice 1
-	$(BIN)/penstock simulate --scenario consumers --seeds $(GROUP_SEEDS) --jobs 2 --twice 1
+	$(BIN)/python -m simulator --scenario clusters --seeds $(SEEDS) --jobs 2 --twice 1
+	$(BIN)/python -m simulator --scenario consumers --seeds $(GROUP_SEEDS) --jobs 2 --twice 1
 
 lint: .venv/ready-test
 	$(BIN)/ruff check .
@@ -54,7 +62,7 @@ bench: .venv/ready-test
 	$(BIN)/python bench/vs_kafka.py
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist build site
+	rm -rf .venv .venv-3.* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache dist build site
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -65,6 +73,6 @@ clean:
 	$(PIP) --editable '.[spark,uvloop$(JAVA_EXTRA)]'
 	@touch $@
 
-.venv/ready-test: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable '.[all]'
+.venv/ready-test: .venv/bin/python pyproject.toml constraints.txt packaging/pytest-penstock/pyproject.toml
+	$(PIP) --editable '.[all]' --editable packaging/pytest-penstock
 	@touch $@ .venv/ready-demo

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from support.logs import NOW_MS, OneLog, batch, topic_config

@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.spark.lake.files import DataFileWriter
+from penstock.spark.lake.open import open_table
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, TopicPartition
-from penstock.spark.lake.table import LakeTable, open_table
+from penstock.spark.lake.table import LakeTable
 
 TOPIC_ID = UUID(int=1)
 PARTITIONS = 4

@@ -10,10 +10,17 @@ import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
-from support import groups
+from support import groups, limits
 from support.processes import Cluster
 from support.three_nodes import three_racks
+
+hypothesis.settings.register_profile("steady", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("search", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("steady")
+"""The same examples at each run of `make test`, so that a red run is the change's fault; `make test-all` searches on
+(`--hypothesis-profile search`). No deadline: no verdict hangs on speed."""
 
 SHORT_LIVED_SPARK = {
     "SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
@@ -46,7 +53,9 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the groups in their order."""
+    """Gives each test its time limit, and puts the groups in their order."""
+    for item in items:
+        limits.limit(item)
     items.sort(key=lambda item: groups.turn(item.nodeid))
 
 

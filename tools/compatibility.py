@@ -56,21 +56,35 @@ FEATURES = (
     ("Share and streams groups", "not yet; configs of such groups are checked and kept, without meaning"),
     ("Transactions, and offsets committed in them", "not yet"),
     ("TLS, SASL, ACLs, delegation tokens", "not yet: asking for them stops the start"),
-    ("Compaction", "cleanup.policy=compact is accepted, and nothing is removed: `__consumer_offsets` only grows"),
+    (
+        "Compaction",
+        "not yet: `cleanup.policy=compact` is accepted with a warning, and nothing is removed; `__consumer_offsets` "
+        "only grows",
+    ),
     ("Quotas", "not yet"),
     ("Tiered storage", "not yet: asking for it stops the start"),
-    ("Old message formats (magic 0 and 1)", "no, as Kafka 4"),
+    (
+        "Old message formats (magic 0 and 1) in logs of before Kafka 0.11",
+        "not yet: Kafka 4 serves such a log, here it is left as it is and answers KAFKA_STORAGE_ERROR",
+    ),
 )
 DIFFERENCES = (
+    "The answer to a Metadata request that has a topic made has the topic; Kafka's first answer is "
+    "UNKNOWN_TOPIC_OR_PARTITION, and the client asks again.",
     "A produced batch is checked by its header, not record by record (`penstock.produce.validation`, "
     "[decision 5](../adr/0005-header-validation.md)); compacted topics are checked in full.",
     "Requests of one connection are executed in order while earlier ones still wait for replicas; answers leave in "
     "order. Kafka stops reading from the connection meanwhile.",
-    "A dynamic broker config that nobody knows is refused; Kafka stores it for plug-ins.",
+    "A dynamic broker config that nobody knows is refused; Kafka stores it for plug-ins. Those of one listener "
+    "(`listener.name.NAME.`) are checked and kept, without meaning so far.",
     "Java class names in settings are refused, except Kafka's own where there is a counterpart.",
     "Two empty elements are no list of throttled replicas.",
     "Members of a consumer group (KIP-848) are told to heartbeat more often while the group settles "
     "([decision 14](../adr/0014-heartbeats-are-short-while-a-group-settles.md)).",
+    "Eligible leader replicas are kept where nobody is in sync when `min.insync.replicas` changes; Kafka forgets them, "
+    "and the partition has no leader until an unclean election.",
+    "A replica whose log directory is gone from its broker is not elected for what it was before (unless it is the "
+    "only one, or unclean elections are allowed): it is empty, and others would follow it.",
 )
 
 
@@ -97,7 +111,12 @@ def parts() -> Iterator[str]:
     yield HEAD
     yield "\n## Features\n\n| | |\n|---|---|\n"
     yield from (f"| {feature} | {state} |\n" for feature, state in FEATURES)
-    yield "\n## Feature levels\n\n| | Levels |\n|---|---|\n"
+    yield (
+        "\n## Feature levels\n\n"
+        "A `metadata.version` below 4.0-IV3 is refused, in a directory, as a level to go down to and of a cluster to "
+        "join;\nKafka 4.3 goes down to 3.3-IV3. Raise it before you move.\n"
+    )
+    yield "\n| | Levels |\n|---|---|\n"
     for name, (low, high) in sorted(SUPPORTED_FEATURES.items()):
         names = (
             f" ({METADATA_VERSIONS[low].name} to {METADATA_VERSIONS[high].name})" if name == "metadata.version" else ""

@@ -2,12 +2,14 @@
 
     python tools/generate_messages.py [--check]
 
-One module a message, one slotted class a struct. The classes hold data only; the codecs are made at run time.
+One module a message, one slotted class a struct. The classes hold data only, a line a field;
+their constructors and the codecs are made at run time.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -49,7 +51,7 @@ def python_type(field: Field) -> str:
 
 
 def default_value(field: Field) -> str:
-    """The expression for the default of the constructor's argument."""
+    """The expression for the default of the attribute."""
     if field.null_by_default:
         return "None"
     if field.is_array or field.struct is not None:
@@ -68,15 +70,6 @@ def default_value(field: Field) -> str:
     return field.default or "0"
 
 
-def assignment(field: Field) -> str:
-    """The statement that sets the attribute in the constructor."""
-    name = field.attribute
-    if default_value(field) != "ABSENT":
-        return f"self.{name} = {name}"
-    new = "[]" if field.is_array else f"{field.type}()"
-    return f"self.{name} = {new} if {name} is ABSENT else {name}"
-
-
 def structs_of(message: MessageSchema) -> Iterator[Struct]:
     """The message's structs, the message itself first, each once."""
     seen: set[str] = set()
@@ -90,32 +83,17 @@ def structs_of(message: MessageSchema) -> Iterator[Struct]:
 
 
 def class_text(struct: Struct, message: MessageSchema) -> str:
-    """The source of one class."""
-    heading, is_message = message.heading, struct is message.root
-    names = [field.attribute for field in struct.fields]
-    slots = "(" + "".join(f'"{name}", ' for name in names).rstrip(" ") + ")"
-    lines = [f"class {struct.name}({'Message' if is_message else 'Struct'}):"]
-    if is_message:
-        flexible = heading.flexible.lowest if heading.flexible else None
-        lines += [
-            f'    """{message.heading.name}, versions {heading.versions.lowest} to {heading.versions.highest}."""',
-            "",
-            f"    __slots__ = {slots}",
-            "",
-            f'    NAME = "{message.heading.name}"',
-            f"    KEY = {heading.api_key}",
-            f"    MIN_VERSION = {heading.versions.lowest}",
-            f"    MAX_VERSION = {heading.versions.highest}",
-            f"    FLEXIBLE_FROM = {flexible}",
-        ]
-    else:
-        lines.append(f"    __slots__ = {slots}")
-    if struct.fields:
-        lines += ["", "    def __init__(", "        self,", "        *,"]
-        lines += [f"        {f.attribute}: {python_type(f)} = {default_value(f)}," for f in struct.fields]
-        lines += ["    ) -> None:"]
-        lines += [f"        {assignment(field)}" for field in struct.fields]
-    return "\n".join(lines) + "\n"
+    """The source of one class: a line a field."""
+    fields = [f"    {each.attribute}: {python_type(each)} = {default_value(each)}" for each in struct.fields]
+    if struct is not message.root:
+        return "\n".join([f"class {struct.name}(Struct):", *(fields or ["    pass"])]) + "\n"
+    heading = message.heading
+    lowest, highest = heading.versions.lowest, heading.versions.highest
+    told = f"key={heading.api_key}, versions=({lowest}, {highest})"
+    if heading.flexible:
+        told += f", flexible_from={heading.flexible.lowest}"
+    doc = f'    """{heading.name}, versions {lowest} to {highest}."""'
+    return "\n".join([f"class {struct.name}(Message, {told}):", doc, *([""] if fields else []), *fields]) + "\n"
 
 
 def module_text(message: MessageSchema) -> str:
@@ -123,9 +101,7 @@ def module_text(message: MessageSchema) -> str:
     classes = [class_text(struct, message) for struct in structs_of(message)]
     body = "\n\n".join(classes)
     wanted = ["ABSENT", "Message", "Records", "Struct", "ZERO_UUID"]
-    used = [name for name in wanted if name in body.replace("__slots__", "")]
-    if len(classes) == 1 and "Struct" in used:
-        used.remove("Struct")
+    used = [name for name in wanted if re.search(rf"\b{name}\b", body)]
     head = [f'"""{message.heading.name}. {GENERATED}"""', "", "from __future__ import annotations", ""]
     if "UUID" in body.replace("ZERO_UUID", ""):
         head += ["from uuid import UUID", ""]

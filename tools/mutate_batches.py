@@ -36,7 +36,8 @@ def outcome(decoder: Decoder, data: bytes, arguments: dict[str, Any]) -> tuple[A
     except (CorruptRecordError, InvalidRecordError) as error:
         return type(error), str(error)
     decoded.batch.validate(full=True)
-    return decoded.batch, decoded.next_offset, decoded.consumed_bytes, decoded.skipped, decoded.gaps.tolist()
+    offsets = decoded.next_offset, decoded.skipped, decoded.gaps.tolist(), decoded.epochs
+    return decoded.batch, decoded.consumed_bytes, *offsets
 
 
 def compare(data: bytes, arguments: dict[str, Any], decoder: Decoder = arrow.to_arrow) -> bool:

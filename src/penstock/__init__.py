@@ -1,3 +1,3 @@
-"""Penstock: an event-streaming platform that is Kafka to its clients, tools and disks."""
+"""Penstock: a Kafka-compatible event-streaming platform, with loads into lake tables."""
 
 __version__ = "0.1.0"

@@ -7,7 +7,9 @@ be told, so that one handler at the edge can turn any of them into an answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from typing import Any
 
 
 class ErrorCode(IntEnum):
@@ -223,6 +225,10 @@ class InvalidRecordError(PenstockError):
     code = ErrorCode.INVALID_RECORD
 
 
+class UsageError(PenstockError):
+    """A person asked for what cannot be. The message says what would be right; a command's exit code is then 2."""
+
+
 class RequestError(PenstockError):
     """A request that is answered with an error code and a sentence for a person."""
 
@@ -238,6 +244,14 @@ class ConfigError(PenstockError):
     code = ErrorCode.INVALID_CONFIG
 
 
+class ConfigErrors(ConfigError):
+    """Several of them, found at once. `problems` has each."""
+
+    def __init__(self, problems: Sequence[ConfigError]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
 class StorageError(PenstockError):
     """A log directory that failed; it is offline until a person has looked at it."""
 
@@ -245,7 +259,8 @@ class StorageError(PenstockError):
 
 
 class NotResident(PenstockError):
-    """A read that would wait for the disk. The node's dispatcher has the lane do it and runs the handler again.
+    """What would take long on the loop: a read that waits for the disk, or more than that (`read`). The node's
+    dispatcher has the lane do it and runs the handler again.
 
     Attributes: `directory` (index of the log directory), `path` (within it), `position` and `length` in bytes.
     """
@@ -257,8 +272,24 @@ class NotResident(PenstockError):
         self.position = position
         self.length = length
 
+    def read(self, disk: Any) -> Any:
+        """What the lane does, with a disk that waits."""
+        return disk.read(self.path, self.position, self.length)
+
+    def was_read(self, result: Any) -> None:
+        """The lane has done it; `result` is what `read` gave. On the loop, before the handler runs again."""
+
 
 class UnreachableError(PenstockError):
     """A peer that does not answer: refused, reset, or silent for longer than the timeout."""
 
     code = ErrorCode.NETWORK_EXCEPTION
+
+
+Report = Callable[[str, Exception], None]
+"""`report(what, error)`: who gets an error that should never happen, caught where it ends `what` and nothing else."""
+
+
+def raise_it(what: str, error: Exception) -> None:
+    """The report of parts that were given no other: the error goes on to whoever called them."""
+    raise error

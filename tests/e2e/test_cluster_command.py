@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -199,11 +198,11 @@ def test_a_node_that_hangs_does_not_hold_up_those_after_it(
     three_nodes: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("penstock.client.client.HURRY_MS", 50)
+    defaults = {**(Client.__init__.__kwdefaults__ or {}), "timeout_ms": 3_600_000}
+    monkeypatch.setattr(Client.__init__, "__kwdefaults__", defaults)  # who waits for the hanging one waits for ever
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         bootstrap = f"127.0.0.1:{hanging.getsockname()[1]},{three_nodes.bootstrap}"
-        began_s = time.monotonic()
         assert main(["cluster", "quorum", "--bootstrap", bootstrap]) == 0
-        assert time.monotonic() - began_s < 20, "the time-out of one request alone is 30 s"
     capsys.readouterr()
 
 
@@ -267,8 +266,9 @@ def test_a_cluster_without_its_quorum_is_still_described(three_nodes: Cluster, a
         for node_id in (2, 3):
             three_nodes.kill(node_id)
         try:
+            wait_until(lambda: ask("describe")["controller"] is None, "a controller that is left alone gives up")
             described = ask("describe")
-            assert (described["controller"], described["reassignments"]) == (None, None)
+            assert described["reassignments"] is None
             assert [broker["silent"] for broker in described["brokers"]] == [False, True, True]
             assert described["partitions"] == 1
             for words in (("quorum",), ("drain", "1"), ("reassign", "--to", "1,2"), ("elect", "preferred")):

@@ -106,5 +106,5 @@ def test_the_tutorial_installs_extras_that_exist() -> None:
     import tomllib
 
     project = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (extras,) = re.findall(r"pip install 'penstock\[(.+)\]'", PAGE.read_text(encoding="utf-8"))
+    (extras,) = re.findall(r"pip install '\.\./penstock\[(.+)\]'", PAGE.read_text(encoding="utf-8"))
     assert set(extras.split(",")) <= set(project["optional-dependencies"])

@@ -12,6 +12,7 @@ skipped with the reason; with CI=true in the environment they fail instead, so t
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import os
 import re
@@ -84,10 +85,13 @@ def require_kafka() -> None:
 
 
 def fetch_jars() -> None:
-    """Copies Kafka and everything it depends on into the cache."""
+    """Copies Kafka and everything it depends on into the cache; who comes second waits for who came first."""
     JARS.mkdir(parents=True, exist_ok=True)
     command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"]
-    run(command, timeout_s=FETCH_TIMEOUT_S, cwd=JARS)
+    with (JARS.parent / f"{JARS.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not MARKER.exists():
+            run(command, timeout_s=FETCH_TIMEOUT_S, cwd=JARS)
     assert MARKER.exists(), f"Maven ran, and there is no {MARKER}"
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.testing.simulator import network as network_module
-from penstock.testing.simulator.driver import Simulation
-from penstock.testing.simulator.network import RETRANSMIT_MAX_MS, SYN_RETRY_MS, Network, Quality, Socket, Way
+from simulator.world import network as network_module
+from simulator.world.driver import Simulation
+from simulator.world.network import RETRANSMIT_MAX_MS, SYN_RETRY_MS, Network, Quality, Socket, Way
 
 PORT = 9092
 A, B, C = "a", "b", "c"

@@ -13,12 +13,12 @@ import sys
 import pytest
 from simulation.raft_plants import CAUGHT_BY, PLANTS
 
-from penstock.testing.simulator.raft_world import RaftWorld
-from penstock.testing.simulator.timeline import Violation
+from simulator.raft.world import RaftWorld
+from simulator.world.checks import Violation
 
 REACHING_SEEDS = 15
 SEEDS = 40
-HUNT_SEEDS = 200
+HUNT_SEEDS = 300
 
 
 @pytest.mark.parametrize("first", range(REACHING_SEEDS + 1, SEEDS + 1, 5))
@@ -46,7 +46,7 @@ def test_the_first_runs_keep_it_too_and_reach_what_they_are_to_test() -> None:
 
 def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
     program = "\n".join([
-        "from penstock.testing.simulator.raft_world import RaftWorld",
+        "from simulator.raft.world import RaftWorld",
         "for seed in (2, 3, 11): print(RaftWorld(seed).run().trace_hash)",
     ])  # fmt: skip
     hashes = set()
@@ -75,7 +75,7 @@ def test_planted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert catches(CAUGHT_BY[name]), f"seed {CAUGHT_BY[name]} passes over: {name}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(PLANTS))
 def test_planted_is_found_by_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTS[name](monkeypatch)

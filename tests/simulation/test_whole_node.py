@@ -10,17 +10,23 @@ from collections.abc import Callable
 import pytest
 
 from penstock.log import recovery
+from penstock.log.directory_operations import RecoverLog
+from penstock.log.disk import Disk
 from penstock.log.operations import Write
-from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records.builder import BatchBuilder
-from penstock.testing.simulator.client import Client
-from penstock.testing.simulator.disk import LoopView, SimulatedDisk
-from penstock.testing.simulator.driver import Simulation
-from penstock.testing.simulator.machine import Machine
-from penstock.testing.simulator.node_world import NodeWorld
-from penstock.testing.simulator.timeline import Violation
+from simulator.node.client import Client
+from simulator.node.world import NodeWorld
+from simulator.world.checks import Violation
+from simulator.world.disk import LoopView, SimulatedDisk
+from simulator.world.driver import Simulation
+from simulator.world.machine import Machine
 
 HUNT_SEEDS = 60
 METADATA_LOG = "__cluster_metadata-0"
@@ -52,7 +58,7 @@ def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
     hashes = set()
     for hash_seed in ("0", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        command = [sys.executable, "-m", "penstock.testing.simulator.run", "--world", "node", "--seeds", "1..3"]
+        command = [sys.executable, "-m", "simulator.worlds", "--world", "node", "--seeds", "1..3"]
         hashes.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(hashes) == 1, hashes
 
@@ -116,6 +122,30 @@ def test_planted_a_torn_tail_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None
 def test_planted_recovery_forgets_the_producers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "recover_producer", lambda *_: None)
     assert broken_rule() in ("nothing is there twice", "a producer's state survives", "an offset keeps its value")
+
+
+def test_a_log_is_recovered_by_its_topics_own_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a topic that became what it is after the node's first images."""
+    simulation = Simulation(3)
+    machine = Machine(simulation, [SimulatedDisk(clock=simulation.clock)])
+    client = Client(simulation, machine, "admin")
+    machine.start()
+    simulation.run(simulation.now_ms + 2_000)
+    compacted = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
+    topics = [CreatableTopic(name="seats", num_partitions=1, replication_factor=1, configs=compacted)]
+    client.ask(CreateTopicsRequest(topics=topics, timeout_ms=1_000), 7, lambda _: None)
+    simulation.run(simulation.now_ms + 1_000)
+    machine.kill(power_failed=False)
+    policies = []
+    recovered = RecoverLog.run
+
+    def noting(operation: RecoverLog, disk: Disk) -> object:
+        policies.append((operation.arguments.name, operation.arguments.config.cleanup_policy))
+        return recovered(operation, disk)
+
+    monkeypatch.setattr(RecoverLog, "run", noting)
+    simulation.run(simulation.now_ms + 10_000)
+    assert policies == [("seats-0", ("compact",))]
 
 
 # A cold disk

@@ -34,7 +34,8 @@ from penstock.protocol.message import Message
 from penstock.protocol.messages.create_partitions_request import CreatePartitionsTopic
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 from penstock.raft.voters import VoterEndpoint
-from penstock.testing.simulator.disk import SimulatedDisk
+from penstock.records.wall import WallTime
+from simulator.world.disk import SimulatedDisk
 
 M = TypeVar("M", bound=Message)
 
@@ -86,7 +87,10 @@ class Client:
 
 
 class Node:
-    """A broker and its world. Settings are attribute names of `Settings`."""
+    """A broker and its world. Settings are attribute names of `Settings`.
+
+    Attributes: `bugs`, errors that should never happen and ended one thing; any fails the test unless `bugs_expected`.
+    """
 
     def __init__(
         self,
@@ -100,12 +104,14 @@ class Node:
     ) -> None:
         """`release` is the metadata.version to format with, `features` the levels of others."""
         self.now_ms = START_MS
+        self.wall = WallTime()
         self.random = Random(seed)
         self.disks = [SimulatedDisk(index, clock=lambda: self.now_ms) for index in range(directories)]
         paths = tuple(f"/data/{index}" for index in range(directories))
         self.settings = Settings.for_node(log_dirs=paths, **settings)
         self.events: list[LogEvent] = []
         self.bugs: list[Exception] = []
+        self.bugs_expected = False
         self.clients: dict[int, Client] = {}
         self.held: Callable[[Operation], bool] | None = None
         self.waiting_operations: list[Operation] = []
@@ -138,6 +144,7 @@ class Node:
             random=self.random,
             report=self.events.append,
             bug=self._bug,
+            wall=self.wall,
         )
         self.clients = {}
         self.waiting_operations = []
@@ -164,7 +171,9 @@ class Node:
         self.start()
 
     def _bug(self, where: str, error: Exception) -> None:
-        raise AssertionError(f"error in {where}") from error
+        if not self.bugs_expected:
+            raise AssertionError(f"error in {where}") from error
+        self.bugs.append(error)
 
     # Effects and time
 
@@ -196,6 +205,8 @@ class Node:
             result = operation.run(self.disks[operation.directory])  # type: ignore[arg-type]
         except OSError as error:
             self.broker.operation_failed(operation, error, self.now_ms)
+        except Exception as error:
+            self.broker.operation_broke(operation, error, self.now_ms)
         else:
             self.broker.operation_completed(operation, result, self.now_ms)
 

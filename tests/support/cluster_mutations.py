@@ -11,18 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from simulation import raft_plants
 
 from penstock.errors import ErrorCode
 from penstock.log.operations import Write
-from penstock.metadata import heartbeats, isr
+from penstock.metadata import alter_partition, heartbeats
 from penstock.metadata.partition_change import _Change
 from penstock.node.committed import CommittedMetadata
 from penstock.raft.operations import PersistElection
-from penstock.replication.partition import Partition, Prepared
-from penstock.testing.simulator.cluster.checkers import WATERMARK
-from penstock.testing.simulator.cluster.readers import FENCED
-from penstock.testing.simulator.cluster_world import STEADY
-from penstock.testing.simulator.disk import SimulatedDisk
+from penstock.replication.appends import Prepared
+from penstock.replication.in_sync_replicas import InSyncReplicas
+from penstock.replication.partition import Partition
+from simulator.cluster.checkers import ELECTED, MAXIMAL, MINIMUM, WATERMARK
+from simulator.cluster.readers import FENCED
+from simulator.cluster.replica_rules import COMPLETE, EQUAL, MATCHING
+from simulator.cluster.world import STEADY
+from simulator.world.disk import SimulatedDisk
 from support import replication_mutations as replication
 
 METADATA_LOG = "__cluster_metadata-0"
@@ -31,13 +35,13 @@ METADATA_LOG = "__cluster_metadata-0"
 def committed_isr_alone(patch: pytest.MonkeyPatch) -> None:
     """The high watermark waits for the ISR that is committed, and for nobody who is about to join."""
 
-    def replicated_offset(partition: Partition, now_ms: int) -> int:
-        if len(partition.in_sync_replicas) < partition.min_in_sync_replicas:
-            return partition.high_watermark
-        ends = [each.log_end_offset for key, each in partition.followers.items() if key in partition.in_sync_replicas]
-        return min([partition.log.log_end_offset, *ends])
+    def high_watermark_to(isr: InSyncReplicas, high_watermark: int, end_offset: int, now_ms: int) -> int:
+        if len(isr.committed) < isr.minimum:
+            return high_watermark
+        ends = [each.log_end_offset for key, each in isr.followers.items() if key in isr.committed]
+        return min([end_offset, *ends])
 
-    patch.setattr(Partition, "_replicated_offset", replicated_offset)
+    patch.setattr(InSyncReplicas, "high_watermark_to", high_watermark_to)
 
 
 def records_are_not_fsynced(patch: pytest.MonkeyPatch) -> None:
@@ -69,7 +73,7 @@ def vote_is_not_written(patch: pytest.MonkeyPatch) -> None:
 
 def stale_proposal_accepted(patch: pytest.MonkeyPatch) -> None:
     """The controller changes the ISR for a leader that knows an earlier state of the partition, or leads no more."""
-    patch.setattr(isr, "problem_of", lambda *_: ErrorCode.NONE)
+    patch.setattr(alter_partition, "problem_of", lambda *_: ErrorCode.NONE)
 
 
 def stale_epoch_served(patch: pytest.MonkeyPatch) -> None:
@@ -113,15 +117,33 @@ def lost_connection_is_death(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(heartbeats, "LOST_CONNECTION_GRACE_MS", -1)
 
 
+def minimum_ignored(patch: pytest.MonkeyPatch) -> None:
+    """The high watermark moves however few are in sync."""
+    real = InSyncReplicas.high_watermark_to
+
+    def high_watermark_to(isr: InSyncReplicas, high_watermark: int, end_offset: int, now_ms: int) -> int:
+        minimum, isr.minimum = isr.minimum, 1
+        try:
+            return real(isr, high_watermark, end_offset, now_ms)
+        finally:
+            isr.minimum = minimum
+
+    patch.setattr(InSyncReplicas, "high_watermark_to", high_watermark_to)
+
+
+def always_eligible(patch: pytest.MonkeyPatch) -> None:
+    """Whoever leaves the ISR stays eligible, though enough are in sync and the high watermark goes on."""
+    patch.setattr(_Change, "_enough_in_sync", lambda change: False)
+
+
 KEEPS = "an offset keeps its value"
 SURVIVES = "what was acknowledged survives"
 SEEN = "what a reader saw stays"
-EQUAL = "replicas are equal"
-LOST = (SURVIVES, SEEN, KEEPS, WATERMARK)
+LOST = (SURVIVES, SEEN, KEEPS, WATERMARK, MAXIMAL, EQUAL, ELECTED)
 """The ways to see that something committed is gone: when another leads, when a reader passes, at the end."""
 TOO_EARLY = (*LOST, "later writes come later")
 """What was acknowledged before it was committed gives way to others, which are acknowledged at its offset or before."""
-METADATA = ("committed metadata never changes", "nodes have the same metadata", "metadata survives")
+METADATA = ("committed metadata never changes", "nodes have the same metadata", "metadata survives", COMPLETE, MATCHING)
 UNFLUSHED = (*METADATA, "a node starts after a crash")
 """A node that misses what it had noted as flushed does not start (adr/0009)."""
 
@@ -141,16 +163,19 @@ class Mutation:
 
 
 MUTATIONS = {
-    "acknowledged before the ISR": Mutation(replication.acknowledged_before_the_isr, "network", 1, (WATERMARK,)),
-    "high watermark over the committed ISR": Mutation(committed_isr_alone, "laggards", 12, (WATERMARK,)),
+    "acknowledged before the ISR": Mutation(replication.acknowledged_before_the_isr, "network", 1, (MAXIMAL,)),
+    "high watermark over the committed ISR": Mutation(committed_isr_alone, "moves", 1, (WATERMARK, MAXIMAL)),
     "truncation skipped": Mutation(replication.skipped_truncation, "network", 1, (EQUAL, KEEPS, SURVIVES)),
     "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 7, LOST),
     "records not fsynced": Mutation(records_are_not_fsynced, "power", 2, LOST),
     "metadata not fsynced": Mutation(metadata_is_not_fsynced, "power", 1, UNFLUSHED),
-    "vote not durable": Mutation(vote_is_not_written, "raft", 19, ("votes are durable",)),
+    "vote not durable": Mutation(vote_is_not_written, "raft", 44, ("votes are durable",)),
     "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 3, LOST),
     "stale epoch accepted by a leader": Mutation(stale_epoch_served, "moves", 1, (FENCED,)),
-    "unclean election": Mutation(anybody_is_elected, "splits", 2, LOST),
+    "unclean election": Mutation(anybody_is_elected, "splits", 2, (ELECTED,)),
+    "high watermark moves below the minimum": Mutation(minimum_ignored, "chaos", 1, (MINIMUM,)),
+    "eligible whatever the minimum": Mutation(always_eligible, "eligible", 1, (WATERMARK,)),
+    "shorter metadata log elected": Mutation(raft_plants.a_shorter_log_is_elected, "controllers", 16, (COMPLETE,)),
     "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 37, TOO_EARLY),
     "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 2, METADATA),
     "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1, (STEADY,)),

@@ -212,9 +212,9 @@ def committed(client: Client, group: str = GROUP) -> dict[tuple[str, int], int]:
 # What is done to the coordinator
 
 
-def change_partition(node: Node, index: int = 0, **changes: Any) -> None:
-    """The controller changes a partition of the coordinators' topic: leader, isr, replicas ..."""
-    topic = node.broker.image.topics_by_name[OFFSETS_TOPIC]
+def change_partition(node: Node, index: int = 0, name: str = OFFSETS_TOPIC, **changes: Any) -> None:
+    """The controller changes a partition of a coordinator's topic: leader, isr, replicas ..."""
+    topic = node.broker.image.topics_by_name[name]
     node.change([PartitionChangeRecord(topic_id=topic.id, partition_id=index, **changes)])
 
 

@@ -11,8 +11,9 @@ from uuid import UUID
 import pyarrow as pa
 
 from penstock.spark.lake.files import DataFileWriter
+from penstock.spark.lake.open import open_table
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, TopicPartition
-from penstock.spark.lake.table import LakeTable, open_table
+from penstock.spark.lake.table import LakeTable
 from penstock.spark.lake.verify import PartitionVerdict, verify
 
 CLICKS = TopicPartition("clicks", UUID(int=1), 0)

@@ -6,9 +6,10 @@ from penstock.errors import ErrorCode
 from penstock.log.log import Log
 from penstock.protocol.messages.alter_partition_response import PartitionData as Altered
 from penstock.records.batch import read_header
+from penstock.replication.appends import Deferred, Prepared, Rejected
 from penstock.replication.fetch_session import Session
-from penstock.replication.isr import Proposal
-from penstock.replication.partition import Deferred, Partition, Prepared, Rejected
+from penstock.replication.in_sync_replicas import Proposal
+from penstock.replication.partition import Partition
 from support.broker import Node
 from support.requests import batch, produced
 
@@ -23,6 +24,9 @@ class Waiter:
 
     def appended(self, slot: object, code: ErrorCode, now_ms: int) -> None:
         self.told.append((slot, code))
+
+    def broke(self, error: Exception, now_ms: int) -> None:
+        raise error
 
 
 class Brokers:
@@ -52,12 +56,18 @@ class Brokers:
     def lags(self, partition: Partition, now_ms: int) -> None:
         """Nobody looks after it here but the test."""
 
-    def isr_proposed(self, partition: Partition, now_ms: int) -> None:
-        assert partition.proposal is not None
-        self.proposals.append(partition.proposal)
+    def look(self, now_ms: int) -> None:
+        """Likewise."""
 
-    def isr_changed(self, partition: Partition, proposal: Proposal) -> None:
-        """Counted by the replicas."""
+    def forget(self, partition: Partition) -> None:
+        """It never was known."""
+
+    def propose(self, partition: Partition, now_ms: int) -> None:
+        assert partition.isr.proposal is not None
+        self.proposals.append(partition.isr.proposal)
+
+    def accepted(self, proposal: Proposal) -> None:
+        """Nobody counts."""
 
 
 class Leader:
@@ -76,6 +86,7 @@ class Leader:
             topic_id,
             log,
             owner=self.brokers,
+            isr_driver=self.brokers,
             node_id=1,
             leader_epoch=log.leader_epochs.latest,
             replicas=(1, 2, 3),
@@ -83,6 +94,8 @@ class Leader:
             high_watermark=1,
             now_ms=self.node.now_ms,
         )
+        replicas = self.node.broker.replicas
+        replicas._partitions[("t", 0)] = replicas._by_log[log.name] = self.partition  # the node's own has one replica
         self.waiter = Waiter()
 
     def append(self, data: bytearray, acks: int) -> Rejected | Deferred | Prepared:
@@ -94,7 +107,6 @@ class Leader:
 
     def write(self) -> None:
         self.node.run()
-        self.partition.log_advanced(self.node.now_ms)
 
     def appended(self, count: int = 1) -> None:
         """So many records, written."""
@@ -123,7 +135,7 @@ class Leader:
             replicas,
             isr,
             self.node.now_ms,
-            partition_epoch=partition.partition_epoch + changes,
+            partition_epoch=partition.isr.partition_epoch + changes,
         )
 
     def accept(self, proposal: Proposal) -> None:

@@ -6,12 +6,14 @@ from random import Random
 from typing import Any
 
 from penstock.log import dump
-from penstock.log.log import Appended
+from penstock.log.loading import OpenArguments, marker_of
+from penstock.log.producer_state import Marker
 from penstock.log.recovery import recover_log
+from penstock.log.results import Appended
 from penstock.records.batch import headers, read_header
 from penstock.records.compression import Codec
-from penstock.testing.simulator.disk import SimulatedDisk
-from support.logs import EXPIRATION_MS, NAME, OneLog, batch, marker, topic_config
+from simulator.world.disk import SimulatedDisk
+from support.logs import NAME, OneLog, batch, marker, topic_config
 
 CODECS = list(Codec)
 
@@ -19,7 +21,7 @@ CODECS = list(Codec)
 class Workload:
     """A log, and `batches`: (base offset, last offset, bytes) of what must be in it, all of it acknowledged.
 
-    Attributes: `start`, `end` of the log; `flushed_end`: nothing below may be lost by a power failure.
+    Attributes: `start`, `end` of the log; `begun`: transactions (producer -> first offset) from before `batches`.
     """
 
     def __init__(self, random: Random, **config: Any) -> None:
@@ -33,6 +35,7 @@ class Workload:
         self.epoch = 0
         self.sequences = {1: 0, 2: 0, 3: 0}
         self.open: set[int] = set()
+        self.begun: dict[int, int] = {}
 
     # Work
 
@@ -136,15 +139,7 @@ class Workload:
         log, disk = self.one.log, self.one.disk
         recovery_point = log.recovery_point
         disk.restart(power_failed=power_failed)
-        report = recover_log(
-            disk,
-            NAME,
-            self.one.config,
-            recovery_point=recovery_point,
-            log_start_offset=self.start,
-            now_ms=self.one.now_ms,
-            producer_expiration_ms=EXPIRATION_MS,
-        )
+        report = recover_log(disk, OpenArguments(NAME, self.one.config, recovery_point, self.start, self.one.now_ms))
         self.one.open(recovery_point=report.recovery_point, log_start_offset=self.start)
         self.end = self.one.log.log_end_offset
         kept = [entry for entry in self.batches if entry[1] < self.end]
@@ -159,6 +154,9 @@ class Workload:
         assert start <= self.start
         assert not [entry for entry in self.batches if start <= entry[1] < self.start]
         assert self.end >= max((last + 1 for _, last, _ in self.batches), default=self.start)
+        if self.start == self.end:  # a log without records may have begun anew, and then it remembers nobody
+            self.batches.clear()
+            self.begun = {producer_id: first for first, producer_id in self.one.log.producers.ongoing.items()}
 
     def forget_producers(self) -> None:
         """After records are lost, producers begin where the log says."""
@@ -206,13 +204,31 @@ class Workload:
             at = self.random.randint(max(first, self.start), last)
             assert self.one.content(at, last + 1) == data
             self.check_time(wanted)
-        for segment in log.segments[:-1]:
+        for segment in log.segments.all[:-1]:
             assert [*dump.verify_offset_index(self.one.disk, segment.offset_index.path)] == []
             assert [*dump.verify_time_index(self.one.disk, segment.time_index.path)] == []
         epochs = log.leader_epochs.entries()
         assert all(start <= self.end for _, start in epochs)
         producers = {read_header(data).producer_id for _, _, data in wanted} - {-1}
         assert producers <= log.producers.producers.keys()
+        self.check_transactions()
+
+    def check_transactions(self) -> None:
+        """What a reader of committed records is told of, and how far it may read."""
+        log = self.one.log
+        open_since = dict(self.begun)
+        aborted = []
+        for _, _, data in self.batches:
+            header = read_header(data)
+            if header.is_control:
+                first = open_since.pop(header.producer_id, None)
+                if first is not None and marker_of(data, header) == Marker(commit=False, coordinator_epoch=0):
+                    aborted.append((header.producer_id, first, header.base_offset))
+            elif header.is_transactional:
+                open_since.setdefault(header.producer_id, header.base_offset)
+        assert log.last_stable_offset(self.end) == min(open_since.values(), default=self.end)
+        told = [tuple(each[:3]) for each in log.segments.aborted_transactions(self.start, self.end)]
+        assert told == [each for each in aborted if each[2] >= self.start]
 
     def check_time(self, wanted: list[tuple[int, int, bytes]]) -> None:
         from penstock.records.reader import records

@@ -9,11 +9,14 @@ from typing import Any
 
 from penstock.config.topic import TopicConfig
 from penstock.log.disk import Disk, Operation
-from penstock.log.log import Appended, Log
+from penstock.log.loading import OpenArguments
+from penstock.log.log import Log
+from penstock.log.opening import open_log
+from penstock.log.results import Appended
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
 from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
 
 NOW_MS = 1_700_000_000_000
 EXPIRATION_MS = 86_400_000
@@ -58,7 +61,7 @@ def marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int
     """The end of a transaction."""
     kind = ControlType.COMMIT if commit else ControlType.ABORT
     end = EndTransactionMarker(kind, coordinator_epoch)
-    return end_transaction_marker(end, producer_id=producer_id, producer_epoch=epoch, now_ms=NOW_MS)
+    return end_transaction_marker(end, producer_id=producer_id, producer_epoch=epoch, wall_ms=NOW_MS)
 
 
 class OneLog:
@@ -83,18 +86,9 @@ class OneLog:
         """Opens the log anew, whatever became of the last one."""
         self.taken.clear()
         self.calls_to_take = 0
-        self.log = Log.open(
-            self.disk,
-            self.name,
-            self.config,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            now_ms=self.now_ms,
-            owner=self,
-            random=Random(0),
-            producer_expiration_ms=EXPIRATION_MS,
-            loop_disk=getattr(self.disk, "loop", None),
-        )
+        arguments = OpenArguments(self.name, self.config, recovery_point, log_start_offset, self.now_ms)
+        loop_disk = getattr(self.disk, "loop", None)
+        self.log = open_log(self.disk, arguments, self, random=Random(0), loop_disk=loop_disk)
         return self.log
 
     def take(self) -> None:
@@ -164,6 +158,9 @@ class OneLog:
 
     def log_flushed(self, log: Log, now_ms: int) -> None:
         self.told.append(("flushed", log.recovery_point))
+
+    def log_cut(self, log: Log, now_ms: int) -> None:
+        log.end_truncation(now_ms)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:
         self.told.append(("truncated", log.log_end_offset))

@@ -283,7 +283,7 @@ class Cluster:
     def bytes_of(self, node_id: int, name: str = "t", index: int = 0) -> bytes:
         """All records of a replica, as they are on its disk."""
         node = self.nodes[node_id]
-        segments = self.log(node_id, name, index).segments
+        segments = self.log(node_id, name, index).segments.all
         return b"".join(node.disks[0].content(segment.log_path) for segment in segments)
 
 

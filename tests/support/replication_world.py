@@ -16,21 +16,23 @@ from uuid import UUID
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.log.directory import LogDirectory
+from penstock.log.loading import OpenArguments
 from penstock.log.log import Log
 from penstock.log.recovery import recover_log
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionRegistration, TopicImage
 from penstock.metadata.persistent import PersistentMap
-from penstock.node.handlers.fetch import divergence
+from penstock.node.fetch_answers import divergence
 from penstock.protocol.messages.alter_partition_response import PartitionData as Altered
 from penstock.protocol.messages.fetch_response import PartitionData
 from penstock.records.batch import headers, read_header
+from penstock.replication.appends import ACKS_ALL, Prepared
 from penstock.replication.fetch_session import Session, Subscription
 from penstock.replication.follower import Follower, Position, State
-from penstock.replication.isr import Proposal
-from penstock.replication.partition import ACKS_ALL, Partition, Prepared
+from penstock.replication.in_sync_replicas import Proposal
+from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
-from penstock.testing.simulator.disk import SimulatedDisk
-from support.logs import EXPIRATION_MS, NOW_MS, OneLog, batch, topic_config
+from simulator.world.disk import SimulatedDisk
+from support.logs import NOW_MS, OneLog, batch, topic_config
 
 TOPIC = "t"
 NAME = "t-0"
@@ -54,6 +56,12 @@ class BrokerLog(OneLog):
 
     def take(self) -> None:
         super().take()
+
+    def configure(self, min_insync_replicas: int) -> None:
+        """The topic asks for so many; configurations come before what the metadata says of partitions."""
+        if self.config.min_insync_replicas != min_insync_replicas:
+            self.config = topic_config(segment_bytes=1500, min_insync_replicas=min_insync_replicas)
+            self.log.update_config(self.config)
 
     def exists(self, topic: str, partition: int) -> bool:
         return True
@@ -120,10 +128,10 @@ class Machine:
         self.seen = 0
         self.deaf = False
         logs = Logs(self.one)
-        self.replicas = Replicas(self.id, lambda: logs, lambda *_: None, lag_time_max_ms=LAG_MS)  # type: ignore[arg-type,return-value]
+        self.replicas = Replicas(self.id, lambda: logs, lambda *_: None, lambda *_: None, self, lag_time_max_ms=LAG_MS)  # type: ignore[arg-type,return-value]
         self.replicas.caught_up = True
         self.replicas.followers = self
-        self.replicas.isr = self
+        self.lagging: dict[int, Partition] = {}
 
     def learn(self, count: int = 1) -> None:
         """Takes over the next states of the metadata; several at once are one change, as an image is."""
@@ -133,6 +141,7 @@ class Machine:
         self.seen += count
         state = self.world.history[self.seen - 1]
         self.replicas.set_image(state.image())
+        self.one.configure(state.min_insync_replicas)
         self.replicas.broker_epoch = state.brokers[self.id].epoch
         self.replicas.partition_changed(TOPIC, 0, state.partition, self.world.now_ms)
 
@@ -183,14 +192,20 @@ class Machine:
         raise AssertionError(f"{follower}: {error}") from error
 
     def propose(self, partition: Partition, now_ms: int) -> None:
-        assert partition.proposal is not None
-        self.world.propose(self, partition, partition.proposal)
+        assert partition.isr.proposal is not None
+        self.world.propose(self, partition, partition.isr.proposal)
 
-    def watch(self, now_ms: int) -> None:
-        """The world looks often enough."""
+    def lags(self, partition: Partition, now_ms: int) -> None:
+        self.lagging[partition.index] = partition
 
     def look(self, now_ms: int) -> None:
-        """Likewise."""
+        """The world looks often enough."""
+
+    def forget(self, partition: Partition) -> None:
+        self.lagging.pop(partition.index, None)
+
+    def accepted(self, proposal: Proposal) -> None:
+        """Nobody counts."""
 
 
 class Waiter:
@@ -202,6 +217,9 @@ class Waiter:
     def appended(self, slot: Any, code: ErrorCode, now_ms: int) -> None:
         if code is ErrorCode.NONE:
             self.world.acknowledged.append(slot)
+
+    def broke(self, error: Exception, now_ms: int) -> None:
+        raise error
 
 
 @dataclass(frozen=True)
@@ -218,6 +236,7 @@ class Metadata:
 
     partition: PartitionRegistration
     brokers: dict[int, Registered]
+    min_insync_replicas: int
 
     def image(self) -> MetadataImage:
         brokers = {
@@ -240,6 +259,7 @@ class World:
 
     def __init__(self, random: Random) -> None:
         self.random = random
+        self.actions: Actions = ACTIONS
         self.now_ms = NOW_MS
         self.min_insync_replicas = random.choice([1, 2])
         self.messages: list[Callable[[], None]] = []
@@ -248,7 +268,7 @@ class World:
         self.acknowledged: list[tuple[int, int]] = []
         self.produced = 0
         brokers = {broker_id: Registered(broker_id, fenced=False) for broker_id in BROKERS}
-        self.history = [Metadata(PartitionRegistration(BROKERS, BROKERS, 1), brokers)]
+        self.history = [Metadata(PartitionRegistration(BROKERS, BROKERS, 1), brokers, self.min_insync_replicas)]
         self.machines: dict[int, Machine] = {}
         for broker_id in BROKERS:
             self.machines[broker_id] = Machine(self, broker_id)
@@ -354,7 +374,7 @@ class World:
 
     def look_after(self, machine: Machine) -> None:
         if machine.alive:
-            machine.replicas.look_after_some(list(machine.replicas.lagging), self.now_ms)
+            machine.lagging = {i: each for i, each in machine.lagging.items() if each.look_after_followers(self.now_ms)}
 
     # The controller
 
@@ -364,7 +384,7 @@ class World:
 
     def change(self, partition: PartitionRegistration | None = None, **brokers: Registered) -> None:
         changed = {**self.state.brokers, **{int(name[1:]): each for name, each in brokers.items()}}
-        self.history.append(Metadata(partition or self.state.partition, changed))
+        self.history.append(Metadata(partition or self.state.partition, changed, self.min_insync_replicas))
 
     def alter(self, **changes: Any) -> None:
         partition = self.state.partition
@@ -386,9 +406,16 @@ class World:
         registered = self.state.brokers[broker_id]
         partition = self.state.partition
         self.change(**{f"b{broker_id}": replace(registered, fenced=True)})
-        if broker_id in partition.isr and len(partition.isr) > 1:
-            self.alter(isr=tuple(each for each in partition.isr if each != broker_id))
+        if broker_id in partition.isr and self.may_leave(partition):
+            self.set_in_sync(tuple(each for each in partition.isr if each != broker_id))
         self.elect()
+
+    def may_leave(self, partition: PartitionRegistration) -> bool:
+        """Whether the in-sync replicas may be one fewer."""
+        return len(partition.isr) > 1
+
+    def set_in_sync(self, isr: tuple[int, ...]) -> None:
+        self.alter(isr=isr)
 
     def register(self, broker_id: int) -> None:
         """A new incarnation, unfenced at once."""
@@ -422,7 +449,7 @@ class World:
         for broker_id, epoch in proposal.isr:
             if brokers[broker_id].fenced or epoch not in (-1, brokers[broker_id].epoch):
                 return ErrorCode.INELIGIBLE_REPLICA
-        self.alter(isr=tuple(broker_id for broker_id, _ in proposal.isr))
+        self.set_in_sync(tuple(broker_id for broker_id, _ in proposal.isr))
         partition = self.state.partition
         return Altered(
             leader_id=leader_id,
@@ -446,8 +473,12 @@ class World:
         if power_fails or self.random.random() < 0.5:
             self.fence(machine.id)
         if power_fails:
+            self.lost_power(machine.id)
             machine.one.disk.restart(power_failed=True)
             machine.one.kept_high_watermark = 0
+
+    def lost_power(self, broker_id: int) -> None:
+        """What a broker had not flushed is gone, and it is in no ISR."""
 
     def revive(self, machine: Machine) -> None:
         if not machine.alive:
@@ -459,15 +490,7 @@ class World:
         machine.alive = True
         if self.state.brokers[machine.id].fenced is False:
             self.fence(machine.id)
-        report = recover_log(
-            one.disk,
-            NAME,
-            one.config,
-            log_start_offset=0,
-            recovery_point=0,
-            now_ms=self.now_ms,
-            producer_expiration_ms=EXPIRATION_MS,
-        )
+        report = recover_log(one.disk, OpenArguments(NAME, one.config, 0, 0, self.now_ms))
         one.open(recovery_point=report.recovery_point)
         one.kept_high_watermark = self.random.randint(0, min(one.kept_high_watermark, one.log.log_end_offset))
         machine.boot()
@@ -478,7 +501,7 @@ class World:
 
     def step(self) -> None:
         """Something happens, to some broker."""
-        (action,) = self.random.choices(*zip(*ACTIONS, strict=True))
+        (action,) = self.random.choices(*zip(*self.actions, strict=True))
         action(self, self.random.choice(list(self.machines.values())))
         self.note()
 
@@ -517,11 +540,11 @@ class World:
     def check(self) -> None:
         """Everything that was shown is on every replica that may be elected, and on the leader."""
         partition = self.state.partition
-        for broker_id in partition.isr:
+        for broker_id in (*partition.isr, *partition.elr):
             machine = self.machines[broker_id]
-            have = set(machine.one.batches()) if machine.one.log.segments else set()
+            have = set(machine.one.batches()) if machine.one.log.segments.all else set()
             lost = [each for each in self.committed.values() if each not in have]
-            assert not lost, f"broker {broker_id} of the ISR {partition.isr} has lost {lost[:3]}"
+            assert not lost, f"broker {broker_id} lacks {lost[:3]}, and may be elected: {partition}"
         for base_offset, crc in self.acknowledged:
             known = self.committed.get(base_offset, (-1, -1, -1))
             assert known[2] == crc, f"what was acknowledged at {base_offset} is {known}"
@@ -560,7 +583,9 @@ class World:
         assert leader.high_watermark == leader.log_end_offset, leader
 
 
-ACTIONS: tuple[tuple[Callable[[World, Machine], None], float], ...] = (
+Actions = tuple[tuple[Callable[[Any, Machine], None], float], ...]
+
+ACTIONS: Actions = (
     (World.deliver, 300),
     (World.operate, 200),
     (World.fetch, 200),

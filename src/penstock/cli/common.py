@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Awaitable, Callable, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -17,23 +18,33 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
-class UsageError(PenstockError):
-    """The command was asked wrongly: exit code 2. The message says what would be right."""
-
-
 def add_bootstrap(parser: argparse.ArgumentParser) -> None:
     """Adds --bootstrap, which PENSTOCK_BOOTSTRAP sets for a whole shell."""
     parser.add_argument(
         "--bootstrap",
         metavar="HOST:PORT",
         default=os.environ.get("PENSTOCK_BOOTSTRAP", DEFAULT_BOOTSTRAP),
-        help=f"brokers to begin with, separated by commas (PENSTOCK_BOOTSTRAP, else {DEFAULT_BOOTSTRAP})",
+        help=f"brokers to connect to first, separated by commas (default: $PENSTOCK_BOOTSTRAP or {DEFAULT_BOOTSTRAP})",
     )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Adds --json."""
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+Arguments = argparse._ActionsContainer  # a parser, or a group of its arguments
+
+
+def add_pairs(arguments: Arguments, option: str, what: str) -> None:
+    """Adds an option that takes NAME=VALUE and may be given several times; `pairs` reads it."""
+    arguments.add_argument(option, action="append", default=[], metavar="NAME=VALUE", help=f"{what}; repeatable")
+
+
+def add_log_dirs(arguments: Arguments) -> None:
+    """Adds --log-dir, for reading closed segments from files."""
+    text = "where a broker's log directory is mounted; repeatable"
+    arguments.add_argument("--log-dir", action="append", default=[], metavar="DIR", help=text)
 
 
 Actions = argparse._SubParsersAction  # the one name argparse has for it
@@ -57,7 +68,6 @@ def add_action(
         help=summary,
         description=capitalised(summary) + ".",
         epilog=f"examples:\n{examples}" if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(function=function)
     return parser
@@ -67,6 +77,14 @@ def run_action(arguments: argparse.Namespace) -> int:
     """Runs the action that was chosen."""
     function: Callable[[argparse.Namespace], int] = arguments.function
     return function(arguments)
+
+
+def check_modules(what: str, modules: Sequence[str], extra: str) -> None:
+    """Raises ConfigError that names what is not installed of `modules`, and the extra of penstock that brings it."""
+    from importlib.util import find_spec
+
+    if missing := [name for name in modules if find_spec(name) is None]:
+        raise ConfigError(f"{what} needs {', '.join(missing)}: pip install 'penstock[{extra}]'")
 
 
 def capitalised(text: str) -> str:
@@ -92,6 +110,8 @@ def with_client(bootstrap: str, job: Callable[[Client], Awaitable[int]]) -> int:
         try:
             await client.connection(None)
         except UnreachableError as error:
+            if "\n" in str(error):  # it says already what to do
+                raise
             raise UnreachableError(
                 f"{error}\n  is a broker running there? `penstock dev` starts one; --bootstrap says where to look"
             ) from None
@@ -114,8 +134,13 @@ def read_properties(path: str, overrides: Sequence[str] = ()) -> Properties:
     if not overrides:
         return properties
     lines = {name: line for name in properties if (line := properties.line_of(name)) is not None}
-    given = dict(pair(text, "--override") for text in overrides)
-    return Properties({**properties, **given}, {k: v for k, v in lines.items() if k not in given}, path)
+    given = pairs(overrides, "--override")
+    return Properties({**properties, **given}, {k: v for k, v in lines.items() if k not in given}, path, "--override")
+
+
+def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    """All of an option's NAME=VALUE. Raises UsageError."""
+    return dict(pair(text, option) for text in texts)
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
@@ -124,6 +149,15 @@ def pair(text: str, option: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise UsageError(f"{option} {text}: it must be NAME=VALUE")
     return name.strip(), value
+
+
+def say_if_compacted(configs: Iterable[tuple[str, str | None]]) -> None:
+    """Says on stderr, of configs that ask for compaction, that this does not happen yet."""
+    from penstock.cli.output import YELLOW, paint
+
+    if any(name.endswith("cleanup.policy") and "compact" in (value or "") for name, value in configs):
+        note = "compaction does not exist yet: a Penstock broker keeps all records of such a topic"
+        print(f"{paint('note:', YELLOW, sys.stderr)} {note}", file=sys.stderr)
 
 
 def new_random() -> Random:

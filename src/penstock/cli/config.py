@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_action, add_actions, add_json, read_properties, run_action
+from penstock.cli.common import add_action, add_actions, add_json, add_pairs, read_properties, run_action
+from penstock.errors import ConfigError, ConfigErrors
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
@@ -27,26 +28,34 @@ def register(parser: argparse.ArgumentParser) -> None:
         actions,
         "check",
         check_action,
-        "say whether a server.properties is right, what is odd in it, and what it comes to",
+        "check a server.properties: errors, warnings and the effective settings",
         "  penstock config check conf/server.properties --override log.retention.hours=24",
     )
     check.add_argument("file", metavar="FILE", help="the node's server.properties")
-    check.add_argument(
-        "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting over the file's; repeatable"
-    )
-    check.add_argument("--strict", action="store_true", help="unknown settings are errors")
+    add_pairs(check, "--override", "setting that replaces the file's")
+    check.add_argument("--strict", action="store_true", help="treat unknown settings as errors")
     add_json(check)
 
 
 def check_action(arguments: argparse.Namespace) -> int:
-    """Prints what the file comes to. Raises ConfigError, with file and line, for what is wrong."""
+    """Prints what the file comes to. Raises ConfigError, with file and line, for all that is wrong; as JSON it is
+    printed.
+    """
     from penstock.cli.output import YELLOW, paint, print_json
     from penstock.config.server import Settings
 
-    settings = Settings.from_properties(read_properties(arguments.file, arguments.override), strict=arguments.strict)
+    try:
+        properties = read_properties(arguments.file, arguments.override)
+        settings = Settings.from_properties(properties, strict=arguments.strict)
+    except ConfigError as error:
+        if not arguments.json:
+            raise
+        problems = error.problems if isinstance(error, ConfigErrors) else [error]
+        print_json({"errors": [str(each).replace("\n  ", ", ") for each in problems]})
+        return 1
     values = effective(settings)
     if arguments.json:
-        print_json({"settings": values, "warnings": settings.warnings, "ignored": settings.ignored})
+        print_json({"errors": [], "settings": values, "warnings": settings.warnings, "ignored": settings.ignored})
         return 0
     for warning in settings.warnings:
         print(f"{paint('warning:', YELLOW)} {warning}")

@@ -1,6 +1,6 @@
 """Show and change configs of topics, brokers and groups while they run.
 
-A broker is named by its id; without --name, `--entity brokers` is the default of all of them.
+A broker's name is its id. `--entity brokers` without --name means the defaults of all brokers.
 
 examples:
   penstock configs describe --entity topics --name clicks
@@ -15,15 +15,16 @@ import argparse
 from typing import TYPE_CHECKING
 
 from penstock.cli.common import (
-    UsageError,
     add_action,
     add_actions,
     add_bootstrap,
     add_json,
     pair,
     run_action,
+    say_if_compacted,
     with_client,
 )
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.client.admin import Change, Config, Resource
@@ -46,9 +47,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         "  penstock configs describe --entity topics --name clicks\n"
         "  penstock configs describe --entity brokers --name 1 --all --documentation",
     )
-    describe.add_argument("names", nargs="*", metavar="CONFIG", help="only these")
-    describe.add_argument("--all", action="store_true", help="also those that nobody changed")
-    describe.add_argument("--documentation", action="store_true", help="say what each means")
+    describe.add_argument("names", nargs="*", metavar="CONFIG", help="show only these configs")
+    describe.add_argument("--all", action="store_true", help="include configs at their defaults")
+    describe.add_argument("--documentation", action="store_true", help="explain each config")
     add_json(describe)
     alter = add_action(
         actions,
@@ -59,12 +60,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     alter.add_argument("--add", action="append", default=[], metavar="NAME=VALUE", help="set a config; repeatable")
     alter.add_argument(
-        "--delete", action="append", default=[], metavar="NAME", help="take a config back to its default; repeatable"
+        "--delete", action="append", default=[], metavar="NAME", help="reset a config to its default; repeatable"
     )
-    alter.add_argument("--validate-only", action="store_true", help="only say whether it would work")
+    alter.add_argument("--validate-only", action="store_true", help="check only; change nothing")
     for action in (describe, alter):
-        action.add_argument("--entity", choices=ENTITIES, default="topics", help="whose configs (topics)")
-        action.add_argument("--name", default="", help="topic, broker id, or group")
+        action.add_argument("--entity", choices=ENTITIES, default="topics", help="kind of entity (default: topics)")
+        action.add_argument("--name", default="", help="topic, broker id or group")
         add_bootstrap(action)
 
 
@@ -160,6 +161,7 @@ def alter_action(arguments: argparse.Namespace) -> int:
         await check_broker(client, resource)
         await alter_configs(client, resource, changes, validate_only=arguments.validate_only)
         print(f"{'would change' if arguments.validate_only else 'changed'} {described(resource)}")
+        say_if_compacted((change.name, change.value) for change in changes)
         return 0
 
     return with_client(arguments.bootstrap, job)

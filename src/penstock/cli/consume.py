@@ -1,8 +1,8 @@
-"""Print the records of a topic: all that are there, a range by offset or time, or as they come.
+"""Print the records of a topic: all of them, a range by offset or time, or new ones as they arrive.
 
-Without --group it reads by itself and commits nothing; with it, it is a member of a consumer group, shares the
-partitions with the other members and commits what it has printed. Without --follow it ends at what was there when it
-began.
+Without --group it reads all partitions and commits nothing. With --group it joins a consumer group, shares the
+partitions with the other members, and commits what it has printed. Without --follow it exits after printing the records
+present at startup.
 
 examples:
   penstock consume clicks
@@ -17,19 +17,21 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import UsageError, add_bootstrap, with_client
+from penstock.cli.common import add_bootstrap, with_client
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
     from penstock.records.reader import Record
 
-SUMMARY = "print the records of a topic: by partition, offset or time, or as they come"
+SUMMARY = "print the records of a topic: by partition, offset or time, or as they arrive"
 COLUMNS = ("key", "partition", "offset", "timestamp", "headers")
 FLUSH_EVERY_S = 0.05
 TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
@@ -39,20 +41,32 @@ Write = Callable[[str, int, "Record"], bytes]
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("--partition", type=int, action="append", metavar="N", help="only this one; repeatable (all)")
-    begin = parser.add_mutually_exclusive_group()
-    begin.add_argument("--offset", default="earliest", metavar="N|earliest|latest", help="where to begin (earliest)")
-    begin.add_argument("--from", dest="since", metavar="TIME", help="begin at the first record that is not older")
-    parser.add_argument("--group", metavar="GROUP", help="read as a member of this group; --offset is for a new one")
-    parser.add_argument("--until", metavar="TIME", help="end before the first record that is not older")
-    parser.add_argument("--max", type=int, metavar="N", help="end after so many records")
-    parser.add_argument("--follow", action="store_true", help="wait for more, until Ctrl-C")
     parser.add_argument(
-        "--print", dest="columns", default="", metavar="WHAT", help=f"before the value, some of {','.join(COLUMNS)}"
+        "--partition", type=int, action="append", metavar="N", help="only this partition; repeatable (default: all)"
     )
-    parser.add_argument("--separator", default="\t", metavar="TEXT", help="between what --print adds (a tab)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a record")
-    parser.add_argument("--committed", action="store_true", help="leave out what transactions have not committed")
+    begin = parser.add_mutually_exclusive_group()
+    begin.add_argument(
+        "--offset", default="earliest", metavar="N|earliest|latest", help="where to start (default: earliest)"
+    )
+    begin.add_argument("--from", dest="since", metavar="TIME", help="start at the first record at or after TIME")
+    parser.add_argument(
+        "--group", metavar="GROUP", help="read as a member of this group; --offset applies only to a new group"
+    )
+    parser.add_argument("--until", metavar="TIME", help="stop before the first record at or after TIME")
+    parser.add_argument("--max", type=int, metavar="N", help="stop after N records")
+    parser.add_argument("--follow", action="store_true", help="wait for new records until Ctrl-C")
+    parser.add_argument(
+        "--print",
+        dest="columns",
+        default="",
+        metavar="WHAT",
+        help=f"columns to print before the value, some of {','.join(COLUMNS)}",
+    )
+    parser.add_argument(
+        "--separator", default="\t", metavar="TEXT", help="separates what --print adds (default: a tab)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per record")
+    parser.add_argument("--committed", action="store_true", help="skip records of transactions that are not committed")
     add_bootstrap(parser)
 
 
@@ -204,8 +218,9 @@ def writer_of(arguments: argparse.Namespace) -> Write:
     columns = [name for name in arguments.columns.split(",") if name]
     for name in columns:
         if name not in COLUMNS:
-            raise UsageError(f"--print {name}: it must be some of {','.join(COLUMNS)}")
-    separator: bytes = arguments.separator.encode()
+            more = "; the value always follows them" if name == "value" else ""
+            raise UsageError(f"--print {name}: it must be some of {','.join(COLUMNS)}{more}")
+    separator = os.fsencode(arguments.separator)
 
     def line(topic: str, partition: int, record: Record) -> bytes:
         cells = [cell(name, partition, record) for name in columns]

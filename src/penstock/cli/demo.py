@@ -1,9 +1,9 @@
 """See it all at work: a broker, three streams, a Spark load into Delta tables, pipelines, the proof, and a report.
 
 The streams are this machine's operational data, the broker's own activity, and generated clicks of a site's visitors
-with crawlers planted among them: twenty minutes of theirs pass meanwhile. The pipelines count what visitors do, find
-the crawlers, and watch machine and broker. Everything that the demo starts ends with it, Ctrl-C included. It needs no
-network.
+with crawlers planted among them; twenty minutes of event time pass during the demo. The pipelines count what visitors
+do, find the crawlers, and monitor machine and broker. Everything the demo starts ends with it, also on Ctrl-C. It needs
+no network.
 
 examples:
   penstock demo
@@ -23,25 +23,26 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.cli.common import check_modules
+from penstock.cli.dev_data import entries, held
 from penstock.cli.stopping import Stopping, stopped_by_signals
 from penstock.errors import ConfigError, PenstockError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.demo.pipelines import Pipelines
-    from penstock.spark.demo.publisher import Publishing
-    from penstock.spark.demo.report import Job
-    from penstock.spark.demo.results import Results
-    from penstock.spark.demo.visitors import Visitors
+    from penstock.pipelines.demo.pipelines import Pipelines
+    from penstock.pipelines.demo.publisher import Publishing
+    from penstock.pipelines.demo.report import Job
+    from penstock.pipelines.demo.results import Results
+    from penstock.pipelines.demo.visitors import Visitors
     from penstock.spark.load.load import Load
 
 INTERRUPTED_EXIT_CODE = 130
-SUMMARY = "a broker, three streams, a Spark load, pipelines, the proof and a report, in a minute"
+SUMMARY = "see it all in a minute: broker, streams, Spark load, pipelines, proof, report"
 
 TOPICS = ("operations", "activity", "clicks")
 PARTITIONS = 3
@@ -51,6 +52,8 @@ STOP_TIMEOUT_S = 15
 SECONDS_MAX = 86_400
 MARK = ".penstock-demo"
 """A file that says that the directory is a demo's, and may be emptied by the next."""
+MADE = frozenset({MARK, "broker", "broker.log", "lake", "pipelines", "report.html", "spark.log"})
+"""What a demo makes there, and the next one removes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +119,12 @@ class Demo:
 
     def run(self) -> int:
         """The whole of it; returns the exit code. Raises Stopped."""
-        from penstock.spark.demo.activity import Activity
-        from penstock.spark.demo.machine import Machine
-        from penstock.spark.demo.publisher import Publisher
-        from penstock.spark.demo.visitors import Visitors
+        from penstock.pipelines.demo.activity import Activity
+        from penstock.pipelines.demo.machine import Machine
+        from penstock.pipelines.demo.publisher import Publisher
+        from penstock.pipelines.demo.visitors import Visitors
 
-        make_room(self.directory)
-        with broker(self.directory) as at:
+        with room(self.directory), broker(self.directory) as at:
             self.say(f"broker      {at.bootstrap}, data in {self.directory / 'broker'}")
             machine, activity = Machine(), Activity(at.metrics)
             visitors = Visitors(at.bootstrap, "clicks", PARTITIONS, self.seconds)
@@ -142,8 +144,8 @@ class Demo:
                     publisher.stop()
 
     def _load_and_report(self, at: Broker, publishers: list[Publishing], visitors: Visitors) -> int:
-        from penstock.spark.demo.pipelines import Pipelines
-        from penstock.spark.demo.results import Results
+        from penstock.pipelines.demo.pipelines import Pipelines
+        from penstock.pipelines.demo.results import Results
         from penstock.spark.load.load import Load, LoadOptions
         from penstock.spark.session import end, session
 
@@ -193,7 +195,7 @@ class Demo:
 
     def _turn(self, loads: list[Load], publishers: list[Publishing]) -> bool:
         """One job of each load; whether any found something new."""
-        from penstock.spark.demo.report import Job
+        from penstock.pipelines.demo.report import Job
 
         for publisher in publishers:
             publisher.check()
@@ -213,7 +215,7 @@ class Demo:
     ) -> int:
         """Verifies, writes the report, says what arrived where."""
         from penstock.cli.verify import conclusion, table
-        from penstock.spark.demo.report import Ran, make_report
+        from penstock.pipelines.demo.report import Ran, make_report
         from penstock.spark.lake.delta import DeltaLake
         from penstock.spark.lake.verify import verify
 
@@ -255,14 +257,28 @@ class Demo:
             print(text, flush=True)
 
 
-def make_room(directory: Path) -> None:
-    """An empty directory for a run. What is there is removed only if an earlier run left it. Raises ConfigError."""
-    if directory.is_dir() and any(directory.iterdir()):
-        if not (directory / MARK).exists():
-            raise ConfigError(f"{directory} is not empty and no earlier demo's; name another with --directory")
-        shutil.rmtree(directory)
+@contextlib.contextmanager
+def room(directory: Path) -> Iterator[None]:
+    """An empty directory for a run, held against other processes meanwhile. What a demo left there is removed.
+
+    Raises:
+        ConfigError: it has what no demo made; nothing is removed then.
+        StorageError: another demo runs in it.
+    """
+    found = sorted(entries(str(directory)))
+    if found and MARK not in found:
+        raise ConfigError(f"{directory} is not empty and no earlier demo's; name another with --directory")
+    if foreign := [name for name in found if name not in MADE]:
+        raise ConfigError(f"{directory} has what no demo made: {', '.join(foreign)}\n  move it away, or name another")
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / MARK).write_text("penstock demo empties this directory when it runs again\n")
+    with held([str(directory)]):
+        for name in found:
+            if (path := directory / name).is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        (directory / MARK).write_text("penstock demo empties this directory when it runs again\n")
+        yield
 
 
 def positive(text: str) -> float:
@@ -279,14 +295,14 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=positive,
         default=os.environ.get("DEMO_SECONDS", "60"),
-        help="how long to publish and load (DEMO_SECONDS, 60)",
+        help="how long to publish and load (default: $DEMO_SECONDS or 60)",
     )
     parser.add_argument(
         "--directory",
         type=Path,
         metavar="DIR",
         default=os.environ.get("DEMO_DIRECTORY", "demo"),
-        help="for data, lake and report; an earlier demo's is replaced (DEMO_DIRECTORY, demo)",
+        help="directory for data, lake and report; replaces an earlier demo's (default: $DEMO_DIRECTORY or demo)",
     )
 
 
@@ -307,9 +323,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def check_installed() -> None:
     """Raises in one line what is missing, before anything is started."""
-    missing = [name for name in ("pyspark", "deltalake", "numba", "pyarrow") if find_spec(name) is None]
-    if missing:
-        raise PenstockError(f"the demo needs {', '.join(missing)}: pip install 'penstock[spark]'")
+    check_modules("the demo", ("pyspark", "deltalake", "numba", "pyarrow"), "spark")
     from penstock.spark.java import find_java
 
     find_java()

@@ -1,6 +1,6 @@
 """Run a cluster on this machine, without configuration: one node, or several with --brokers.
 
-The data is kept from run to run. If the usual port is taken, the next free one is used, and said.
+The data is kept between runs. If the default port is taken, the next free one is used and shown.
 
 examples:
   penstock dev
@@ -17,7 +17,18 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import DEFAULT_BOOTSTRAP, pair
+from penstock.cli.common import DEFAULT_BOOTSTRAP, add_pairs
+from penstock.cli.dev_data import check_fit, empty, held, mark
+from penstock.cli.dev_place import (
+    DEFAULT_METRICS_PORT,
+    DEFAULT_PORT,
+    HOST,
+    MISSING,
+    choose_port,
+    given_directory,
+    given_overrides,
+    seconds_since_start,
+)
 from penstock.cli.server import add_logging
 from penstock.errors import ConfigError, StorageError
 
@@ -26,28 +37,30 @@ if TYPE_CHECKING:
     from penstock.server.server import Server
 
 SUMMARY = "run a cluster on this machine, without configuration"
-HOST = "127.0.0.1"
-DEFAULT_PORT = 9092
-DEFAULT_METRICS_PORT = 9644
-PORTS_TRIED = 100
 DIRECTORIES_TRIED = 100
 NODE_ID = 1
-MISSING = "transactions, share groups, TLS/SASL and ACLs, log compaction"
-"""What of Kafka does not work yet, in one line."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="nodes, each a process of its own (1)")
-    parser.add_argument("--port", type=int, help=f"0 for any free one ({DEFAULT_PORT}, or the next free one)")
     parser.add_argument(
-        "--metrics-port", type=int, help=f"of /metrics; 0 for any ({DEFAULT_METRICS_PORT}, or the next)"
+        "--brokers", type=int, default=1, metavar="N", help="number of nodes, each a process of its own (default: 1)"
     )
-    parser.add_argument("--data", metavar="DIR", help="where the data is kept (~/.local/share/penstock/dev)")
-    parser.add_argument("--fresh", action="store_true", help="remove what the data directory has, and start empty")
     parser.add_argument(
-        "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting of the broker; repeatable"
+        "--port",
+        type=int,
+        help=f"port for clients; 0 takes any free one (default: {DEFAULT_PORT}, or the next free one)",
     )
+    parser.add_argument(
+        "--metrics-port",
+        type=int,
+        help=f"port of /metrics; 0 takes any free one (default: {DEFAULT_METRICS_PORT}, or the next free one)",
+    )
+    parser.add_argument("--data", metavar="DIR", help="directory for the data (default: ~/.local/share/penstock/dev)")
+    parser.add_argument(
+        "--fresh", action="store_true", help="start empty: delete what earlier runs of penstock dev stored there"
+    )
+    add_pairs(parser, "--override", "broker setting")
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
     add_logging(parser, "WARNING")
 
@@ -73,11 +86,15 @@ def run(arguments: argparse.Namespace) -> int:
         from penstock.cli.dev_cluster import run as run_cluster
 
         return run_cluster(arguments)
+    overrides = given_overrides(arguments.override)
     place = find_place(arguments)
-    if arguments.fresh:
-        empty(place.data)
-        place.existed = False
-    settings = prepare(place, dict(pair(text, "--override") for text in arguments.override))
+    with held([place.data], for_a_node=True):
+        check_fit(place.data)  # once more: others may have put something there before it was held
+        if arguments.fresh:
+            empty([place.data])
+            place.existed = False
+        mark(place.data)
+        settings = prepare(place, overrides)
 
     def ready(server: Server) -> None:
         address = next(address for name, address in server.addresses.items() if name != "CONTROLLER")
@@ -98,11 +115,13 @@ def run(arguments: argparse.Namespace) -> int:
 def find_place(arguments: argparse.Namespace) -> Place:
     """The data directory and the ports: those asked for, else the usual ones, else the next that are free.
 
-    Raises ConfigError or StorageError when what was asked for is taken.
+    Raises UsageError for what is no port, ConfigError or StorageError when what was asked for is taken.
     """
     notes: dict[str, str] = {}
     if arguments.data is not None:
-        data = os.path.abspath(os.path.expanduser(arguments.data))
+        data = given_directory(arguments.data)
+        check_not_a_clusters(data)
+        check_fit(data)
         os.makedirs(data, exist_ok=True)
         check_unused(data)
     else:
@@ -112,34 +131,13 @@ def find_place(arguments: argparse.Namespace) -> Place:
     return Place(data, port, metrics_port, notes, existed=os.path.exists(f"{data}/meta.properties"))
 
 
-def choose_port(asked: int | None, usual: int, option: str, what: str, notes: dict[str, str]) -> int:
-    """The port asked for, else the usual one or the next that is free."""
-    if asked is not None:
-        if not 0 <= asked <= 65535:
-            raise ConfigError(f"{option} {asked} is not a port: it must be from 0 (any free one) to 65535")
-        if asked and not is_free(asked):
-            raise ConfigError(f"port {asked} is taken: choose another {option}, or 0 for any free one")
-        return asked
-    for port in range(usual, usual + PORTS_TRIED):
-        if is_free(port):
-            if port != usual:
-                notes[what] = f"port {usual} is taken"
-            return port
-    raise ConfigError(f"ports {usual} to {usual + PORTS_TRIED - 1} are all taken: {option} 0 takes any free one")
+def check_not_a_clusters(data: str) -> None:
+    """Raises ConfigError when the directory is that of several nodes."""
+    from penstock.cli.dev_cluster import nodes_in
 
-
-def is_free(port: int) -> bool:
-    """Whether a server can listen on the port of the loopback."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-            probe.listen(1)
-        except OSError:
-            return False
-    return True
+    if nodes := nodes_in(data):
+        wanted = f"give --brokers {max(nodes)}, or " if max(nodes) > 1 else ""
+        raise ConfigError(f"{data} is the data directory of a cluster: {wanted}choose another --data")
 
 
 def free_data_directory(notes: dict[str, str]) -> str:
@@ -154,35 +152,15 @@ def free_data_directory(notes: dict[str, str]) -> str:
         except StorageError:
             notes["data"] = "another penstock dev has the usual one"
             continue
+        check_fit(path)
         return path
     raise StorageError(f"{usual} and its successors are all in use: choose a directory with --data")
 
 
 def check_unused(path: str) -> None:
     """Raises StorageError when another process uses the log directory."""
-    from penstock.server.directory_lock import DirectoryLock
-
-    DirectoryLock(path).release()
-
-
-def empty(path: str) -> None:
-    """Removes what a log directory has. Raises ConfigError if it does not look like one: nothing is removed then."""
-    import shutil
-
-    from penstock.server.directory_lock import LOCK_FILE
-
-    names = set(os.listdir(path)) - {LOCK_FILE}
-    if names and "meta.properties" not in names:
-        raise ConfigError(
-            f"{path} is not a log directory (it has no meta.properties): --fresh removes nothing there\n"
-            "  choose another --data, or empty it yourself"
-        )
-    for name in sorted(names, key=lambda name: (name == "meta.properties", name)):  # the mark of a log directory last
-        full = os.path.join(path, name)
-        if os.path.isdir(full) and not os.path.islink(full):
-            shutil.rmtree(full)
-        else:
-            os.unlink(full)
+    with held([path]):
+        pass
 
 
 def prepare(place: Place, overrides: dict[str, str]) -> Settings:
@@ -229,26 +207,19 @@ def greeting(place: Place, address: str, metrics: str, seconds: float) -> str:
     from penstock.cli.output import BOLD, YELLOW, home_relative, paint
 
     bootstrap = "" if address == DEFAULT_BOOTSTRAP else f" --bootstrap {address}"
+    examples = [f"penstock {what} clicks{bootstrap}" for what in ("produce", "consume")]
+    shown = "  |  ".join(examples) if not bootstrap else f"\n{' ' * 14}".join(examples)
     kept = "kept; --fresh starts empty" if place.existed else "new; it is kept"
     notes = {what: paint(f"   ({note})", YELLOW) for what, note in place.notes.items()}
+    elsewhere = f"\n{' ' * 11}{notes['data']}" if "data" in notes else ""
     return "\n".join(
         [
             paint(f"Penstock {__version__}", BOLD) + f", one node, ready in {seconds:.2f} s",
             f"  bootstrap   {address}{notes.get('bootstrap', '')}",
-            f"              penstock produce clicks{bootstrap}  |  penstock consume clicks{bootstrap}",
-            f"  data        {home_relative(place.data)}   ({kept}){notes.get('data', '')}",
+            f"              {shown}",
+            f"  data        {home_relative(place.data)}   ({kept}){elsewhere}",
             f"  metrics     {metrics}{notes.get('metrics', '')}",
             f"  not yet     {MISSING}",
             "Ctrl-C stops it.",
         ]
     )
-
-
-def seconds_since_start() -> float:
-    """How long this process has lived, the start of the interpreter included where the system tells it (Linux)."""
-    try:
-        with open("/proc/self/stat", "rb") as file:
-            ticks = int(file.read().rpartition(b")")[2].split()[19])
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, AttributeError, ValueError):
-        return time.process_time()

@@ -13,19 +13,29 @@ import os
 import select
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import pair
-from penstock.errors import ConfigError, StorageError
+from penstock.cli.dev_data import META, check_cluster_fit, check_fit, empty, held, mark
+from penstock.cli.dev_place import (
+    DEFAULT_METRICS_PORT,
+    DEFAULT_PORT,
+    HOST,
+    MISSING,
+    choose_port,
+    given_directory,
+    given_overrides,
+    seconds_since_start,
+)
+from penstock.errors import ConfigError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
     from penstock.server.server import Server
 
-HOST = "127.0.0.1"
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 LOOK_EVERY_S = 0.2
@@ -34,22 +44,43 @@ NODES_MAX = 9
 ELECTION_TIMEOUT_MS = 200
 """On one machine a voter need not wait long for another."""
 FILE = "server.properties"
+LIST_WIDTH = 66
+"""Of a list in the greeting, so that its lines fit into 80 columns."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the cluster until Ctrl-C; returns the exit code."""
-    from penstock.cli.dev import empty, seconds_since_start
-
-    count = arguments.brokers
-    if not 1 < count <= NODES_MAX:
-        raise ConfigError(f"--brokers {count} is out of range: it must be from 1 to {NODES_MAX}")
+    if not 1 < arguments.brokers <= NODES_MAX:
+        raise UsageError(f"--brokers {arguments.brokers} is out of range: it must be from 1 to {NODES_MAX}")
+    overrides = given_overrides(arguments.override)
     data = data_directory(arguments.data)
-    if arguments.fresh:
-        for node_id in nodes_in(data):
-            empty(os.path.join(node_directory(data, node_id), "data"))
-    check_count(data, count)
+    with held([data]):  # as long as this process lives, so that a second command never gets in between
+        make_room(data, arguments.brokers, fresh=arguments.fresh)
+        return run_in(data, overrides, arguments)
+
+
+def make_room(data: str, count: int, *, fresh: bool) -> None:
+    """Makes the nodes' directories ready for use, emptied if `fresh`. Nothing is changed when this raises.
+
+    Raises:
+        ConfigError: the directory is not for a cluster of that many nodes, or has what is not ours to remove.
+        StorageError: a node of it runs: its starter may have died before it.
+    """
+    logs = [log_directory(data, node_id) for node_id in nodes_in(data)]
+    with held(logs):
+        for node_id in range(1, count + 1):
+            check_fit(log_directory(data, node_id))
+        if fresh:
+            empty(logs)
+        check_count(data, count)
+        for node_id in range(1, count + 1):
+            mark(log_directory(data, node_id))
+
+
+def run_in(data: str, overrides: dict[str, str], arguments: argparse.Namespace) -> int:
+    """Runs the cluster in its directory until Ctrl-C; returns the exit code."""
+    count = arguments.brokers
     ports = choose_ports(arguments.port, count)
-    overrides = dict(pair(text, "--override") for text in arguments.override)
     metrics_ports = free_ports(count) if arguments.metrics_port == 0 else next_ports(arguments.metrics_port, count)
     prepared = prepare(data, ports, free_ports(count), metrics_ports, overrides)
     nodes: list[Node] = []
@@ -85,14 +116,13 @@ def interrupt(number: int, frame: object) -> None:
 def greeting(bootstrap: str, metrics: Sequence[str], data: str, count: int, seconds: float) -> str:
     """What a person sees when the cluster is ready."""
     from penstock import __version__
-    from penstock.cli.dev import MISSING
     from penstock.cli.output import BOLD, home_relative, paint
 
     return "\n".join(
         [
             paint(f"Penstock {__version__}", BOLD) + f", {count} nodes, ready in {seconds:.2f} s",
             f"  bootstrap   {bootstrap}",
-            f"  metrics     {' '.join(metrics)}",
+            "  metrics     " + f"\n{' ' * 14}".join(textwrap.wrap(" ".join(metrics), LIST_WIDTH)),
             f"  data        {home_relative(data)}   (kept; --fresh starts empty)",
             f"  not yet     {MISSING}",
             "Ctrl-C stops it.",
@@ -103,13 +133,12 @@ def greeting(bootstrap: str, metrics: Sequence[str], data: str, count: int, seco
 def data_directory(asked: str | None) -> str:
     """Where the cluster's nodes have their directories."""
     if asked is not None:
-        data = os.path.abspath(os.path.expanduser(asked))
+        data = given_directory(asked)
     else:
         home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
         data = os.path.join(home, "penstock", "dev-cluster")
-    if os.path.exists(os.path.join(data, "meta.properties")):
-        raise ConfigError(f"{data} is the data directory of one node: choose another --data for several")
-    os.makedirs(data, exist_ok=True)
+    check_cluster_fit(data)
+    mark(data)
     return data
 
 
@@ -119,22 +148,26 @@ def nodes_in(data: str) -> list[int]:
 
 
 def meta_path(data: str, node_id: int) -> str:
-    return os.path.join(node_directory(data, node_id), "data", "meta.properties")
+    return os.path.join(log_directory(data, node_id), META)
 
 
 def check_count(data: str, count: int) -> None:
     """Raises ConfigError when the directory has a cluster of another size: its quorum has other voters."""
     found = nodes_in(data)
-    if found and found != list(range(1, count + 1)):
+    if not found or found == list(range(1, count + 1)):
+        return
+    if len(found) > 1 and found == list(range(1, len(found) + 1)):
         raise ConfigError(
             f"{data} has a cluster of {len(found)} nodes: give --brokers {len(found)}, another --data, or --fresh"
         )
+    raise ConfigError(
+        f"{data} has only a part of a cluster: node {', '.join(map(str, found))}\n"
+        "  an earlier start may have been cut short: give --fresh to begin again, or another --data"
+    )
 
 
 def choose_ports(asked: int | None, count: int) -> list[int]:
     """The ports for clients: from the one asked for on, any free ones with 0, else the usual one and the next free."""
-    from penstock.cli.dev import DEFAULT_PORT, choose_port
-
     if asked == 0:
         return free_ports(count)
     ports: list[int] = []
@@ -146,8 +179,6 @@ def choose_ports(asked: int | None, count: int) -> list[int]:
 
 def next_ports(asked: int | None, count: int) -> list[int]:
     """Ports for metrics: from the one asked for on, or from the usual one on, those that are free."""
-    from penstock.cli.dev import DEFAULT_METRICS_PORT, choose_port
-
     ports: list[int] = []
     for number in range(count):
         usual = ports[-1] + 1 if ports else DEFAULT_METRICS_PORT
@@ -184,6 +215,11 @@ def node_directory(data: str, node_id: int) -> str:
     return os.path.join(data, f"node-{node_id}")
 
 
+def log_directory(data: str, node_id: int) -> str:
+    """Where one node of the cluster keeps its data."""
+    return os.path.join(node_directory(data, node_id), "data")
+
+
 def properties(data: str, ports: Sequence[int], controller_ports: Sequence[int], node_id: int) -> dict[str, str]:
     """The settings of one node: Kafka's own, as they would stand in a cluster's files."""
     count = len(ports)
@@ -197,7 +233,7 @@ def properties(data: str, ports: Sequence[int], controller_ports: Sequence[int],
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": voters,
         "controller.quorum.election.timeout.ms": str(ELECTION_TIMEOUT_MS),
-        "log.dirs": os.path.join(node_directory(data, node_id), "data"),
+        "log.dirs": log_directory(data, node_id),
         "default.replication.factor": str(factor),
         "min.insync.replicas": str(max(1, factor - 1)),
         "offsets.topic.replication.factor": str(factor),

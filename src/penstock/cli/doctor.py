@@ -1,6 +1,6 @@
-"""Check this machine: what a broker and its pipelines need, and what to do where it is missing.
+"""Check that this machine has what a broker and its pipelines need, and say what to do if not.
 
-Exit code 0: nothing stands in the way. 1: something must be done first.
+Exit code 0: ready. 1: something must be done first.
 
 examples:
   penstock doctor
@@ -25,7 +25,7 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from penstock.config.server import Settings
 
-SUMMARY = "check this machine, and say what to do"
+SUMMARY = "check this machine and say what to do"
 DESCRIPTORS_WANTED = 100_000
 DESCRIPTORS_NEEDED = 1024
 FREE_NEEDED_BYTES = 1 << 30
@@ -60,7 +60,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("--config", metavar="FILE", help="check for the node with this server.properties")
     parser.add_argument(
-        "--data", metavar="DIR", action="append", help="a log directory, or where it will be; repeatable (here)"
+        "--data",
+        metavar="DIR",
+        action="append",
+        help="log directory, present or planned; repeatable (default: the current directory)",
     )
     add_json(parser)
 

@@ -1,8 +1,8 @@
 """Generate a synthetic stream with known contents: a clickstream with crawlers planted in it.
 
-The same seed and start give the same records, however fast they are taken. Event time begins at --start and passes
---speed times as fast as the clock; --rate counts records of people a second of event time, and crawlers come on top.
-Who the crawlers were is written to --truth, for judging a detector.
+The same seed and start give the same records, however fast they are read. Event time starts at --start and runs --speed
+times as fast as real time. --rate counts visitors' records per second of event time; crawlers come on top. --truth
+records who the crawlers were, to judge a detector by.
 
 examples:
   penstock generate clicks --rate 500 --topic clicks
@@ -17,16 +17,22 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from penstock.cli.common import UsageError, add_action, add_actions, add_bootstrap, run_action, with_client
+from penstock.cli.common import (
+    add_action,
+    add_actions,
+    add_bootstrap,
+    check_modules,
+    run_action,
+    with_client,
+)
 from penstock.cli.stopping import Stopping, stopped_by_signals
-from penstock.errors import PenstockError
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
-    from penstock.spark.generate.clicks import Planted
+    from penstock.pipelines.generate.clicks import Planted
 
 SUMMARY = "generate a synthetic clickstream, with crawlers planted in it"
 PARTITIONS = 4
@@ -45,34 +51,54 @@ def register(parser: argparse.ArgumentParser) -> None:
         "  penstock generate clicks --rate 500 --topic clicks\n"
         "  penstock generate clicks --seconds 600 --start 2026-01-31 --to clicks.json --truth truth.json",
     )
-    clicks.add_argument("--rate", type=number(0.1, RATE_MAX), default=100.0, metavar="N", help="records a second (100)")
-    clicks.add_argument("--seed", type=int, default=0, metavar="S", help="equal seeds make equal streams (0)")
-    end = clicks.add_mutually_exclusive_group()
-    end.add_argument("--seconds", type=number(1, 1e9), metavar="T", help="of event time, then it ends (until Ctrl-C)")
-    end.add_argument("--count", type=number(1, 1e12), metavar="N", help="records, then it ends")
-    clicks.add_argument("--start", metavar="TIME", help="event time of the beginning (now)")
     clicks.add_argument(
-        "--speed", metavar="X", help="how much faster than the clock event time passes, or max (1; max with --to)"
+        "--rate", type=number(0.1, RATE_MAX), default=100.0, metavar="N", help="records per second (default: 100)"
+    )
+    clicks.add_argument("--seed", type=int, default=0, metavar="S", help="equal seeds make equal streams (default: 0)")
+    end = clicks.add_mutually_exclusive_group()
+    end.add_argument(
+        "--seconds", type=number(1, 1e9), metavar="T", help="stop after T seconds of event time (default: until Ctrl-C)"
+    )
+    end.add_argument("--count", type=number(1, 1e12), metavar="N", help="stop after N records")
+    clicks.add_argument("--start", metavar="TIME", help="event time of the first record (default: now)")
+    clicks.add_argument(
+        "--speed", metavar="X", help="how much faster than real time events happen, or max (default: 1; max with --to)"
     )
     to = clicks.add_mutually_exclusive_group()
-    to.add_argument("--topic", help="where to (clicks)")
-    to.add_argument("--to", metavar="FILE", help="write lines to a file instead; - is the standard output")
+    to.add_argument("--topic", help="topic to write to (default: clicks)")
+    to.add_argument("--to", metavar="FILE", help="write lines to FILE instead; - is stdout")
     clicks.add_argument(
-        "--partitions", type=number(1, 1000), default=PARTITIONS, metavar="N", help="of a new topic (4)"
+        "--partitions",
+        type=number(1, 1000),
+        default=PARTITIONS,
+        metavar="N",
+        help="partitions of a new topic (default: 4)",
     )
-    clicks.add_argument("--users", type=number(1, USERS_MAX), default=20_000, metavar="N", help="people (20000)")
-    clicks.add_argument("--pages", type=number(10, PAGES_MAX), default=1_000, metavar="N", help="of the site (1000)")
     clicks.add_argument(
-        "--crawlers", type=number(0, CRAWLERS_MAX), default=1, metavar="N", help="of each kind in ten minutes (1)"
+        "--users", type=number(1, USERS_MAX), default=20_000, metavar="N", help="number of visitors (default: 20000)"
     )
     clicks.add_argument(
-        "--malformed", type=number(0, 1), default=0.0, metavar="SHARE", help="of the values that are cut short (0)"
+        "--pages", type=number(10, PAGES_MAX), default=1_000, metavar="N", help="pages of the site (default: 1000)"
+    )
+    clicks.add_argument(
+        "--crawlers",
+        type=number(0, CRAWLERS_MAX),
+        default=1,
+        metavar="N",
+        help="crawlers of each kind per ten minutes (default: 1)",
+    )
+    clicks.add_argument(
+        "--malformed",
+        type=number(0, 1),
+        default=0.0,
+        metavar="SHARE",
+        help="share of values that are cut short (default: 0)",
     )
     truth = clicks.add_mutually_exclusive_group()
     truth.add_argument(
-        "--truth", metavar="FILE", help="write who the crawlers were, one JSON object a line, at the end"
+        "--truth", metavar="FILE", help="write the crawlers to FILE at the end, one JSON object per line"
     )
-    truth.add_argument("--truth-topic", metavar="TOPIC", help="the same to a topic")
+    truth.add_argument("--truth-topic", metavar="TOPIC", help="write them to a topic")
     add_bootstrap(clicks)
 
 
@@ -98,8 +124,7 @@ def number(low: float, high: float) -> Any:
 
 def generate_clicks(arguments: argparse.Namespace) -> int:
     """Runs `penstock generate clicks`."""
-    if missing := [name for name in ("numpy", "pyarrow") if find_spec(name) is None]:
-        raise PenstockError(f"generating needs {', '.join(missing)}: pip install 'penstock[kernels]'")
+    check_modules("generating", ("numpy", "pyarrow"), "kernels")
     with stopped_by_signals() as stop, contextlib.ExitStack() as stack:
         job = Job(arguments, stop)
         if arguments.truth is not None:
@@ -114,7 +139,7 @@ class Job:
 
     def __init__(self, arguments: argparse.Namespace, stop: Stopping) -> None:
         from penstock.cli.times import timestamp_ms
-        from penstock.spark.generate.clicks import Clicks, Mix
+        from penstock.pipelines.generate.clicks import Clicks, Mix
 
         mix = Mix(
             rate=arguments.rate,
@@ -135,7 +160,7 @@ class Job:
 
     def to_file(self) -> int:
         """Lines to the file or the standard output."""
-        from penstock.spark.generate.sending import write_lines
+        from penstock.pipelines.generate.sending import write_lines
 
         path = self._arguments.to
         with contextlib.nullcontext(sys.stdout.buffer) if path == "-" else open(path, "wb") as file:
@@ -146,7 +171,7 @@ class Job:
 
     async def to_topic(self, client: Client) -> int:
         """Records to the topic, which is made if it is missing."""
-        from penstock.spark.generate.sending import Sending
+        from penstock.pipelines.generate.sending import Sending
 
         if self._arguments.to is not None:
             self.to_file()
@@ -163,7 +188,7 @@ class Job:
 
     def _seconds(self) -> Iterator[Any]:
         """What is to be written, second by second, until the end that was asked for."""
-        from penstock.spark.generate.sending import Pace
+        from penstock.pipelines.generate.sending import Pace
 
         arguments, pace = self._arguments, Pace(self._speed)
         for second, rows in enumerate(self.clicks.seconds(), 1):
@@ -186,7 +211,7 @@ class Job:
 
     def _conclude(self) -> None:
         """Says what was written, and writes the truth."""
-        from penstock.spark.generate.sending import truth_lines
+        from penstock.pipelines.generate.sending import truth_lines
 
         planted = self.clicks.truth()
         if self.truth_file is not None:
@@ -229,7 +254,7 @@ async def topic_of(client: Client, name: str, partitions: int) -> int:
 async def send_truth(client: Client, topic: str, planted: list[Planted]) -> None:
     """The ground truth as records keyed by address."""
     from penstock.client.producer import Message, Producer
-    from penstock.spark.generate.sending import truth_lines
+    from penstock.pipelines.generate.sending import truth_lines
 
     producer = Producer(client, topic, await topic_of(client, topic, 1))
     await producer.open()

@@ -11,7 +11,8 @@ import csv
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.cli.common import Actions, UsageError, add_action, with_client
+from penstock.cli.common import Actions, add_action, with_client
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client, Partition
@@ -42,7 +43,7 @@ def register(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentPars
         actions,
         "reset",
         reset_action,
-        "move a group's offsets; shows what would change, and changes it with --execute",
+        "move a group's offsets: a preview, unless --execute is given",
         "  penstock groups reset reports --topic clicks --to earliest\n"
         "  penstock groups reset reports --topic clicks:0,1 --to 1000 --execute\n"
         "  penstock groups reset reports --all-topics --to 2h --execute        where it was two hours ago\n"
@@ -51,16 +52,16 @@ def register(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentPars
     reset.add_argument("group", metavar="GROUP")
     what = reset.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "--topic", action="append", metavar="TOPIC[:P,P-P]", help="all its partitions, or some; repeatable"
+        "--topic", action="append", metavar="TOPIC", help="topic, or some of its partitions as TOPIC:0,2-4; repeatable"
     )
-    what.add_argument("--all-topics", action="store_true", help="all that the group has offsets of")
+    what.add_argument("--all-topics", action="store_true", help="all topics the group has offsets for")
     what.add_argument(
-        "--from-file", metavar="FILE", help="lines of topic,partition,offset, as kafka-consumer-groups has"
+        "--from-file", metavar="FILE", help="CSV lines topic,partition,offset, as for kafka-consumer-groups"
     )
     where = reset.add_mutually_exclusive_group()
-    where.add_argument("--to", metavar="WHERE", help="earliest, latest, an offset, or a time as `consume --from` has")
-    where.add_argument("--by", type=int, metavar="N", help="so many records on, or back if below 0")
-    reset.add_argument("--execute", action="store_true", help="do it")
+    where.add_argument("--to", metavar="WHERE", help="earliest, latest, an offset, or a time as for `consume --from`")
+    where.add_argument("--by", type=int, metavar="N", help="shift by N records; negative goes back")
+    reset.add_argument("--execute", action="store_true", help="apply the change")
     return reset
 
 
@@ -214,10 +215,10 @@ def show(arguments: argparse.Namespace, moves: Sequence[Move], members: int) -> 
     from penstock.cli.output import BOLD, paint, print_json, print_table
 
     if arguments.json:
-        names = ("topic", "partition", "before", "after", "start", "end")
+        names = ("topic", "partition", "before", "after", "log_start_offset", "end_offset")
         rows = [(*move.partition, move.before if move.before >= 0 else None, *move[2:]) for move in moves]
         changes = [dict(zip(names, row, strict=True)) for row in rows]
-        print_json({"group": arguments.group, "executed": arguments.execute, "partitions": changes})
+        print_json({"group_id": arguments.group, "executed": arguments.execute, "partitions": changes})
         return
     changed = [move for move in moves if move.after != move.before]
     shown = sorted(sorted(changed, key=lambda move: -abs(move.records))[:SHOWN_MAX])

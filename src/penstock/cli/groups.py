@@ -1,4 +1,4 @@
-"""See consumer groups and their lag, move their offsets, delete them.
+"""Inspect consumer groups and their lag, move their offsets, delete them.
 
 examples:
   penstock groups list
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.client.client import Client, Partition
     from penstock.client.groups import GroupMember, GroupState, Lag
 
-SUMMARY = "see consumer groups and their lag, move their offsets, delete them"
+SUMMARY = "inspect consumer groups and their lag, move their offsets, delete them"
 STATES = ("stable", "empty", "preparingrebalance", "completingrebalance", "assigning", "reconciling", "dead")
 
 run = run_action
@@ -44,28 +44,32 @@ def register(parser: argparse.ArgumentParser) -> None:
         type=str.lower,
         choices=STATES,
         metavar="STATE",
-        help=f"only those; of {', '.join(STATES)}; repeatable",
+        help=f"only groups in this state, one of {', '.join(STATES)}; repeatable",
     )
-    list_.add_argument("--type", action="append", default=[], choices=("classic", "consumer"), help="only those")
+    list_.add_argument(
+        "--type", action="append", default=[], choices=("classic", "consumer"), help="only groups of this type"
+    )
     describe = add_action(
         actions,
         "describe",
         describe_action,
-        "show how far a group is in each partition, and who reads it",
+        "show a group's offset and lag in each partition, and its members",
         "  penstock groups describe reports\n  penstock groups describe reports --members --json",
     )
     describe.add_argument("groups", nargs="+", metavar="GROUP")
-    describe.add_argument("--members", action="store_true", help="a line a member instead of a line a partition")
+    describe.add_argument("--members", action="store_true", help="one line per member instead of one per partition")
     reset = register_reset(actions)
     delete = add_action(
         actions,
         "delete",
         delete_action,
-        "delete groups that have no members, or with --topic their offsets of a topic",
+        "delete groups without members, or with --topic only their offsets of a topic",
         "  penstock groups delete reports\n  penstock groups delete reports --topic clicks",
     )
     delete.add_argument("groups", nargs="+", metavar="GROUP")
-    delete.add_argument("--topic", action="append", metavar="TOPIC", help="only the offsets of this one; repeatable")
+    delete.add_argument(
+        "--topic", action="append", metavar="TOPIC", help="delete only the offsets of this topic; repeatable"
+    )
     for action in (list_, describe, reset):
         add_json(action)
     for action in (list_, describe, reset, delete):
@@ -136,9 +140,9 @@ def as_json(state: GroupState, lag: list[Lag]) -> dict[str, Any]:
         {
             "topic": each.partition[0],
             "partition": each.partition[1],
-            "committed": None if each.committed < 0 else each.committed,
-            "start": each.start,
-            "end": each.end,
+            "committed_offset": None if each.committed < 0 else each.committed,
+            "log_start_offset": each.start,
+            "end_offset": each.end,
             "lag": None if each.lag < 0 else each.lag,
             "member": None if each.member is None else each.member.member_id,
         }

@@ -13,12 +13,24 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import UsageError, add_action, add_actions, add_json, run_action
+from penstock.cli.common import (
+    add_action,
+    add_actions,
+    add_json,
+    add_pairs,
+    check_modules,
+    pairs,
+    run_action,
+)
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
+    from penstock.spark.lake.ranges import Range
+    from penstock.spark.lake.records import Claim, Progress
     from penstock.spark.lake.table import LakeTable
 
 SUMMARY = "compact, vacuum and inspect lake tables"
+LAKE_MODULES = ("numpy", "pyarrow", "deltalake")
 STEPS = ("compact", "expire", "vacuum")
 run = run_action
 
@@ -30,68 +42,59 @@ def register(parser: argparse.ArgumentParser) -> None:
         actions,
         "maintain",
         maintain_action,
-        "merge small files, drop old versions, and delete files that nothing refers to",
+        "merge small files, drop old versions and delete unreferenced files",
         "  penstock lake maintain lake/clicks\n  penstock lake maintain lake/clicks --only vacuum --keep-hours 168",
     )
     add_table(maintain)
     maintain.add_argument("--only", choices=STEPS, action="append", help="only this step; repeatable")
-    maintain.add_argument("--target-mb", type=int, default=128, metavar="N", help="size of a compacted file (128)")
+    maintain.add_argument(
+        "--target-mb", type=int, default=128, metavar="N", help="size of compacted files in MB (default: 128)"
+    )
     maintain.add_argument(
         "--keep-hours",
         type=float,
         default=168.0,
         metavar="N",
-        help="how long old versions, and files that nothing refers to, are kept (168: a week)",
+        help="how long to keep old versions and unreferenced files (default: 168, a week)",
     )
     maintain.add_argument("--force", action="store_true", help="allow --keep-hours below 24, when no load is running")
-    maintain.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    maintain.add_argument("--dry-run", action="store_true", help="show what would be done; do nothing")
     add_json(maintain)
-    show = add_action(actions, "show", show_action, "say what a table is and how far its pipelines are")
+    show = add_action(actions, "show", show_action, "show a table and how far its pipelines are")
     add_table(show)
     add_json(show)
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
     """Adds the table, its format and its store's options."""
-    parser.add_argument("table", metavar="TABLE", help="the table's directory, or its URI in an object store")
+    parser.add_argument("table", metavar="TABLE", help="directory or URI of the table")
     parser.add_argument(
         "--table-format",
         choices=["auto", "delta", "iceberg"],
         default="auto",
-        help="of the table (auto: what is there)",
+        help="format of the table (default: auto-detected)",
     )
-    parser.add_argument(
-        "--storage-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="of the store, such as AWS_ENDPOINT_URL, or of an Iceberg catalog, such as catalog.uri; repeatable",
-    )
-
-
-def storage_options(texts: list[str]) -> dict[str, str]:
-    """--storage-option as a mapping. Raises UsageError for one without `=`."""
-    for text in texts:
-        if "=" not in text:
-            raise UsageError(f"--storage-option {text}: write NAME=VALUE")
-    return {name: value for name, _, value in (text.partition("=") for text in texts)}
+    what = "option of the store, such as AWS_ENDPOINT_URL, or of an Iceberg catalog, such as catalog.uri"
+    add_pairs(parser, "--storage-option", what)
 
 
 def open_named(arguments: argparse.Namespace, pipeline: str) -> LakeTable:
     """The table that the arguments of `add_table` name. Raises PenstockError if there is none."""
-    from penstock.spark.lake.table import open_table
+    check_modules("a lake table", LAKE_MODULES, "spark")
+    from penstock.spark.lake.open import open_table
 
     return open_table(
         arguments.table,
         pipeline,
         format=arguments.table_format,
         create=False,
-        storage_options=storage_options(arguments.storage_option),
+        storage_options=pairs(arguments.storage_option, "--storage-option"),
     )
 
 
 def maintain_action(arguments: argparse.Namespace) -> int:
     """Maintains a table and says what was done."""
+    check_modules("a lake table", LAKE_MODULES, "spark")
     from penstock.spark.lake.maintenance import KEEP_HOURS_MIN, Maintenance
 
     if arguments.keep_hours < KEEP_HOURS_MIN and not arguments.force:
@@ -122,14 +125,21 @@ def described(figures: dict[str, Any]) -> str:
     )
 
 
+def diverged_of(known: Progress, claim: Claim) -> list[Range]:
+    """What a pipeline loaded that the brokers lost afterwards."""
+    from penstock.spark.lake.ranges import clip, union
+
+    return clip(union((lost.start, lost.end) for lost in known.diverged), [(claim.start, claim.end)])
+
+
 def show_action(arguments: argparse.Namespace) -> int:
     """Says what a table is."""
     lake = open_named(arguments, "show")
     files = lake.files()
     progress = lake.progress()
-    claims = [
+    claims: list[dict[str, Any]] = [
         {"topic": at.topic, "topic_id": str(at.topic_id), "partition": at.partition, "pipeline": claim.pipeline}
-        | {"from": claim.start, "to": claim.end}
+        | {"from": claim.start, "to": claim.end, "diverged": diverged_of(known, claim)}
         for at, known in sorted(progress.items())
         for claim in known.claims
     ]
@@ -152,4 +162,6 @@ def show_action(arguments: argparse.Namespace) -> int:
     for each in claims:
         where = f"{each['topic']}-{each['partition']}"
         print(f"  {where}  {each['from']:,} to {each['to']:,}  by {each['pipeline']}")
+        for start, end in each["diverged"]:
+            print(f"    diverged: {start:,} to {end:,} were loaded before the brokers lost them")
     return 0

@@ -1,6 +1,7 @@
 """Load topics into lake tables, exactly once, with Spark.
 
-The table is the checkpoint: stop the load at any time, by any means, and start it again; nothing is lost or doubled.
+The table is the checkpoint: stop the load at any time, by any means, and start it again; nothing is lost or
+duplicated.
 
 examples:
   penstock load clicks --table lake/clicks                 until Ctrl-C
@@ -15,24 +16,32 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import UsageError, add_bootstrap, pair, with_client
+from penstock.cli.common import (
+    add_bootstrap,
+    add_log_dirs,
+    add_pairs,
+    check_modules,
+    pairs,
+    with_client,
+)
+from penstock.cli.lake import LAKE_MODULES
+from penstock.cli.output import counted
+from penstock.cli.spark import add_spark_session
 from penstock.cli.stopping import Stopping, stopped_by_signals
 from penstock.cli.times import timestamp_ms
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Client
-from penstock.config.limits import LOAD_INLINE_OFFSETS, LOAD_OFFSETS_PER_JOB
-from penstock.errors import ConfigError, ErrorCode, RequestError
+from penstock.errors import ConfigError, ErrorCode, RequestError, UsageError
+from penstock.spark.limits import LOAD_INLINE_OFFSETS, LOAD_OFFSETS_PER_JOB
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.spark.load.load import LoadOptions, Outcome
 
-SPARK_LOG = Path(tempfile.gettempdir()) / "penstock-spark.log"
 SUMMARY = "load topics into lake tables, exactly once"
 INTERVAL_MS = 250
 
@@ -41,21 +50,23 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("topics", nargs="*", metavar="TOPIC", help="topics to load")
     parser.add_argument(
-        "--subscribe-pattern", metavar="REGEX", help="load all topics that match, new ones as they come"
+        "--subscribe-pattern", metavar="REGEX", help="load all matching topics, also those created later"
     )
-    parser.add_argument("--table", metavar="TABLE", help="the table's directory or URI; made if it is missing")
+    parser.add_argument("--table", metavar="TABLE", help="directory or URI of the table; created if missing")
     add_bootstrap(parser)
-    parser.add_argument("--pipeline", metavar="NAME", default="load", help="who loads; a table may have several (load)")
+    parser.add_argument(
+        "--pipeline", metavar="NAME", default="load", help="name of this load; a table may have several (default: load)"
+    )
     parser.add_argument(
         "--group",
         metavar="NAME",
-        help="consumer group whose lag shows how far the load is, '' for none (PIPELINE-TABLE)",
+        help="consumer group that shows the load's lag, '' for none (default: PIPELINE-TABLE)",
     )
     parser.add_argument("--once", action="store_true", help="stop when caught up")
     parser.add_argument(
         "--starting",
         default="earliest",
-        help="where a partition begins that the table has nothing of: earliest, latest, or a time (earliest)",
+        help="where the first run starts: earliest, latest or a time (default: earliest)",
     )
     _register_values(parser)
     _register_tables(parser)
@@ -64,33 +75,31 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def _register_values(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("values")
-    group.add_argument("--format", default="raw", help="what values are: raw, json or avro (raw)")
+    group.add_argument("--format", default="raw", help="format of the values: raw, json or avro (default: raw)")
     group.add_argument(
         "--schema",
         metavar="COLUMNS",
-        help="columns of JSON values as Spark writes them, or @FILE that has them; without, they are found in the data",
+        help="columns of JSON values in Spark's syntax, or @FILE (default: inferred from the data)",
     )
     group.add_argument(
-        "--new-fields", default="add", help="a field without a column: add one, or quarantine the record (add)"
+        "--new-fields",
+        default="add",
+        help="fields without a column: add a column, or quarantine the record (default: add)",
     )
-    group.add_argument("--schema-registry", metavar="URL", help="where Avro values have their schemas")
-    group.add_argument(
-        "--quarantine", metavar="TABLE", help="records that do not fit (beside the table, _quarantine behind its name)"
-    )
+    group.add_argument("--schema-registry", metavar="URL", help="schema registry for Avro values")
+    group.add_argument("--quarantine", metavar="TABLE", help="table for rejected records (default: TABLE_quarantine)")
 
 
 def _register_tables(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("tables")
-    group.add_argument("--table-format", default="delta", help="delta or iceberg (delta)")
-    group.add_argument("--table-per-topic", action="store_true", help="a table for each topic, below --table")
-    group.add_argument("--partition-by-date", action="store_true", help="files of a new table are apart by day (UTC)")
+    group.add_argument("--table-format", default="delta", help="delta or iceberg (default: delta)")
+    group.add_argument("--table-per-topic", action="store_true", help="one table per topic, below --table")
+    group.add_argument("--partition-by-date", action="store_true", help="partition a new table by day (UTC)")
+    add_pairs(group, "--storage-option", "option of the object store or catalog")
     group.add_argument(
-        "--storage-option", action="append", default=[], metavar="NAME=VALUE", help="of the object store or the catalog"
+        "--from", dest="from_time", metavar="TIME", help="reload: fill in what the table lacks since TIME, then stop"
     )
-    group.add_argument(
-        "--from", dest="from_time", metavar="TIME", help="reload: fill in what the table lacks since then, and stop"
-    )
-    group.add_argument("--until", metavar="TIME", help="the end of a reload (now)")
+    group.add_argument("--until", metavar="TIME", help="end of a reload (default: now)")
 
 
 def _register_running(parser: argparse.ArgumentParser) -> None:
@@ -99,40 +108,37 @@ def _register_running(parser: argparse.ArgumentParser) -> None:
         "--interval-ms",
         type=int,
         default=INTERVAL_MS,
-        help=f"at least so long from a job's start to the next; bounds the commits a second ({INTERVAL_MS})",
+        help=f"minimum ms between job starts, which bounds the commits (default: {INTERVAL_MS})",
     )
     group.add_argument(
         "--offsets-per-job",
         type=int,
         default=LOAD_OFFSETS_PER_JOB,
-        help=f"what one job takes on at most ({LOAD_OFFSETS_PER_JOB})",
+        help=f"maximum offsets per job (default: {LOAD_OFFSETS_PER_JOB})",
     )
     group.add_argument(
         "--inline-offsets",
         type=int,
         default=LOAD_INLINE_OFFSETS,
-        help=f"jobs up to this size run without Spark ({LOAD_INLINE_OFFSETS})",
-    )
-    group.add_argument("--isolation", default="read_committed", help="read_committed or read_uncommitted")
-    group.add_argument(
-        "--read", default="auto", help="closed segments from files or through the broker: auto, broker, files"
-    )
-    group.add_argument("--log-dir", action="append", default=[], metavar="DIR", help="where a broker's log is mounted")
-    group.add_argument(
-        "--allow-data-loss", action="store_true", help="record offsets that retention removed as a gap, and go on"
+        help=f"jobs up to this many offsets run without Spark (default: {LOAD_INLINE_OFFSETS})",
     )
     group.add_argument(
-        "--skip-corrupt", action="store_true", help="leave broken batches out, record their offsets as a gap, and go on"
+        "--isolation", default="read_committed", help="read_committed or read_uncommitted (default: read_committed)"
     )
-    group.add_argument("--master", help="Spark master (local[*])")
     group.add_argument(
-        "--spark-log",
-        type=Path,
-        metavar="FILE",
-        default=SPARK_LOG,
-        help="Spark's log (penstock-spark.log where temporary files go)",
+        "--read",
+        default="auto",
+        help="read closed segments from files or through the broker: auto, broker, files (default: auto)",
     )
-    group.add_argument("--explain", action="store_true", help="print the Spark settings and their reasons, and stop")
+    add_log_dirs(group)
+    group.add_argument(
+        "--allow-data-loss",
+        action="store_true",
+        help="continue when records are gone, by retention or an unclean election: note which",
+    )
+    group.add_argument("--skip-corrupt", action="store_true", help="continue past corrupt batches: note the gap")
+    group.add_argument("--master", help="Spark master (default: local[*])")
+    add_spark_session(group)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -142,19 +148,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.explain:
         print(explain())
         return 0
+    check_modules("loading", ("numba", *LAKE_MODULES), "spark")
     options = options_of(arguments)
     with stopped_by_signals() as stop:
         return load(options, arguments, stop)
 
 
 def options_of(arguments: argparse.Namespace) -> LoadOptions:
-    """The load that the arguments ask for. Raises ConfigError and UsageError."""
+    """The load that the arguments ask for. Raises UsageError."""
     from penstock.spark.load.options import LoadOptions
 
     if bool(arguments.topics) == bool(arguments.subscribe_pattern) or not arguments.table:
-        raise ConfigError(
-            "name the topics (or --subscribe-pattern) and the table: penstock load TOPIC... --table TABLE"
-        )
+        raise UsageError("name the topics (or --subscribe-pattern) and the table: penstock load TOPIC... --table TABLE")
     if arguments.interval_ms < 0:
         raise UsageError(f"--interval-ms {arguments.interval_ms}: it must be 0 or more")
     isolations = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
@@ -168,19 +173,22 @@ def options_of(arguments: argparse.Namespace) -> LoadOptions:
             "new_fields", "group",
         )
     }  # fmt: skip
-    return LoadOptions(
-        table=arguments.table if "://" in arguments.table else str(Path(arguments.table).absolute()),
-        topic_pattern=arguments.subscribe_pattern,
-        starting=starting_point(arguments.starting),
-        fail_on_data_loss=not arguments.allow_data_loss,
-        isolation=isolations[arguments.isolation],
-        schema=schema_text(arguments.schema),
-        storage_options=dict(pair(text, "--storage-option") for text in arguments.storage_option),
-        log_dirs=tuple(arguments.log_dir),
-        from_ms=None if arguments.from_time is None else timestamp_ms(arguments.from_time, "--from"),
-        until_ms=None if arguments.until is None else timestamp_ms(arguments.until, "--until"),
-        **same,
-    )
+    try:
+        return LoadOptions(
+            table=arguments.table if "://" in arguments.table else str(Path(arguments.table).absolute()),
+            topic_pattern=arguments.subscribe_pattern,
+            starting=starting_point(arguments.starting),
+            fail_on_data_loss=not arguments.allow_data_loss,
+            isolation=isolations[arguments.isolation],
+            schema=schema_text(arguments.schema),
+            storage_options=pairs(arguments.storage_option, "--storage-option"),
+            log_dirs=tuple(arguments.log_dir),
+            from_ms=None if arguments.from_time is None else timestamp_ms(arguments.from_time, "--from"),
+            until_ms=None if arguments.until is None else timestamp_ms(arguments.until, "--until"),
+            **same,
+        )
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
 
 
 def schema_text(text: str | None) -> str | None:
@@ -211,8 +219,12 @@ def load(options: LoadOptions, arguments: argparse.Namespace, stop: Stopping) ->
     try:
         with Load(spark, options) as running:
             running.run(stop, arguments.interval_ms, say.heard, once=arguments.once)
-    finally:
         say.done()
+    except BaseException:
+        if say.has_loaded:  # nothing at all is told by the error alone
+            say.done()
+        raise
+    finally:
         for each in started:
             end(each)
     return 0
@@ -235,15 +247,13 @@ def check_topics(options: LoadOptions) -> None:
 
 
 def starting_point(text: str) -> int:
-    """EARLIEST, LATEST or epoch milliseconds. Raises ConfigError."""
+    """EARLIEST, LATEST or epoch milliseconds. Raises UsageError."""
     if text in ("earliest", "latest"):
         return EARLIEST if text == "earliest" else LATEST
     try:
         return timestamp_ms(text, "--starting")
     except UsageError:
-        raise ConfigError(
-            f"--starting {text!r} is neither earliest, latest nor a time like 2026-01-31T08:00Z"
-        ) from None
+        raise UsageError(f"--starting {text!r} is neither earliest, latest nor a time like 2026-01-31T08:00Z") from None
 
 
 class Progress:
@@ -254,6 +264,11 @@ class Progress:
         self._quarantined = 0
         self._began = time.monotonic()
         self._terminal = sys.stderr.isatty()
+
+    @property
+    def has_loaded(self) -> bool:
+        """Whether a job committed anything."""
+        return bool(self._rows or self._quarantined)
 
     def line(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -276,4 +291,4 @@ class Progress:
         seconds = time.monotonic() - self._began
         start = "\n" if self._terminal and self._rows else ""
         beside = f", {self._quarantined:,} quarantined" if self._quarantined else ""
-        print(f"{start}loaded {self._rows:,} rows{beside} in {seconds:.1f} s", file=sys.stderr, flush=True)
+        print(f"{start}loaded {counted(self._rows, 'row')}{beside} in {seconds:.1f} s", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""Look into the files of a log: batches, records, index entries, producers, leader epochs.
+"""Inspect the files of a log: batches, records, index entries, producers, leader epochs.
 
-It reads the files of a running broker too, and changes nothing.
+It only reads, so it may be used on the files of a running broker.
 
 examples:
   penstock log dump data/clicks-0/00000000000000000000.log --records
@@ -15,15 +15,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import UsageError, add_action, add_actions, add_json, run_action
-from penstock.errors import StorageError
+from penstock.cli.common import add_action, add_actions, add_json, run_action
+from penstock.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from penstock.log.disk import Disk
     from penstock.log.dump import BatchDescription, Problem
     from penstock.records.reader import Record
 
-SUMMARY = "look into the files of a log"
+SUMMARY = "inspect the files of a log"
 Line = dict[str, Any]
 
 run = run_action
@@ -36,15 +36,15 @@ def register(parser: argparse.ArgumentParser) -> None:
         actions,
         "dump",
         dump_action,
-        "print what is in files of a log, and what is wrong with them",
+        "print the contents of log files and any problems with them",
         "  penstock log dump data/clicks-0/00000000000000000000.log --records\n"
         "  penstock log dump --verify data/clicks-0/*.index",
     )
     dump.add_argument(
         "files", nargs="+", metavar="FILE", help=".log, .index, .timeindex, .txnindex, .snapshot, epochs or metadata"
     )
-    dump.add_argument("--records", action="store_true", help="also each record of each batch")
-    dump.add_argument("--verify", action="store_true", help="only what is wrong: exit code 1 if something is")
+    dump.add_argument("--records", action="store_true", help="print every record of each batch")
+    dump.add_argument("--verify", action="store_true", help="print problems only; exit code 1 if there are any")
     add_json(dump)
 
 
@@ -81,10 +81,14 @@ def print_line(line: Line) -> None:
     text = "  ".join(f"{name} {value}" for name, value in line.items() if name not in ("problem", "records"))
     print(f"  {text}" + (paint(f"  PROBLEM: {problem}", RED) if problem else ""))
     for record in line.get("records", ()):
-        print(
-            "    "
-            + "  ".join(f"{name} {value!r}" if name in TEXTS else f"{name} {value}" for name, value in record.items())
-        )
+        print("    " + "  ".join(f"{name} {cell_text(name, value)}" for name, value in record.items()))
+
+
+def cell_text(name: str, value: Any) -> str:
+    """A part of a record for a person; headers in their order, a name as often as it comes."""
+    if name == "headers":
+        return ", ".join(f"{header!r}={data!r}" for header, data in value)
+    return repr(value) if name in TEXTS else str(value)
 
 
 TEXTS = ("key", "value")
@@ -177,7 +181,7 @@ def record_line(record: Record) -> Line:
         "value": shown(record.value),
     }
     if record.headers:
-        line["headers"] = {name: shown(value) for name, value in record.headers}
+        line["headers"] = [[name, shown(value)] for name, value in record.headers]
     return line
 
 

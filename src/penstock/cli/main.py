@@ -16,8 +16,9 @@ from importlib import import_module
 from types import ModuleType
 
 from penstock import __version__
+from penstock.cli.parser import Parser
 from penstock.config.nearest import did_you_mean
-from penstock.errors import PenstockError
+from penstock.errors import ConfigErrors, PenstockError
 
 COMMANDS = {
     "dev": "penstock.cli.dev",
@@ -40,7 +41,6 @@ COMMANDS = {
     "log": "penstock.cli.log",
     "config": "penstock.cli.config",
     "doctor": "penstock.cli.doctor",
-    "simulate": "penstock.testing.simulator.command",
     "completion": "penstock.cli.completion",
 }
 INTERRUPTED_EXIT_CODE = 130
@@ -62,10 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = int(module_of(parsed.command).run(parsed))
         sys.stdout.flush()
     except PenstockError as error:
-        from penstock.cli.common import UsageError
-
-        say_error(str(error))
-        return 2 if isinstance(error, UsageError) else 1
+        return failed(error)
+    except UnicodeEncodeError as error:
+        if not any(error.object in word for word in words):
+            raise
+        say_error(f"{os.fsencode(error.object)!r} is not UTF-8 text")
+        return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit is quiet too
         return PIPE_CLOSED_EXIT_CODE
@@ -79,6 +81,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def failed(error: PenstockError) -> int:
+    """Says what went wrong; returns the exit code."""
+    from penstock.errors import UsageError
+
+    for each in error.problems if isinstance(error, ConfigErrors) else [error]:
+        say_error("\n  ".join([str(each), *getattr(each, "__notes__", ())]))
+    return 2 if isinstance(error, UsageError) else 1
+
+
 def say_error(text: str) -> None:
     """One line on stderr, `error:` in red on a terminal."""
     from penstock.cli.output import RED, paint
@@ -88,19 +99,16 @@ def say_error(text: str) -> None:
 
 def make_parser(only: str | None = None) -> argparse.ArgumentParser:
     """The parser; with `only`, just that command's arguments are filled in, so that no other module is imported."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="penstock",
-        description="An event-streaming platform that is Kafka to its clients, tools and disks.",
-        epilog="`penstock COMMAND --help` shows a command's arguments and examples. Begin with `penstock dev`.",
+        description="A Kafka-compatible event-streaming platform: broker, cluster tools, and loads into a lake.",
+        epilog="`penstock COMMAND --help` shows a command's arguments and examples. Start with `penstock dev`.",
     )
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name in COMMANDS if only is None else [only]:
         module = module_of(name)
-        command = commands.add_parser(
-            name, help=module.SUMMARY, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        module.register(command)
+        module.register(commands.add_parser(name, help=module.SUMMARY, description=module.__doc__))
     return parser
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 RED, GREEN, YELLOW, BOLD, DIM = "31", "32", "33", "1", "2"
+GAP = "  "
+CUT_MIN = 8
+"""Columns are not cut below this width, however narrow the terminal."""
+WRAPPED_MIN = 20
+"""A last column of at least this width has its text over several lines instead of cut."""
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -26,17 +33,52 @@ def print_json(value: Any) -> None:
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> None:
-    """Aligned columns under their names; the columns named in `right` are aligned to the right."""
+    """Aligned columns under their names; the columns named in `right` are aligned to the right.
+
+    On a terminal the table fits: the text of a long last column goes over several lines, else wide columns are cut.
+    """
     lines = [tuple(head), *(tuple(str(cell) for cell in row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if sys.stdout.isatty():
+        widths = fitting(widths, shutil.get_terminal_size().columns)
     to_the_right = set(right)
+    aligned = [str.rjust if name in to_the_right else str.ljust for name in head]
     for number, line in enumerate(lines):
-        cells = [
-            cell.rjust(width) if name in to_the_right else cell.ljust(width)
-            for name, cell, width in zip(head, line, widths, strict=True)
-        ]
-        text = "  ".join(cells).rstrip()
-        print(paint(text, BOLD) if number == 0 else text)
+        for text in row_lines(line, widths, aligned):
+            print(paint(text, BOLD) if number == 0 else text)
+
+
+def row_lines(
+    line: Sequence[str], widths: Sequence[int], aligned: Sequence[Callable[[str, int], str]]
+) -> Iterator[str]:
+    """One row of a table: a line, or several when the last cell does not fit into one."""
+    *cells, last = line
+    head = [align(cut(cell, width), width) for cell, width, align in zip(cells, widths, aligned, strict=False)]
+    width, align = widths[-1], aligned[-1]
+    wraps = len(last) > width >= WRAPPED_MIN and " " in last
+    for part in textwrap.wrap(last, width) if wraps else [cut(last, width)]:
+        yield GAP.join([*head, align(part, width)]).rstrip()
+        head = [" " * len(cell) for cell in head]
+
+
+def fitting(widths: Sequence[int], columns: int) -> list[int]:
+    """The widths, the largest of them made smaller as far as the table needs it, none below CUT_MIN."""
+    found = [min(width, columns) for width in widths]
+    excess = sum(found) + len(GAP) * (len(found) - 1) - columns
+    while excess > 0 and (largest := max(found)) > CUT_MIN:
+        found[found.index(largest)] -= 1
+        excess -= 1
+    return found
+
+
+def cut(cell: str, width: int) -> str:
+    """A cell that fits, with an ellipsis where it was longer."""
+    return cell if len(cell) <= width else cell[: width - 1] + "…"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 record`, `2,000 records`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def size_text(size_bytes: int) -> str:

@@ -13,28 +13,27 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import Actions, UsageError, add_action, add_actions, add_json, run_action
+from penstock.cli.common import Actions, add_action, add_actions, add_json, run_action
 from penstock.cli.output import GREEN, RED, YELLOW, paint, print_json, print_table
 from penstock.cli.progress import Lines
+from penstock.cli.spark import add_spark_session
 from penstock.cli.stopping import Stopping, stopped_by_signals
-from penstock.config.limits import PIPELINE_STATUS_MS, PIPELINES_PER_RUN
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, UsageError
+from penstock.pipelines.limits import PIPELINE_STATUS_MS, PIPELINES_PER_RUN
 
 if TYPE_CHECKING:
-    from penstock.spark.pipeline.declaration import Pipeline, Problem
-    from penstock.spark.pipeline.monitor import Report
-    from penstock.spark.pipeline.runner import Fleet, Running
-    from penstock.spark.pipeline.state import Known
+    from penstock.pipelines.declaration import Pipeline, Problem
+    from penstock.pipelines.monitor import Report
+    from penstock.pipelines.runner import Fleet, Running
+    from penstock.pipelines.state import Known
 
 SUMMARY = "run declared pipelines on Spark"
-SPARK_LOG = Path(tempfile.gettempdir()) / "penstock-spark.log"
 COLOURS = {"running": GREEN, "done": GREEN, "waiting": YELLOW, "failed": RED, "dead": RED}
 
 
@@ -44,10 +43,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     _register_files(actions)
     _register_run(actions)
     text = "  penstock pipeline status\n  penstock pipeline status clicks.toml --json"
-    status = add_action(actions, "status", show_status, "figures of pipelines that run, or the last known", text)
+    status = add_action(
+        actions, "status", show_status, "show figures of running pipelines, or the last known ones", text
+    )
     status.add_argument("of", nargs="?", metavar="DIR|FILE", help="a state directory, or one pipeline's file")
     add_json(status)
-    listed = add_action(actions, "list", show_list, "built-in jobs, and pipelines that run")
+    listed = add_action(actions, "list", show_list, "list built-in jobs and running pipelines")
     add_state(listed)
     add_json(listed)
 
@@ -57,50 +58,47 @@ def _register_files(actions: Actions[argparse.ArgumentParser]) -> None:
         actions,
         "init",
         write_template,
-        "write a commented file for a job",
+        "write a commented template for a job",
         "  penstock pipeline init activity\n  penstock pipeline init load clicks.toml",
     )
     init.add_argument("job", metavar="JOB", help="a built-in job, module:function, or file.py:function")
-    init.add_argument("file", nargs="?", type=Path, metavar="FILE", help="where to; standard output by default")
-    init.add_argument("--bootstrap", metavar="HOST:PORT", help="brokers, for the file (PENSTOCK_BOOTSTRAP)")
-    init.add_argument("--force", action="store_true", help="replace a file that is there")
+    init.add_argument("file", nargs="?", type=Path, metavar="FILE", help="file to write (default: stdout)")
+    init.add_argument(
+        "--bootstrap", metavar="HOST:PORT", help="brokers to write into the file (default: $PENSTOCK_BOOTSTRAP)"
+    )
+    init.add_argument("--force", action="store_true", help="replace an existing file")
     validate = add_action(
         actions,
         "validate",
         check_files,
-        "say everything that is wrong with files",
+        "report everything that is wrong with files",
         "  penstock pipeline validate clicks.toml alerts.toml\n  penstock pipeline validate *.toml --connect",
     )
     validate.add_argument("files", nargs="+", type=Path, metavar="FILE", help="pipelines' files")
-    validate.add_argument("--connect", action="store_true", help="also ask the brokers for the topics that are read")
+    validate.add_argument("--connect", action="store_true", help="also check with the brokers that the topics exist")
 
 
 def _register_run(actions: Actions[argparse.ArgumentParser]) -> None:
     text = "  penstock pipeline run clicks.toml alerts.toml\n  penstock pipeline run clicks.toml --once"
     parser = add_action(actions, "run", run_files, "run pipelines in one Spark session", text)
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="pipelines' files")
-    parser.add_argument("--once", action="store_true", help="end when all have caught up")
-    parser.add_argument("--fail-fast", action="store_true", help="one that fails for good ends the others too")
+    parser.add_argument("--once", action="store_true", help="stop when all have caught up")
+    parser.add_argument("--fail-fast", action="store_true", help="stop all when one fails for good")
     parser.add_argument(
-        "--metrics-port", type=int, default=0, metavar="PORT", help="serve /metrics and /healthz there (0: nowhere)"
+        "--metrics-port", type=int, default=0, metavar="PORT", help="port for /metrics and /healthz (default: none)"
     )
-    parser.add_argument("--metrics-host", default="127.0.0.1", metavar="HOST", help="and on this address (127.0.0.1)")
+    parser.add_argument(
+        "--metrics-host", default="127.0.0.1", metavar="HOST", help="address for --metrics-port (default: 127.0.0.1)"
+    )
     add_state(parser)
-    parser.add_argument("--master", help="Spark master, such as spark://HOST:PORT (local[*])")
-    parser.add_argument("--remote", metavar="sc://HOST:PORT", help="Spark Connect server instead")
-    parser.add_argument(
-        "--spark-log",
-        type=Path,
-        metavar="FILE",
-        default=SPARK_LOG,
-        help="Spark's log (penstock-spark.log where temporary files go)",
-    )
-    parser.add_argument("--explain", action="store_true", help="print the Spark settings and their reasons, and stop")
+    parser.add_argument("--master", help="Spark master, such as spark://HOST:PORT (default: local[*])")
+    parser.add_argument("--remote", metavar="sc://HOST:PORT", help="Spark Connect server to use instead")
+    add_spark_session(parser)
 
 
 def add_state(parser: argparse.ArgumentParser) -> None:
     """Adds --state."""
-    text = "where pipelines have their directories (PENSTOCK_STATE, else ~/.local/state/penstock/pipelines)"
+    text = "directory of the pipelines' state (default: $PENSTOCK_STATE or ~/.local/state/penstock/pipelines)"
     parser.add_argument("--state", type=Path, metavar="DIR", help=text)
 
 
@@ -111,15 +109,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def state_of(arguments: argparse.Namespace) -> Path:
     """The state directory that was asked for."""
-    from penstock.spark.pipeline.state import state_directory
+    from penstock.pipelines.state import state_directory
 
     return (getattr(arguments, "state", None) or state_directory()).absolute()
 
 
 def write_template(arguments: argparse.Namespace) -> int:
     """`init`."""
-    from penstock.spark.pipeline.registry import find_job
-    from penstock.spark.pipeline.template import template
+    from penstock.pipelines.registry import find_job
+    from penstock.pipelines.template import template
 
     beside = arguments.file.parent if arguments.file else Path()
     bootstrap = arguments.bootstrap or os.environ.get("PENSTOCK_BOOTSTRAP")
@@ -140,7 +138,7 @@ def check_files(arguments: argparse.Namespace) -> int:
     """`validate`."""
     pipelines, problems = read(arguments)
     if arguments.connect:
-        from penstock.spark.pipeline.reach import unreachable
+        from penstock.pipelines.reach import unreachable
 
         problems = problems + unreachable(pipelines)
     for problem in problems:
@@ -155,7 +153,7 @@ def check_files(arguments: argparse.Namespace) -> int:
 
 def read(arguments: argparse.Namespace) -> tuple[list[Pipeline], list[Problem]]:
     """The pipelines of the files, and what is wrong with them."""
-    from penstock.spark.pipeline.reading import read_pipelines
+    from penstock.pipelines.reading import read_pipelines
 
     return read_pipelines(arguments.files, state_of(arguments))
 
@@ -175,7 +173,7 @@ def run_files(arguments: argparse.Namespace) -> int:
     pipelines, problems = read(arguments)
     if problems:
         raise ConfigError("\n  ".join([f"{len(problems)} wrong, nothing was started", *map(str, problems)]))
-    from penstock.spark.pipeline.state import Lock
+    from penstock.pipelines.state import Lock
 
     with ExitStack() as stack:
         for pipeline in pipelines:
@@ -186,9 +184,9 @@ def run_files(arguments: argparse.Namespace) -> int:
 
 def run_pipelines(pipelines: list[Pipeline], arguments: argparse.Namespace, stop: Stopping) -> int:
     """Starts Spark and the pipelines, and shows how they do until they end."""
-    from penstock.spark.pipeline.metrics import MetricsThread
-    from penstock.spark.pipeline.monitor import Monitor
-    from penstock.spark.pipeline.runner import Fleet, Running, epoch_ms
+    from penstock.pipelines.metrics import MetricsThread
+    from penstock.pipelines.monitor import Monitor
+    from penstock.pipelines.runner import Fleet, Running, epoch_ms
     from penstock.spark.session import end, session
 
     show = Lines()
@@ -250,8 +248,8 @@ def watch(fleet: Fleet, show: Lines, told: Told, stop: Stopping) -> None:
 
 def report(running: Sequence[Running], show: Lines, told: Told, *, last: bool = False) -> None:
     """One report of each pipeline, to its status file and to the terminal."""
-    from penstock.spark.pipeline.runner import epoch_ms
-    from penstock.spark.pipeline.state import write_status
+    from penstock.pipelines.runner import epoch_ms
+    from penstock.pipelines.state import write_status
 
     told.say()
     reports = [(each.pipeline, each.monitor.report(epoch_ms())) for each in running]
@@ -307,14 +305,14 @@ def show_table(known: list[Known]) -> None:
 
 def state_text(known: Known) -> str:
     """The state, as of now: a pipeline whose process ended without a word is dead."""
-    from penstock.spark.pipeline.monitor import ENDED
+    from penstock.pipelines.monitor import ENDED
 
     return known.report.state if known.live or known.report.state in ENDED else "dead"
 
 
 def ago(at_ms: int) -> str:
     """How long ago, roughly."""
-    from penstock.spark.pipeline.runner import epoch_ms
+    from penstock.pipelines.runner import epoch_ms
 
     if not at_ms:
         return "never"
@@ -327,8 +325,8 @@ def ago(at_ms: int) -> str:
 
 def known_of(arguments: argparse.Namespace) -> list[Known]:
     """Of the pipeline of a file, or of all below a state directory. Raises PenstockError for a file that is wrong."""
-    from penstock.spark.pipeline.reading import read_pipeline
-    from penstock.spark.pipeline.state import all_known, read_status, state_directory
+    from penstock.pipelines.reading import read_pipeline
+    from penstock.pipelines.state import all_known, read_status, state_directory
 
     of = Path(arguments.of) if arguments.of else state_directory()
     if not of.is_file():
@@ -344,8 +342,8 @@ def known_of(arguments: argparse.Namespace) -> list[Known]:
 
 def show_list(arguments: argparse.Namespace) -> int:
     """`list`."""
-    from penstock.spark.pipeline.registry import BUILT_IN, find_job
-    from penstock.spark.pipeline.state import all_known
+    from penstock.pipelines.registry import BUILT_IN, find_job
+    from penstock.pipelines.state import all_known
 
     jobs = {name: find_job(name).summary for name in BUILT_IN}
     live = [known for known in all_known(state_of(arguments)) if known.live]

@@ -1,6 +1,6 @@
-"""Append records to a topic: one a line of the standard input, or those of --value.
+"""Append records to a topic: one per line of stdin, or those given by --value.
 
-A missing topic is made if the cluster makes topics by itself.
+A missing topic is created if the cluster creates topics automatically.
 
 examples:
   echo hello | penstock produce clicks
@@ -20,7 +20,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TextIO
 
-from penstock.cli.common import UsageError, add_bootstrap, add_json, pair, with_client
+from penstock.cli.common import add_bootstrap, add_json, add_pairs, pair, with_client
+from penstock.cli.output import counted
+from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -36,17 +38,25 @@ PROGRESS_EVERY_S = 0.5
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("--value", action="append", metavar="TEXT", help="a record, instead of the input; repeatable")
-    parser.add_argument("--null", action="store_true", help="one record whose value is null, instead of the input")
-    parser.add_argument("--key", metavar="TEXT", help="key of every record")
-    parser.add_argument("--key-separator", metavar="TEXT", help="what stands between key and value of a line")
     parser.add_argument(
-        "--header", action="append", default=[], metavar="NAME=VALUE", help="header of every record; repeatable"
+        "--value", action="append", metavar="TEXT", help="record to append, instead of reading stdin; repeatable"
     )
-    parser.add_argument("--partition", type=int, metavar="N", help="of every record (chosen by the key)")
-    parser.add_argument("--compression", choices=CODECS, default="none", help="(none)")
-    parser.add_argument("--acks", choices=tuple(ACKS), default="all", help="who must have a record (all)")
-    parser.add_argument("--timestamp", metavar="TIME", help="of every record (now)")
+    parser.add_argument(
+        "--null", action="store_true", help="append one record with a null value, instead of reading stdin"
+    )
+    parser.add_argument("--key", metavar="TEXT", help="key of every record")
+    parser.add_argument("--key-separator", metavar="TEXT", help="separates key and value in each line")
+    add_pairs(parser, "--header", "header of every record")
+    parser.add_argument(
+        "--partition", type=int, metavar="N", help="partition of every record (default: chosen by the key)"
+    )
+    parser.add_argument(
+        "--compression", choices=CODECS, default="none", help="compression of the batches (default: none)"
+    )
+    parser.add_argument(
+        "--acks", choices=tuple(ACKS), default="all", help="replicas that must confirm a record (default: all)"
+    )
+    parser.add_argument("--timestamp", metavar="TIME", help="timestamp of every record (default: now)")
     add_json(parser)
     add_bootstrap(parser)
 
@@ -64,11 +74,9 @@ class Job:
         from penstock.cli.times import timestamp_ms
 
         self._arguments = arguments
-        self._headers = tuple(
-            (name, value.encode()) for name, value in (pair(text, "--header") for text in arguments.header)
-        )
-        self._key = None if arguments.key is None else arguments.key.encode()
-        self._separator = None if arguments.key_separator is None else arguments.key_separator.encode()
+        self._headers = tuple(header(text) for text in arguments.header)
+        self._key = None if arguments.key is None else os.fsencode(arguments.key)
+        self._separator = None if arguments.key_separator is None else os.fsencode(arguments.key_separator)
         given = None if arguments.timestamp is None else timestamp_ms(arguments.timestamp, "--timestamp")
         self._timestamp_ms = given
         if self._separator is not None and self._key is not None:
@@ -77,6 +85,7 @@ class Job:
             raise UsageError("--key-separator is empty: it must be what stands between key and value, such as :")
         if arguments.null and arguments.value:
             raise UsageError("--null and --value exclude each other")
+        self._values = [self._from_line(os.fsencode(text)) for text in arguments.value or ()]
         self._sent = 0
         self._last_said = time.monotonic()
         self._offsets: dict[int, tuple[int, int]] = {}
@@ -88,6 +97,7 @@ class Job:
 
         topic: str = self._arguments.topic
         partitions = await wait_for_topic(client, topic, create=True)
+        check_partition(self._arguments.partition, partitions, topic)
         producer = Producer(
             client,
             topic,
@@ -98,16 +108,23 @@ class Job:
             sent=self._on_sent,
         )
         await producer.open()
+        try:
+            await self._send_all(producer)
+        except PenstockError as error:
+            error.add_note(f"{self._appended()} before that")
+            raise
+        self._conclude()
+        return 0
+
+    async def _send_all(self, producer: Producer) -> None:
         if self._arguments.null:
             await producer.add(self._message(None))
-        elif self._arguments.value:
-            for text in self._arguments.value:
-                await producer.add(self._from_line(text.encode()))
+        elif self._values:
+            for message in self._values:
+                await producer.add(message)
         else:
             await self._from_input(producer)
         await producer.flush()
-        self._conclude()
-        return 0
 
     async def _from_input(self, producer: Producer) -> None:
         """Sends the lines of the standard input as they come: what one read brings goes out together."""
@@ -118,7 +135,12 @@ class Job:
             async for lines in reading:
                 for line in lines:
                     number += 1
-                    await producer.add(self._from_line(line, number))
+                    try:
+                        message = self._from_line(line, number)
+                    except UsageError:
+                        await producer.flush()  # so that it can be said what was appended: all that came before
+                        raise
+                    await producer.add(message)
                 await producer.flush()
 
     def _from_line(self, line: bytes, number: int = 0) -> Message:
@@ -162,7 +184,28 @@ class Job:
                 partitions = [{"partition": p} for p in ranges]
             print_json({"topic": self._arguments.topic, "records": self._sent, "partitions": partitions})
         elif sys.stderr.isatty():
-            print(f"\r\x1b[K{self._sent:,} records to {self._arguments.topic}", file=sys.stderr)
+            print(f"\r\x1b[K{counted(self._sent, 'record')} to {self._arguments.topic}", file=sys.stderr)
+
+    def _appended(self) -> str:
+        """What brokers have confirmed so far; with acks=0 they confirm nothing."""
+        verb = "sent" if ACKS[self._arguments.acks] == 0 else "appended"
+        return f"{counted(self._sent, 'record')} {'was' if self._sent == 1 else 'were'} {verb}"
+
+
+def header(text: str) -> tuple[str, bytes]:
+    """NAME=VALUE of --header. The value may be any bytes, the name is text. Raises UsageError."""
+    name, value = pair(text, "--header")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"--header {os.fsencode(name)!r}: a header's name must be UTF-8") from None
+    return name, os.fsencode(value)
+
+
+def check_partition(wanted: int | None, count: int, topic: str) -> None:
+    """Raises UsageError for a partition that the topic does not have."""
+    if wanted is not None and not 0 <= wanted < count:
+        raise UsageError(f"--partition {wanted}: {topic} has partitions 0 to {count - 1}")
 
 
 Read = Callable[[int], bytes]

@@ -1,4 +1,4 @@
-"""A Spark cluster on this machine, for tests and for one host; and the settings that pipelines give Spark.
+"""Run a Spark cluster on this machine, and show the settings that pipelines use with Spark.
 
 examples:
   penstock spark cluster up --workers 2 --memory 2g      a master and workers, until `down`
@@ -13,33 +13,48 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_action, add_actions, add_json, run_action
+from penstock.cli.common import Arguments, add_action, add_actions, add_json, run_action
 from penstock.cli.output import print_json, print_table
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.spark.cluster import ClusterState
 
-SUMMARY = "a Spark cluster on this machine"
+SUMMARY = "run a Spark cluster on this machine"
 UNITS_MB = {"m": 1, "g": 1024}
+SPARK_LOG = Path(tempfile.gettempdir()) / "penstock-spark.log"
+
+
+def add_spark_session(arguments: Arguments) -> None:
+    """Adds --spark-log and --explain."""
+    arguments.add_argument(
+        "--spark-log",
+        type=Path,
+        metavar="FILE",
+        default=SPARK_LOG,
+        help=f"Spark's log (default: {SPARK_LOG.name} in the temporary directory)",
+    )
+    text = "print the Spark settings and their reasons, then exit"
+    arguments.add_argument("--explain", action="store_true", help=text)
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the actions."""
     actions = add_actions(parser)
     text = "  penstock spark cluster up --workers 2 --cores 2 --memory 2g --connect\n  penstock spark cluster down"
-    cluster = add_action(actions, "cluster", run_cluster, "start, end or show a standalone cluster", text)
-    cluster.add_argument("do", choices=("up", "down", "status"), help="what to do")
-    cluster.add_argument("--workers", type=int, default=2, metavar="N", help="workers to start (2)")
-    cluster.add_argument("--cores", type=int, default=1, metavar="N", help="cores of each worker (1)")
+    cluster = add_action(actions, "cluster", run_cluster, "start, stop or show a standalone cluster", text)
+    cluster.add_argument("do", choices=("up", "down", "status"), help="up, down or status")
+    cluster.add_argument("--workers", type=int, default=2, metavar="N", help="workers to start (default: 2)")
+    cluster.add_argument("--cores", type=int, default=1, metavar="N", help="cores per worker (default: 1)")
     cluster.add_argument(
-        "--memory", type=memory_mb, default="1g", metavar="SIZE", help="memory of each worker, such as 512m (1g)"
+        "--memory", type=memory_mb, default="1g", metavar="SIZE", help="memory per worker, such as 512m (default: 1g)"
     )
     cluster.add_argument("--connect", action="store_true", help="also start a Spark Connect server on it")
-    text = "for logs and pids (PENSTOCK_SPARK_CLUSTER, else ~/.local/state/penstock/spark-cluster)"
+    text = "directory for logs and pids (default: $PENSTOCK_SPARK_CLUSTER or ~/.local/state/penstock/spark-cluster)"
     cluster.add_argument("--directory", type=Path, metavar="DIR", help=text)
     add_json(cluster)
     add_action(actions, "settings", show_settings, "print the settings that pipelines give Spark, and why")

@@ -1,13 +1,13 @@
 """Query topics with SQL.
 
-A topic is a table: key, value, topic, partition, offset, timestamp, timestampType, headers. Names with dots or dashes
-are quoted, as is the word "offset". The table json."TOPIC" has the fields of JSON values as columns too. The engine is
-DuckDB; all tables end at the high watermarks of the moment when the query starts.
+A topic is a table with the columns key, value, topic, partition, offset, timestamp, timestampType and headers. Quote
+names with dots or dashes, and the word "offset". The table json."TOPIC" also has the fields of JSON values as columns.
+The engine is DuckDB; every table ends at the high watermark at the start of the query.
 
 examples:
   penstock sql 'select count(*) from clicks'
-  penstock sql 'select page, count(*) from json.clicks group by page order by 2 desc limit 10'
-  penstock sql 'select decode(value) from "my.topic-1" where partition = 0 and "offset" >= 100'
+  penstock sql 'select page, count(*) from json.clicks group by page'
+  penstock sql 'select decode(value) from "my.topic" where "offset" >= 100'
   penstock sql "select * from clicks where timestamp > now() - interval 1 hour" --parquet clicks.parquet
   penstock sql < report.sql
 """
@@ -20,9 +20,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import UsageError, add_bootstrap, with_client
-from penstock.config.limits import SQL_JSON_SAMPLE_RECORDS, SQL_MEMORY, SQL_TABLE_ROWS
-from penstock.errors import ConfigError
+from penstock.cli.common import add_bootstrap, add_log_dirs, with_client
+from penstock.cli.output import counted
+from penstock.errors import ConfigError, UsageError
+from penstock.sql.limits import SQL_JSON_SAMPLE_RECORDS, SQL_MEMORY, SQL_TABLE_ROWS
 
 if TYPE_CHECKING:
     from penstock.sql.engine import Engine, Result
@@ -33,43 +34,44 @@ NUMBER_TYPES = ("int", "uint", "float", "double", "decimal")
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("query", nargs="?", metavar="QUERY", help="statements, separated by ; (the standard input)")
+    parser.add_argument("query", nargs="?", metavar="QUERY", help="statements, separated by ; (default: stdin)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV")
-    form.add_argument("--json", action="store_true", help="print one JSON object a row")
+    form.add_argument("--json", action="store_true", help="print one JSON object per row")
     form.add_argument("--parquet", type=Path, metavar="FILE", help="write a Parquet file")
     parser.add_argument(
         "--max-rows",
         type=int,
         default=SQL_TABLE_ROWS,
         metavar="N",
-        help=f"rows of a table to print ({SQL_TABLE_ROWS:,})",
+        help=f"maximum rows to print as a table (default: {SQL_TABLE_ROWS:,})",
     )
     add_bootstrap(parser)
-    parser.add_argument("--committed", action="store_true", help="leave out what transactions have not committed")
+    parser.add_argument("--committed", action="store_true", help="skip records of transactions that are not committed")
     parser.add_argument(
         "--in-order",
         action="store_true",
-        help="times never go back within a partition: a latest time in the query then ends the reading, too",
+        help="assume timestamps never go back within a partition, so that an upper bound on time ends reading early",
     )
     parser.add_argument(
         "--sample",
         type=int,
         default=SQL_JSON_SAMPLE_RECORDS,
         metavar="N",
-        help=f"records from which the columns of JSON values are learnt ({SQL_JSON_SAMPLE_RECORDS:,})",
+        help=f"records to infer the columns of JSON values from (default: {SQL_JSON_SAMPLE_RECORDS:,})",
     )
     parser.add_argument(
-        "--read", choices=("auto", "broker", "files"), default="auto", help="where records are read from (auto)"
+        "--read", choices=("auto", "broker", "files"), default="auto", help="where to read records from (default: auto)"
+    )
+    add_log_dirs(parser)
+    parser.add_argument(
+        "--memory",
+        default=SQL_MEMORY,
+        metavar="SIZE",
+        help=f"memory above which a query spills to a file (default: {SQL_MEMORY})",
     )
     parser.add_argument(
-        "--log-dir", action="append", default=[], metavar="DIR", help="where a broker's log directory is mounted here"
-    )
-    parser.add_argument(
-        "--memory", default=SQL_MEMORY, metavar="SIZE", help=f"beyond it the query spills into a file ({SQL_MEMORY})"
-    )
-    parser.add_argument(
-        "--allow-files", action="store_true", help="let the query read and write files of this machine (read_csv, copy)"
+        "--allow-files", action="store_true", help="allow the query to read and write local files (read_csv, copy)"
     )
 
 
@@ -133,8 +135,8 @@ def answer(engine: Engine, query: str, arguments: argparse.Namespace) -> None:
         written = True
     if sys.stderr.isatty() or more:
         seconds = time.monotonic() - began
-        said = f"{rows:,} rows{' shown, there are more: --max-rows, --csv, --json, --parquet' if more else ''}"
-        print(f"{said}; {engine.read.records:,} records read in {seconds:.1f} s", file=sys.stderr)
+        said = f"{counted(rows, 'row')}{' shown, there are more: --max-rows, --csv, --json, --parquet' if more else ''}"
+        print(f"{said}; {counted(engine.read.records, 'record')} read in {seconds:.1f} s", file=sys.stderr)
 
 
 def show(result: Result, arguments: argparse.Namespace) -> tuple[int, bool]:

@@ -1,6 +1,6 @@
-"""Format the log directories of a node, and see what is in them.
+"""Format the log directories of a node, and inspect them.
 
-Writes what Kafka's own storage tool writes: either can start on what the other formatted.
+The result is the same as that of Kafka's own storage tool: either can start on what the other has formatted.
 
 examples:
   penstock storage format --cluster-id $(penstock storage random-uuid) --config conf/server.properties --standalone
@@ -13,14 +13,14 @@ import argparse
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import UsageError, add_action, add_actions, add_json, new_random, read_properties, run_action
-from penstock.errors import ConfigError
+from penstock.cli.common import add_action, add_actions, add_json, new_random, read_properties, run_action
+from penstock.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
     from penstock.log.meta_properties import MetaProperties
 
-SUMMARY = "format the log directories of a node, and see what is in them"
+SUMMARY = "format the log directories of a node, and inspect them"
 
 run = run_action
 
@@ -36,18 +36,20 @@ def register(parser: argparse.ArgumentParser) -> None:
         "  penstock storage format -t XQ3xXQ3xRfWTb1cQ8RBv5A -c conf/server.properties --standalone\n"
         "  penstock storage format -t XQ3xXQ3xRfWTb1cQ8RBv5A -c conf/server.properties --release-version 4.2",
     )
-    format_.add_argument("-t", "--cluster-id", required=True, metavar="ID", help="of the cluster; see random-uuid")
+    format_.add_argument(
+        "-t", "--cluster-id", required=True, metavar="ID", help="id of the cluster; random-uuid makes one"
+    )
     add_config(format_)
     format_.add_argument(
-        "-s", "--standalone", action="store_true", help="a dynamic quorum whose first and only voter is this node"
+        "-s", "--standalone", action="store_true", help="start a dynamic quorum with this node as its only voter"
     )
     format_.add_argument(
-        "-N", "--no-initial-controllers", action="store_true", help="a controller that joins a dynamic quorum later"
+        "-N", "--no-initial-controllers", action="store_true", help="this controller will join a dynamic quorum later"
     )
     format_.add_argument(
-        "-f", "--feature", action="append", default=[], metavar="NAME=LEVEL", help="level of one feature; repeatable"
+        "-f", "--feature", action="append", default=[], metavar="NAME=LEVEL", help="feature level; repeatable"
     )
-    format_.add_argument("-r", "--release-version", metavar="VERSION", help="metadata.version, such as 4.2 or 4.3-IV0")
+    format_.add_argument("-r", "--release-version", metavar="VERSION", help="metadata version, such as 4.2 or 4.3-IV0")
     format_.add_argument(
         "-g", "--ignore-formatted", action="store_true", help="leave formatted directories as they are"
     )
@@ -55,7 +57,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         actions,
         "info",
         info_action,
-        "say which log directories there are and what they belong to",
+        "show the log directories and the cluster they belong to",
         "  penstock storage info -c conf/server.properties",
     )
     add_config(info)

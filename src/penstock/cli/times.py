@@ -6,7 +6,7 @@ import re
 import time
 from datetime import UTC, datetime
 
-from penstock.cli.common import UsageError
+from penstock.errors import UsageError
 
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 AGO = re.compile(r"-?(\d+)(ms|s|m|h|d)")

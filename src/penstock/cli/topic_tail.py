@@ -12,7 +12,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.cli.common import Actions, UsageError, add_action, with_client
+from penstock.cli.common import Actions, add_action, with_client
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client, Partition
@@ -35,13 +36,15 @@ def register(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentPars
         actions,
         "tail",
         tail_action,
-        "watch topics grow, with --lag also the groups that read them",
+        "watch topics grow; with --lag, also the groups that read them",
         "  penstock topics tail clicks --lag\n  penstock topics tail clicks orders --every 5 --json",
     )
     tail.add_argument("topics", nargs="+", metavar="TOPIC")
-    tail.add_argument("--lag", action="store_true", help="also the lag of each group that has offsets there")
-    tail.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)")
-    tail.add_argument("--count", type=int, metavar="N", help="end after so many looks")
+    tail.add_argument("--lag", action="store_true", help="include the lag of each group with offsets there")
+    tail.add_argument(
+        "--every", type=float, default=1.0, metavar="SECONDS", help="interval between updates (default: 1)"
+    )
+    tail.add_argument("--count", type=int, metavar="N", help="stop after N updates")
     return tail
 
 
@@ -140,7 +143,12 @@ def trend(lag: int, earlier: int | None) -> str:
 def as_json(now: Look, before: Look | None) -> dict[str, Any]:
     """A look as one JSON object."""
     partitions = [
-        {"topic": place[0], "partition": place[1], "end": end, "records_per_s": round(rate(now, before, place), 1)}
+        {
+            "topic": place[0],
+            "partition": place[1],
+            "end_offset": end,
+            "records_per_s": round(rate(now, before, place), 1),
+        }
         for place, end in now.ends.items()
     ]
     return {"partitions": partitions, "groups": now.lags}

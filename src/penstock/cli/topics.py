@@ -16,15 +16,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.common import (
-    UsageError,
     add_action,
     add_actions,
     add_bootstrap,
     add_json,
-    pair,
+    add_pairs,
+    pairs,
     run_action,
+    say_if_compacted,
     with_client,
 )
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.client.admin import Config
@@ -45,8 +47,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     list_ = add_action(
         actions, "list", list_action, "list topics", "  penstock topics list\n  penstock topics list --json --internal"
     )
-    list_.add_argument("--internal", action="store_true", help="also the cluster's own topics")
-    list_.add_argument("--sizes", action="store_true", help="also bytes on disk, all replicas together")
+    list_.add_argument("--internal", action="store_true", help="include internal topics")
+    list_.add_argument("--sizes", action="store_true", help="include bytes on disk, summed over replicas")
     register_create(actions)
     describe = add_action(
         actions,
@@ -60,17 +62,19 @@ def register(parser: argparse.ArgumentParser) -> None:
         actions,
         "alter",
         alter_action,
-        "raise the number of partitions",
+        "add partitions",
         "  penstock topics alter clicks --partitions 12",
     )
     alter.add_argument("topic", metavar="TOPIC")
-    alter.add_argument("--partitions", type=int, required=True, metavar="N", help="how many there are to be")
+    alter.add_argument(
+        "--partitions", type=int, required=True, metavar="N", help="total number of partitions afterwards"
+    )
     add_assignment(alter, "of the new partitions")
     delete = add_action(
         actions,
         "delete",
         delete_action,
-        "delete topics and all that is in them",
+        "delete topics and all their data",
         "  penstock topics delete clicks orders",
     )
     delete.add_argument("topics", nargs="+", metavar="TOPIC")
@@ -88,18 +92,26 @@ def register_create(actions: Any) -> None:
         create_action,
         "create a topic",
         "  penstock topics create clicks --partitions 6\n"
-        "  penstock topics create profiles --config cleanup.policy=compact --config segment.ms=3600000",
+        "  penstock topics create profiles --config retention.ms=-1 --config segment.ms=3600000",
     )
     create.add_argument("topic", metavar="TOPIC")
     create.add_argument(
-        "--partitions", type=int, default=-1, metavar="N", help="how many (as the broker is configured)"
+        "--partitions",
+        type=int,
+        default=-1,
+        metavar="N",
+        help="number of partitions (default: the broker's num.partitions)",
     )
     create.add_argument(
-        "--replication-factor", type=int, default=-1, metavar="N", help="replicas of each (as the broker is configured)"
+        "--replication-factor",
+        type=int,
+        default=-1,
+        metavar="N",
+        help="replicas of each partition (default: the broker's)",
     )
-    create.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="repeatable")
-    create.add_argument("--if-not-exists", action="store_true", help="do nothing if there is a topic of that name")
-    create.add_argument("--validate-only", action="store_true", help="only say whether it would work")
+    add_pairs(create, "--config", "config of the topic")
+    create.add_argument("--if-not-exists", action="store_true", help="succeed without a change if the topic exists")
+    create.add_argument("--validate-only", action="store_true", help="check only; change nothing")
     add_assignment(create, "of each partition, instead of the two numbers")
     add_json(create)
     add_bootstrap(create)
@@ -150,7 +162,7 @@ def summary(topic: MetadataResponseTopic, size_bytes: int | None) -> dict[str, A
 
 def create_action(arguments: argparse.Namespace) -> int:
     """Creates a topic."""
-    configs = dict(pair(text, "--config") for text in arguments.config)
+    configs = pairs(arguments.config, "--config")
     assignment = parse_assignment(arguments.replica_assignment)
 
     async def job(client: Client) -> int:
@@ -186,6 +198,7 @@ def create_action(arguments: argparse.Namespace) -> int:
         else:
             verb = "would create" if arguments.validate_only else "created"
             print(f"{verb} {made.name}: partitions {made.partitions}, replication factor {made.replication_factor}")
+        say_if_compacted(configs.items())
         return 0
 
     return with_client(arguments.bootstrap, job)
@@ -221,6 +234,8 @@ def describe_action(arguments: argparse.Namespace) -> int:
             if place:
                 print()
             print_topic(*each)
+        users = [configs for topic, _, configs in described if not topic.is_internal]
+        say_if_compacted((config.name, config.value) for configs in users for config in configs)
         return 0
 
     return with_client(arguments.bootstrap, job)
@@ -291,11 +306,12 @@ def alter_action(arguments: argparse.Namespace) -> int:
     assignment = parse_assignment(arguments.replica_assignment)
 
     async def job(client: Client) -> int:
+        from penstock.cli.output import counted
         from penstock.client.admin import create_partitions, wait_for_topic
 
         await create_partitions(client, arguments.topic, arguments.partitions, assignment=assignment)
         await wait_for_topic(client, arguments.topic, expected=arguments.partitions)
-        print(f"{arguments.topic} has {arguments.partitions} partitions")
+        print(f"{arguments.topic} has {counted(arguments.partitions, 'partition')}")
         return 0
 
     return with_client(arguments.bootstrap, job)

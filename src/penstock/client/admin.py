@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.client.client import Partition
-from penstock.config.limits import CLIENT_RETRY_BACKOFF_MS
+from penstock.client.limits import CLIENT_RETRY_BACKOFF_MS
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.api import ApiKey
 
@@ -263,12 +263,18 @@ def refused(code: int, message: str | None, subject: str) -> None:
     if code == ErrorCode.NONE:
         return
     error = ErrorCode(code)
+    message = None if message in SAYS_NO_MORE_THAN_THE_CODE else message
     sentence = message or SENTENCES.get(error, error.name)
     name = re.escape(subject.rpartition(" ")[2])
     named = message and re.search(rf"(?<![\w.-]){name}(?![\w-])", message)  # the broker says itself what it speaks of
     raise RequestError(error, sentence if named else f"{subject}: {sentence}")
 
 
+SAYS_NO_MORE_THAN_THE_CODE = (
+    "This server does not host this topic-partition.",
+    "This server does not host this topic ID.",
+)
+"""Kafka's own sentences of two codes, which name nothing; ours are clearer."""
 SENTENCES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "it has no coordinator: the brokers with its part of __consumer_offsets are "
     "gone, or the topic could not be made, which takes as many brokers as offsets.topic.replication.factor says; the "

@@ -17,12 +17,17 @@ from typing import Any, Self
 from uuid import UUID
 
 from penstock.client.connection import Connection
-from penstock.config.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
+from penstock.client.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
 from penstock.errors import ErrorCode, PenstockError, RequestError, UnreachableError
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.metadata_response import MetadataResponse
+from penstock.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
@@ -44,6 +49,15 @@ class OffsetAt:
     offset: int
     timestamp_ms: int
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """Answer of OffsetForLeaderEpoch: the largest epoch of the log that is no later than the one asked for, and the
+    offset at which the next one begins; both -1 when the log has no epoch as late."""
+
+    leader_epoch: int
+    end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +220,33 @@ class Client:
             return failed
 
         await self._for_leaders(list(partitions), ask)
+        return found
+
+    async def epoch_ends(self, epochs: Mapping[Partition, int]) -> dict[Partition, EpochEnd]:
+        """Where leader epochs end in the leaders' logs (OffsetForLeaderEpoch), in one request a leader."""
+        found: dict[Partition, EpochEnd] = {}
+
+        async def ask(node_id: int, some: list[Partition]) -> list[Partition]:
+            topics = [
+                OffsetForLeaderTopic(
+                    topic=name,
+                    partitions=[OffsetForLeaderPartition(partition=p, leader_epoch=epochs[name, p]) for p in indexes],
+                )
+                for name, indexes in _by_topic(some).items()
+            ]
+            request = OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=topics)
+            answer = await self.send(request, node_id=node_id)
+            failed = []
+            for topic in answer.topics:
+                for got in topic.partitions:
+                    key = (topic.topic, got.partition)
+                    if got.error_code == ErrorCode.NONE:
+                        found[key] = EpochEnd(got.leader_epoch, got.end_offset)
+                    else:
+                        failed.append(self._retriable(key, got.error_code))
+            return failed
+
+        await self._for_leaders(list(epochs), ask)
         return found
 
     async def produce(

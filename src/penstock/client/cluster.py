@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.client.admin import TIMEOUT_MS, refused
 from penstock.client.client import Partition
-from penstock.config.limits import CLIENT_CONFIG_RESOURCES
+from penstock.client.limits import CLIENT_CONFIG_RESOURCES
 from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.protocol.api import ApiKey
 
@@ -75,7 +75,7 @@ class ClusterState:
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class QuorumReplica:
     """How far one node is in the metadata log. Times are -1 where they are not known."""
 
     id: int
@@ -91,8 +91,8 @@ class QuorumState:
     leader_id: int
     epoch: int
     high_watermark: int
-    voters: tuple[Replica, ...]
-    observers: tuple[Replica, ...]
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
     endpoints: Mapping[int, str]
     """host:port by voter, of those that have told it."""
 
@@ -141,10 +141,10 @@ async def describe_quorum(client: Client) -> QuorumState:
     return QuorumState(got.leader_id, got.leader_epoch, got.high_watermark, voters, observers, endpoints)
 
 
-def replicas(states: Iterable[ReplicaState]) -> tuple[Replica, ...]:
+def replicas(states: Iterable[ReplicaState]) -> tuple[QuorumReplica, ...]:
     """Replicas of the metadata log, sorted by id."""
     found = [
-        Replica(each.replica_id, each.log_end_offset, each.last_fetch_timestamp, each.last_caught_up_timestamp)
+        QuorumReplica(each.replica_id, each.log_end_offset, each.last_fetch_timestamp, each.last_caught_up_timestamp)
         for each in states
     ]
     return tuple(sorted(found, key=lambda replica: replica.id))

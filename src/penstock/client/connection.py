@@ -1,8 +1,4 @@
-"""One connection to one broker: requests out, responses in, many in flight, answered in order of correlation id.
-
-Frames are received without a copy where it matters: small ones are cut out of a scratch buffer, a large one (a fetch)
-gets a buffer of its own size that the socket fills directly and the decoded message then views.
-"""
+"""One connection to one broker: requests out, responses in, many in flight, answered in order of correlation id."""
 
 from __future__ import annotations
 
@@ -11,57 +7,16 @@ import os
 import socket
 from typing import Any
 
-from penstock.config.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
+from penstock.client.limits import CLIENT_RESPONSE_BYTES
+from penstock.client.transport import dial
 from penstock.errors import ProtocolError, UnreachableError, UnsupportedVersionError
 from penstock.protocol.api import APIS, ApiKey
-from penstock.protocol.frames import decode_response, encode_request
+from penstock.protocol.frames import decode_response, encode_request, foreign_protocol
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 
 
-class _Frames(asyncio.BufferedProtocol):
-    """Cuts the byte stream into frames; hands each, without its length prefix, to the connection."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._scratch = bytearray(CLIENT_SCRATCH_BYTES)
-        self._filled = 0
-        self._frame: bytearray | None = None
-        self._frame_filled = 0
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        if self._frame is not None:
-            return memoryview(self._frame)[self._frame_filled :]
-        return memoryview(self._scratch)[self._filled :]
-
-    def buffer_updated(self, nbytes: int) -> None:
-        if self._frame is not None:
-            self._frame_filled += nbytes
-            if self._frame_filled == len(self._frame):
-                frame, self._frame = self._frame, None
-                self._connection.frame_received(memoryview(frame))
-            return
-        self._filled += nbytes
-        position = 0
-        while self._filled - position >= 4:
-            size = int.from_bytes(self._scratch[position : position + 4], "big", signed=True)
-            if not 4 <= size <= CLIENT_RESPONSE_BYTES:
-                self._connection.lost(ProtocolError(f"a response of {size} bytes; at most {CLIENT_RESPONSE_BYTES}"))
-                return
-            end = position + 4 + size
-            if end > self._filled:
-                if size + 4 > len(self._scratch):
-                    self._frame = bytearray(size)
-                    self._frame_filled = self._filled - position - 4
-                    self._frame[: self._frame_filled] = self._scratch[position + 4 : self._filled]
-                    position = self._filled
-                break
-            self._connection.frame_received(memoryview(bytes(self._scratch[position + 4 : end])))
-            position = end
-        self._scratch[: self._filled - position] = self._scratch[position : self._filled]
-        self._filled -= position
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._connection.lost(UnreachableError(f"{self._connection.address} closed the connection"))
+class NoAnswer(UnreachableError):
+    """A request had no answer in time."""
 
 
 class Connection:
@@ -81,15 +36,20 @@ class Connection:
     async def open(self, timeout_ms: int | None = None) -> None:
         """Connects and asks for the broker's API versions. Raises UnreachableError."""
         timeout_s = self._timeout_s if timeout_ms is None else timeout_ms / 1000
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                transport, _ = await loop.create_connection(lambda: _Frames(self), self._host, self._port)
+                transport = await dial(self._host, self._port, self)
         except (OSError, TimeoutError) as error:
             raise UnreachableError(f"cannot reach {self.address}: {reason_of(error)}") from None
         self._transport = transport
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
-        answer = await self.send(request, version=3, timeout_ms=round(timeout_s * 1000))
+        try:
+            answer = await self.send(request, version=3, timeout_ms=round(timeout_s * 1000))
+        except NoAnswer:
+            raise UnreachableError(
+                f"{self.address} accepts connections and did not answer in {timeout_s:.0f} s\n"
+                "  is it the address of a broker's listener?"
+            ) from None
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     @property
@@ -143,7 +103,7 @@ class Connection:
             async with asyncio.timeout(self._timeout_s if timeout_ms is None else timeout_ms / 1000):
                 return await future
         except TimeoutError:
-            raise UnreachableError(f"{self.address} did not answer {APIS[key].name} in time") from None
+            raise NoAnswer(f"{self.address} did not answer {APIS[key].name} in time") from None
         finally:
             self._waiting.pop(correlation_id, None)
 
@@ -171,6 +131,23 @@ class Connection:
                 future.set_exception(error)
         if self._transport is not None:
             self._transport.abort()
+
+    def impossible(self, size_bytes: int) -> Exception:
+        """Why a response of this size is none."""
+        spoken = foreign_protocol(size_bytes)
+        if spoken is None:
+            return ProtocolError(f"a response of {size_bytes} bytes; at most {CLIENT_RESPONSE_BYTES}")
+        remedy = "TLS is not supported yet" if spoken == "TLS" else "give the address of a broker's listener"
+        return UnreachableError(f"{self.address} speaks {spoken}, not Kafka's protocol\n  {remedy}")
+
+    def hung_up(self) -> Exception:
+        """Why the other side may have closed the connection."""
+        if self.versions:
+            return UnreachableError(f"{self.address} closed the connection")
+        return UnreachableError(
+            f"{self.address} closed the connection without an answer\n"
+            "  a listener that wants TLS or SASL does so; neither is supported yet"
+        )
 
     def close(self) -> None:
         """Closes the connection; requests in flight fail."""

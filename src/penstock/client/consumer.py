@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping
 
 from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Client, Fetched
-from penstock.config.limits import CLIENT_FETCH_BYTES
+from penstock.client.limits import CLIENT_FETCH_BYTES
 from penstock.records.batch import BatchHeader, check_crc, headers
 from penstock.records.compression import Contexts
 from penstock.records.isolation import AbortedTransactions

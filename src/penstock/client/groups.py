@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.client.admin import refused
 from penstock.client.client import EARLIEST, LATEST, Client, OffsetAt, Partition
-from penstock.config.limits import CLIENT_RETRY_BACKOFF_MS
+from penstock.client.limits import CLIENT_RETRY_BACKOFF_MS
 from penstock.errors import ErrorCode, ProtocolError, RequestError, UnreachableError, UnsupportedVersionError
 from penstock.protocol import codec
 from penstock.protocol.api import ApiKey
@@ -93,8 +93,8 @@ class Committed:
     """A committed offset. `metadata` is what the committer has left with it."""
 
     offset: int
-    leader_epoch: int
-    metadata: str
+    leader_epoch: int = -1
+    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,15 +311,7 @@ async def alter_offsets(client: Client, group_id: str, offsets: Mapping[Partitio
 
     Raises RequestError for the group as a whole: UNKNOWN_MEMBER_ID when it has members.
     """
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (name, index), offset in offsets.items():
-        place = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
-        topics.setdefault(name, []).append(place)
-    request = OffsetCommitRequest(
-        group_id=group_id,
-        topics=[OffsetCommitRequestTopic(name=name, partitions=some) for name, some in topics.items()],
-    )
-
+    request = commit_request(group_id, {place: Committed(offset) for place, offset in offsets.items()})
     answer, _ = await ask(client, group_id, request, commit_error, at_most=NAMES_UP_TO)
     found = {
         (topic.name, each.partition_index): ErrorCode(each.error_code)
@@ -331,6 +323,33 @@ async def alter_offsets(client: Client, group_id: str, offsets: Mapping[Partitio
             ErrorCode.UNKNOWN_MEMBER_ID, f"group {group_id} has members: stop them before its offsets are changed"
         )
     return found
+
+
+def commit_request(
+    group_id: str,
+    offsets: Mapping[Partition, Committed],
+    *,
+    member_id: str = "",
+    epoch: int = -1,
+    instance_id: str | None = None,
+) -> OffsetCommitRequest:
+    """An OffsetCommit of a member in its epoch or generation, by default of nobody."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (name, index), at in offsets.items():
+        place = OffsetCommitRequestPartition(
+            partition_index=index,
+            committed_offset=at.offset,
+            committed_leader_epoch=at.leader_epoch,
+            committed_metadata=at.metadata,
+        )
+        topics.setdefault(name, []).append(place)
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=epoch,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        topics=[OffsetCommitRequestTopic(name=name, partitions=some) for name, some in topics.items()],
+    )
 
 
 def commit_error(answer: Any) -> int:

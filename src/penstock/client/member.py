@@ -4,10 +4,10 @@
         for topic, partition, record in await member.poll(): ...
         await member.commit()
 
-The coordinator decides who reads what; the member says what it has. A task heartbeats; `poll` takes over a new
-assignment before it fetches: it commits, gives up what is not its own any more, and goes on from the committed
-offsets of what is new. A member that was fenced forgets what it had, commits nothing of it, and joins again. One that
-missed an answer says all of itself in its next heartbeat, and so is told its whole assignment again.
+`client.membership` knows what to say to the coordinator, and what its answers mean. A task heartbeats; `poll` takes
+over a new assignment before it fetches: it commits, gives up what is not its own any more, and goes on from the
+committed offsets of what is new. A member that was fenced forgets what it had, and commits nothing of it. A topic that
+was deleted and made again is another topic: its id tells, and positions in the old one are forgotten, not committed.
 
 Applications use their language's well-kept client; this one is at-least-once, of one process, and small.
 """
@@ -20,29 +20,27 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from uuid import UUID, uuid4
 
 from penstock.client.client import EARLIEST, READ_UNCOMMITTED, Client, Fetched, Partition
 from penstock.client.consumer import user_batches
-from penstock.client.groups import MOVED, NAMES_UP_TO, ask, commit_error, committed, coordinator
-from penstock.config.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
+from penstock.client.groups import NAMES_UP_TO, Committed, ask, commit_error, commit_request, committed, coordinator
+from penstock.client.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
+from penstock.client.membership import JOIN, LOST, Heard, Membership
 from penstock.errors import ErrorCode, PenstockError, RequestError, UnreachableError
-from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
-from penstock.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from penstock.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from penstock.records.compression import Contexts
 from penstock.records.reader import Record, bounded, records
 
 WAIT_MS = 500
 REBALANCE_TIMEOUT_MS = 60_000
-LEAVE, JOIN = -1, 0
-LOST = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
-"""Errors of a heartbeat after which the member has nothing any more, and joins again."""
-LATE = LOST | {ErrorCode.STALE_MEMBER_EPOCH}
+MADE_AGAIN = frozenset(
+    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.OFFSET_OUT_OF_RANGE}
+)
+"""Errors of a fetch that may come of reading a new topic from the old one's offsets."""
+LATE = (LOST - {ErrorCode.GROUP_ID_NOT_FOUND}) | {ErrorCode.STALE_MEMBER_EPOCH}
 """Errors of a commit after which the next heartbeat tells what the member has."""
 
 
@@ -55,6 +53,7 @@ class Member:
 
     Attributes:
         positions: the next offset to read of each partition that this member has.
+        membership: its place in the group.
     """
 
     def __init__(
@@ -67,17 +66,17 @@ class Member:
         isolation: int = READ_UNCOMMITTED,
     ) -> None:
         self.positions: dict[Partition, int] = {}
+        member_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        self.membership = Membership(group_id, member_id, topics, rebalance_timeout_ms=REBALANCE_TIMEOUT_MS)
         self._client = client
         self._group_id = group_id
         self._topics = list(topics)
         self._start = start
         self._isolation = isolation
-        self._member_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-        self._epoch = JOIN
-        self._assigned: frozenset[Partition] = frozenset()
+        self._assigned: dict[Partition, UUID] = {}
         self._ids: dict[str, UUID] = {}
+        self._read_from: dict[Partition, UUID] = {}
         self._committed: dict[Partition, int] = {}
-        self._unsure = False
         self._lost = False
         self._changed = asyncio.Event()
         self._said = asyncio.Event()
@@ -98,11 +97,12 @@ class Member:
         self._beating.cancel()
         with suppress(asyncio.CancelledError):
             await self._beating
-        if self._epoch > JOIN:
+        if self.membership.epoch > JOIN:
             with suppress(PenstockError):
                 if kind is None:  # else what `poll` gave last may not have been done
                     await self.commit()
-                await self._client.send(self._heartbeat(LEAVE), node_id=await coordinator(self._client, self._group_id))
+                farewell = self.membership.farewell()
+                await self._client.send(farewell, node_id=await coordinator(self._client, self._group_id))
 
     async def poll(self, limit: int = sys.maxsize) -> list[tuple[str, int, Record]]:
         """(topic, partition, record) of what there is to read, in order within a partition; none after a while.
@@ -115,17 +115,46 @@ class Member:
                 async with asyncio.timeout(WAIT_MS / 1000):
                     await self._changed.wait()
             return []
+        fetched = await self._fetch()
         found: list[tuple[str, int, Record]] = []
-        fetched = await self._client.fetch(
-            dict(self.positions), max_wait_ms=WAIT_MS, partition_max_bytes=CLIENT_FETCH_BYTES, isolation=self._isolation
-        )
         for place, answer in sorted(fetched.items()):
-            for record in self._records(place, answer):
-                found.append((*place, record))
-                if len(found) == limit:
+            try:
+                for record in self._records(place, answer):
+                    found.append((*place, record))
+                    if len(found) == limit:
+                        self.positions[place] = record.offset + 1
+                        return found
+            except PenstockError:
+                if not found:
+                    raise
+                *last, record = found[-1]
+                if tuple(last) == place:
                     self.positions[place] = record.offset + 1
-                    return found
+                return found  # what was read is not lost; the next call meets the error again, and says so
         return found
+
+    async def _fetch(self) -> dict[Partition, Fetched]:
+        """What there is from the positions on; nothing of a topic that was made again."""
+        try:
+            fetched = await self._client.fetch(
+                dict(self.positions),
+                max_wait_ms=WAIT_MS,
+                partition_max_bytes=CLIENT_FETCH_BYTES,
+                isolation=self._isolation,
+            )
+        except RequestError as error:
+            if error.code not in MADE_AGAIN or not await self._forget_what_was_made_again():
+                raise
+            return {}
+        await self._forget_what_was_made_again()
+        return {place: answer for place, answer in fetched.items() if place in self.positions}
+
+    async def _forget_what_was_made_again(self) -> bool:
+        """Drops the positions in topics that have other ids by now; whether there were any."""
+        ids = {name: (await self._client.topic(name)).topic_id for name, _ in self._read_from}
+        old = [place for place, topic_id in self._read_from.items() if topic_id != ids.get(place[0], topic_id)]
+        self._forget(old)
+        return bool(old)
 
     def _records(self, place: Partition, answer: Fetched) -> Iterator[Record]:
         """The records of one partition, from its position on, which moves behind each batch."""
@@ -145,16 +174,9 @@ class Member:
         offsets = {place: at for place, at in self.positions.items() if self._committed.get(place) != at}
         if not offsets or self._lost:
             return
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for (name, index), offset in offsets.items():
-            place = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="")
-            topics.setdefault(name, []).append(place)
-        request = OffsetCommitRequest(
-            group_id=self._group_id,
-            generation_id_or_member_epoch=self._epoch,
-            member_id=self._member_id,
-            topics=[OffsetCommitRequestTopic(name=name, partitions=some) for name, some in topics.items()],
-        )
+        new = {place: Committed(at) for place, at in offsets.items()}
+        place = self.membership
+        request = commit_request(self._group_id, new, member_id=place.member_id, epoch=place.epoch)
         answer, _ = await ask(self._client, self._group_id, request, commit_error, at_most=NAMES_UP_TO)
         code = ErrorCode(commit_error(answer))
         if code in LATE:
@@ -172,82 +194,95 @@ class Member:
         self._changed.clear()
         if self._lost:
             self._lost = False
-            self.positions, self._committed = {}, {}
+            self._forget(list(self._read_from))
         assigned = self._assigned
-        if not self.positions.keys() <= assigned:
+        self._forget([place for place, was in self._read_from.items() if assigned.get(place, was) != was])
+        if not self.positions.keys() <= assigned.keys():
             with suppress(RequestError):  # who is late has read in vain
                 await self.commit()
-        self.positions = {place: at for place, at in self.positions.items() if place in assigned}
-        new = sorted(assigned - self.positions.keys())
+        self._forget([place for place in self.positions if place not in assigned])
+        new = sorted(assigned.keys() - self.positions.keys())
         if new:
             held = await committed(self._client, self._group_id)
             fresh = [place for place in new if place not in held]
             begin = await self._client.offsets(fresh, self._start) if fresh else {}
             for place in new:
                 self.positions[place] = held[place].offset if place in held else begin[place].offset
-        self._committed = {place: at for place, at in self._committed.items() if place in assigned}
+                self._read_from[place] = assigned[place]
         self._said.set()
+
+    def _forget(self, places: list[Partition]) -> None:
+        for place in places:
+            for each in (self.positions, self._committed, self._read_from):
+                each.pop(place, None)
 
     # Heartbeats
 
-    def _heartbeat(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=self._group_id, member_id=self._member_id, member_epoch=epoch, topic_partitions=None
-        )
-        if epoch != LEAVE:
-            owned: dict[UUID, list[int]] = {}
-            for name, index in sorted(() if epoch == JOIN or self._lost else self.positions):
-                owned.setdefault(self._ids[name], []).append(index)
-            request.topic_partitions = [
-                TopicPartitions(topic_id=topic_id, partitions=indexes) for topic_id, indexes in owned.items()
-            ]
-        if epoch == JOIN or (self._unsure and epoch != LEAVE):
-            request.subscribed_topic_names = self._topics
-            request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
-        return request
+    def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+        owned: dict[UUID, list[int]] = {}
+        for place in sorted(() if self._lost else self.positions):
+            owned.setdefault(self._read_from[place], []).append(place[1])
+        return self.membership.heartbeat(owned)
 
     async def _beat(self) -> None:
         """Heartbeats until it is cancelled, or until the coordinator refuses for good."""
         node_id: int | None = None
         try:
             while True:
-                try:
+                answer = None
+                with suppress(UnreachableError):
                     if node_id is None:
                         node_id = await coordinator(self._client, self._group_id)
-                    answer = await self._client.send(self._heartbeat(self._epoch), node_id=node_id)
-                except UnreachableError:
-                    answer = None
-                if answer is None or answer.error_code in MOVED:
-                    node_id, self._unsure = None, True
+                    answer = await self._client.send(self._heartbeat(), node_id=node_id)
+                if not await self._heard(answer):
+                    node_id = None
                     await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
-                else:
-                    self._unsure = False
-                    await self._heard(answer)
         except PenstockError as error:
             self._failure = error
             self._changed.set()
 
-    async def _heard(self, answer: Any) -> None:
-        """Does what an answer says, and waits until the next heartbeat is due. Raises RequestError."""
-        code = ErrorCode(answer.error_code)
-        if code in LOST:
-            self._epoch, self._assigned, self._lost = JOIN, frozenset(), True
-            self._changed.set()
-            return
-        if code:
-            raise RequestError(code, f"group {self._group_id}: {answer.error_message or code.name}")
-        self._epoch = answer.member_epoch
-        if answer.assignment is not None:
-            names = {topic_id: name for name, topic_id in self._ids.items()}
-            self._assigned = frozenset(
-                (names[topic.topic_id], index)
-                for topic in answer.assignment.topic_partitions
-                if topic.topic_id in names
-                for index in topic.partitions
-            )
-            self._said.clear()
-            self._changed.set()
+    async def _heard(self, answer: ConsumerGroupHeartbeatResponse | None) -> bool:
+        """Does what an answer says, and waits until the next heartbeat is due; whether the coordinator gave it.
+
+        Raises RequestError when it refuses for good.
+        """
+        match self.membership.heard(answer):
+            case Heard.UNSERVED:
+                return False
+            case Heard.LOST:
+                self._assigned, self._lost = {}, True
+                self._changed.set()
+                return True
+            case Heard.REFUSED:
+                assert answer is not None
+                code = ErrorCode(answer.error_code)
+                raise RequestError(code, f"group {self._group_id}: {answer.error_message or code.name}")
+            case heard:
+                if heard is Heard.GIVEN or not self.membership.target.keys() <= set(self._assigned.values()):
+                    await self._resolve()
+                    self._said.clear()
+                    self._changed.set()
+                await self._wait(self.membership.interval_ms)
+                return True
+
+    async def _resolve(self) -> None:
+        """Names the topics of the assignment. One that was made again has a new id; one that is not known yet is asked
+        for again after the next heartbeat."""
+        if not self.membership.target.keys() <= set(self._ids.values()):
+            with suppress(RequestError, UnreachableError):
+                await self._client.refresh(self._topics)
+                self._ids = {name: (await self._client.topic(name)).topic_id for name in self._topics}
+        names = {topic_id: name for name, topic_id in self._ids.items()}
+        self._assigned = {
+            (names[topic_id], index): topic_id
+            for topic_id, indexes in self.membership.target.items()
+            if topic_id in names
+            for index in indexes
+        }
+
+    async def _wait(self, interval_ms: int) -> None:
+        """Until the next heartbeat is due."""
         with suppress(TimeoutError):  # sooner, when there is something to say: that the assignment is taken over
-            async with asyncio.timeout(answer.heartbeat_interval_ms / 1000):  # wait_for of 3.11 may swallow the end
+            async with asyncio.timeout(interval_ms / 1000):  # wait_for of 3.11 may swallow the end
                 await self._said.wait()
             self._said.clear()

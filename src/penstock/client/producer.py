@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.client.admin import refused
-from penstock.config.limits import CLIENT_BATCH_BYTES
+from penstock.client.limits import CLIENT_BATCH_BYTES
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from penstock.records.batch import (
@@ -100,13 +100,7 @@ class Producer:
         """Gets a producer id, where retries need one. Raises RequestError."""
         if self._acks != ACKS_ALL:
             return
-        for _ in range(RETRIES_OF_PRODUCER_ID):
-            answer = await self._client.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1))
-            if not (answer.error_code and ErrorCode(answer.error_code).retriable):
-                break
-            await asyncio.sleep(RETRY_WAIT_S)
-        refused(answer.error_code, None, "producer id")
-        self._producer_id, self._producer_epoch = answer.producer_id, answer.producer_epoch
+        self._producer_id, self._producer_epoch = await producer_identity(self._client)
 
     async def add(self, message: Message) -> None:
         """Takes a record; sends the batch of its partition first when it would get too large."""
@@ -155,3 +149,14 @@ class Producer:
         offset, _ = await self._client.produce(self._topic, partition, builder.build(), acks=self._acks)
         self._sequences[partition] = increment_sequence(sequence, count)
         self._sent(Sent(partition, offset, count))
+
+
+async def producer_identity(client: Client) -> tuple[int, int]:
+    """An id and an epoch for an idempotent producer. Raises RequestError."""
+    for _ in range(RETRIES_OF_PRODUCER_ID):
+        answer = await client.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1))
+        if not (answer.error_code and ErrorCode(answer.error_code).retriable):
+            break
+        await asyncio.sleep(RETRY_WAIT_S)
+    refused(answer.error_code, None, "producer id")
+    return answer.producer_id, answer.producer_epoch

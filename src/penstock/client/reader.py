@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from uuid import UUID
 
 from penstock.client.client import READ_UNCOMMITTED, Client, Fetched
-from penstock.config.limits import CLIENT_FETCH_BYTES
+from penstock.client.limits import CLIENT_FETCH_BYTES
 from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.records.batch import headers
 

@@ -5,14 +5,16 @@ One function a rule book; each raises ConfigError with the names involved and wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.listeners import Endpoint, Voter, endpoints, protocol_map, voters
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from penstock.config.server import Settings
+    from penstock.config.broker.settings import BrokerSettings
+    from penstock.config.topic import TopicConfig
 
 SUPPORTED_SECURITY_PROTOCOLS = ("PLAINTEXT",)
 KNOWN_CLASSES = {
@@ -27,15 +29,29 @@ NOT_YET_SUPPORTED_CLASSES = {
 """Class names that will have a counterpart; accepting one before it works would leave a cluster open."""
 
 
-def cross_check(settings: Settings, given: Mapping[str, str]) -> dict[str, Any]:
-    """Checks settings against one another and returns the attributes that follow from several of them."""
-    identity = check_identity(settings, given)
-    check_logs(settings)
-    check_replication(settings)
-    check_connections(settings)
-    check_classes(settings)
-    check_groups(settings)
-    return identity | check_listeners(settings, given, identity["node_id"])
+def cross_check(
+    settings: BrokerSettings, given: Mapping[str, str], topic_defaults: TopicConfig
+) -> tuple[dict[str, Any], list[ConfigError]]:
+    """Checks settings against one another. Gives the attributes that follow from several of them, and what is wrong:
+    the first of each rule book.
+    """
+    derived: dict[str, Any] = {}
+    problems: list[ConfigError] = []
+
+    def apply(check: Callable[[], dict[str, Any] | None]) -> None:
+        try:
+            derived.update(check() or {})
+        except ConfigError as wrong:
+            problems.append(wrong)
+
+    apply(lambda: check_identity(settings, given))
+    for check in (check_logs, check_replication, check_connections, check_groups):
+        apply(partial(check, settings))
+    for name, class_name in classes(settings):
+        apply(partial(check_class, name, class_name))
+    apply(lambda: check_listeners(settings, given, derived.get("node_id", settings.node_id)))
+    apply(topic_defaults.cross_check)
+    return derived, problems
 
 
 def require(condition: bool, sentence: str) -> None:
@@ -44,7 +60,7 @@ def require(condition: bool, sentence: str) -> None:
         raise ConfigError(sentence)
 
 
-def check_groups(settings: Settings) -> None:
+def check_groups(settings: BrokerSettings) -> None:
     """Times of consumer groups within their bounds, as in Kafka; and the assignors: Kafka takes names of classes too,
     of which there are none here."""
     for what in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
@@ -63,7 +79,7 @@ def check_groups(settings: Settings) -> None:
         )
 
 
-def in_order(settings: Settings, smaller: str, larger: str) -> None:
+def in_order(settings: BrokerSettings, smaller: str, larger: str) -> None:
     """Raises ConfigError when the first of two settings is larger than the second."""
     values = [getattr(settings, name.replace(".", "_")) for name in (smaller, larger)]
     require(
@@ -72,7 +88,7 @@ def in_order(settings: Settings, smaller: str, larger: str) -> None:
     )
 
 
-def check_identity(settings: Settings, given: Mapping[str, str]) -> dict[str, Any]:
+def check_identity(settings: BrokerSettings, given: Mapping[str, str]) -> dict[str, Any]:
     """Roles and node id. `broker.id` is the older name of `node.id`."""
     require(bool(settings.process_roles), "process.roles is missing: it must be broker, controller or both")
     node_id, broker_id = settings.node_id, settings.broker_id
@@ -88,7 +104,7 @@ def check_identity(settings: Settings, given: Mapping[str, str]) -> dict[str, An
     return {"node_id": node_id, "broker_id": broker_id}
 
 
-def check_logs(settings: Settings) -> None:
+def check_logs(settings: BrokerSettings) -> None:
     """Log directories, rolling and retention."""
     directories = settings.directories
     require(bool(directories), "log.dirs is empty: it must name at least one directory")
@@ -110,7 +126,7 @@ def check_logs(settings: Settings) -> None:
         require(value != 0, f"{name} = 0 would delete everything at once: it must be at least 1, or -1 for no limit")
 
 
-def check_replication(settings: Settings) -> None:
+def check_replication(settings: BrokerSettings) -> None:
     """Followers' waits fit into the leader's patience."""
     wait_ms = settings.replica_fetch_wait_max_ms
     require(
@@ -125,7 +141,7 @@ def check_replication(settings: Settings) -> None:
     )
 
 
-def check_connections(settings: Settings) -> None:
+def check_connections(settings: BrokerSettings) -> None:
     """Connection and request limits."""
     queued = settings.queued_max_request_bytes
     require(
@@ -145,8 +161,8 @@ def check_connections(settings: Settings) -> None:
         )
 
 
-def check_classes(settings: Settings) -> None:
-    """Class names: Kafka's own that we have a counterpart of, nothing else."""
+def classes(settings: BrokerSettings) -> Iterator[tuple[str, str]]:
+    """The class names that are asked for, by setting."""
     given = {
         "replica.selector.class": settings.replica_selector_class,
         "principal.builder.class": settings.principal_builder_class,
@@ -154,13 +170,13 @@ def check_classes(settings: Settings) -> None:
     }
     for name, class_name in given.items():
         if class_name:
-            check_class(name, class_name)
+            yield name, class_name
     for class_name in settings.metric_reporters:
-        check_class("metric.reporters", class_name)
+        yield "metric.reporters", class_name
 
 
 def check_class(name: str, class_name: str) -> None:
-    """Raises ConfigError unless the class has a counterpart here."""
+    """Raises ConfigError unless the class is one of Kafka's own that has a counterpart here."""
     if class_name in NOT_YET_SUPPORTED_CLASSES.get(name, ()):
         raise ConfigError(f"{name} = {class_name} is not supported yet: leave it out, and keep the listeners private")
     known = KNOWN_CLASSES.get(name, ())
@@ -169,7 +185,7 @@ def check_class(name: str, class_name: str) -> None:
         raise ConfigError(f"{name} = {class_name}: Java classes cannot be loaded here; {wanted}")
 
 
-def check_listeners(settings: Settings, given: Mapping[str, str], node_id: int) -> dict[str, Any]:
+def check_listeners(settings: BrokerSettings, given: Mapping[str, str], node_id: int) -> dict[str, Any]:
     """Listeners, advertised listeners, the controllers' listeners and the quorum, as Kafka's validateValues."""
     controllers = tuple(name.upper() for name in settings.controller_listener_names)
     require(bool(controllers), "controller.listener.names is missing: it must name the listener of the controllers")
@@ -224,7 +240,9 @@ def controller_endpoints(
     return tuple(told.get(endpoint.listener, endpoint) for endpoint in listening if endpoint.listener in controllers)
 
 
-def effective_protocols(settings: Settings, given: Mapping[str, str], controllers: tuple[str, ...]) -> dict[str, str]:
+def effective_protocols(
+    settings: BrokerSettings, given: Mapping[str, str], controllers: tuple[str, ...]
+) -> dict[str, str]:
     """The protocol map; when it is not given, controller listeners are PLAINTEXT as long as nothing else is in use."""
     protocols = protocol_map(settings.listener_security_protocol_map)
     if "listener.security.protocol.map" not in given:
@@ -249,7 +267,7 @@ def check_distinct(listening: tuple[Endpoint, ...]) -> None:
             )
 
 
-def check_quorum(settings: Settings, quorum: tuple[Voter, ...], node_id: int, *, controller: bool) -> None:
+def check_quorum(settings: BrokerSettings, quorum: tuple[Voter, ...], node_id: int, *, controller: bool) -> None:
     """Where the controllers are, and whether this node is one of them."""
     require(
         bool(quorum) or bool(settings.controller_quorum_bootstrap_servers),
@@ -277,16 +295,17 @@ def check_advertised(for_clients: tuple[Endpoint, ...], names: list[str]) -> Non
         )
 
 
-def inter_broker_listener(settings: Settings, given: Mapping[str, str], for_clients: tuple[Endpoint, ...]) -> str:
+def inter_broker_listener(settings: BrokerSettings, given: Mapping[str, str], for_clients: tuple[Endpoint, ...]) -> str:
     """The listener that brokers use among themselves."""
     name = settings.inter_broker_listener_name
     if name is not None and "security.inter.broker.protocol" in given:
         raise ConfigError("only one of inter.broker.listener.name and security.inter.broker.protocol may be given")
     chosen = (name or settings.security_inter_broker_protocol).upper()
     known = [endpoint.listener for endpoint in for_clients]
+    advertising = "listeners" if settings.advertised_listeners is None else "advertised.listeners"
     require(
         chosen in known,
-        f"inter.broker.listener.name = {chosen} must be one of the advertised listeners ({', '.join(known)})",
+        f"{advertising} has {', '.join(known)} for clients: inter.broker.listener.name = {chosen} must be one of them",
     )
     return chosen
 
@@ -295,6 +314,6 @@ def check_security_protocol(endpoint: Endpoint) -> None:
     """Refuses a protocol that would be silently less than what it says."""
     require(
         endpoint.security_protocol in SUPPORTED_SECURITY_PROTOCOLS,
-        f"listener {endpoint.listener} wants {endpoint.security_protocol}, which is not supported yet: it must be "
+        f"listeners: {endpoint.listener} wants {endpoint.security_protocol}, which is not supported yet: it must be "
         "PLAINTEXT for now",
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from penstock.config.dynamic import DYNAMIC_ONLY, dynamic_only
+from penstock.config.dynamic import DYNAMIC_ONLY, LISTENER_PREFIX, dynamic_only, dynamic_setting
 from penstock.config.group import GROUP_SETTINGS, GroupConfigs
 from penstock.config.known import KNOWN
 from penstock.config.server import SETTINGS, Settings, value_of
@@ -112,6 +112,7 @@ def describe_broker(settings: Settings, names: Collection[str] | None = None) ->
         if name not in SETTINGS and name not in KNOWN and not (names and name not in names):
             synonym = Synonym(name, None, Source.STATIC_BROKER_CONFIG)  # it may be a secret of something we do not know
             described.append(Described(name, None, synonym.source, True, True, 0, None, (synonym,)))
+    described += [each for each in of_listeners(settings) if not names or each.name in names]
     return described
 
 
@@ -121,14 +122,33 @@ def describe_cluster(settings: Settings, names: Collection[str] | None = None) -
     for name, text in settings.dynamic_default.items():
         if names and name not in names:
             continue
-        setting = SETTINGS.get(name) or KNOWN.get(name) or DYNAMIC_ONLY.get(name)
-        sensitive = setting is None or setting.type.sensitive
-        synonym = Synonym(name, None if sensitive else text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
-        if setting is None:
-            described.append(Described(name, None, synonym.source, True, True, 0, None, (synonym,)))
-        else:
-            described.append(answer(setting, synonym.value, [synonym], read_only=setting.dynamic is READ_ONLY))
+        described.append(dynamic_config(name, text, Source.DYNAMIC_DEFAULT_BROKER_CONFIG))
     return described
+
+
+def of_listeners(settings: Settings) -> list[Described]:
+    """The dynamic configs of single listeners; this broker's own come before the cluster's."""
+    layers = (
+        (settings.dynamic_broker, Source.DYNAMIC_BROKER_CONFIG),
+        (settings.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER_CONFIG),
+    )
+    found: dict[str, Described] = {}
+    for layer, source in layers:
+        for name, text in layer.items():
+            if name.startswith(LISTENER_PREFIX):
+                found.setdefault(name, dynamic_config(name, text, source))
+    return list(found.values())
+
+
+def dynamic_config(name: str, text: str, source: Source) -> Described:
+    """A dynamic config by itself. One that is not known, from another broker's metadata, may be a secret."""
+    setting = dynamic_setting(name)
+    sensitive = setting is None or setting.type.sensitive
+    synonym = Synonym(name, None if sensitive else text, source)
+    if setting is None:
+        return Described(name, None, source, True, True, 0, None, (synonym,))
+    one = answer(setting, synonym.value, [synonym], read_only=setting.dynamic is READ_ONLY)
+    return one._replace(name=name)
 
 
 def answer(setting: Setting[Any], value: str | None, synonyms: list[Synonym], *, read_only: bool) -> Described:

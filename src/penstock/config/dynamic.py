@@ -1,8 +1,11 @@
-"""Dynamic configs of brokers: which settings may change while a broker runs, and for whom."""
+"""Dynamic configs of brokers: which settings may change while a broker runs, and for whom.
+
+Those of one listener are checked and kept; none of them means anything here yet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.config.known import KNOWN
@@ -23,24 +26,87 @@ DYNAMIC_ONLY: dict[str, Setting[Any]] = {
 """Configs that exist as dynamic ones only; a properties file cannot set them."""
 
 
+LISTENER_PREFIX = "listener.name."
+"""Begins the configs of one listener: `listener.name.NAME.` and the setting; with SASL the mechanism in between."""
+OF_MECHANISMS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+OF_ALL_BROKERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+"""What may be set for a listener of all brokers together."""
+OF_A_LISTENER = (
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""What may change for a listener only (Kafka's SslConfigs.RECONFIGURABLE_CONFIGS)."""
+
+
 def check_dynamic(configs: Mapping[str, str], *, per_broker: bool) -> None:
     """Checks dynamic configs of one broker (`per_broker`) or of the whole cluster before they are stored.
 
-    Raises ConfigError for a name that is unknown or read-only, one that only a single broker can have, or a bad value.
+    Raises ConfigError for names that are read-only, are settings of a listener, or differ from broker to broker, in
+    Kafka's sentences; for a name that is unknown, or a bad value.
     """
+    refuse("Cannot update these configs dynamically", [name for name in configs if is_read_only(name)])
+    refuse(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        [name for name in configs if name in OF_A_LISTENER],
+    )
     for name, text in configs.items():
-        setting = SETTINGS.get(name) or KNOWN.get(name) or DYNAMIC_ONLY.get(name)
+        setting = dynamic_setting(name)
         if setting is None:
             raise ConfigError(f"unknown setting {name}{did_you_mean(name, [*SETTINGS, *KNOWN, *DYNAMIC_ONLY])}")
-        if setting.dynamic is READ_ONLY:
-            raise ConfigError(
-                f"{name} cannot be changed while the broker runs: set it in server.properties and restart"
-            )
-        if setting.dynamic is PER_BROKER and not per_broker:
-            raise ConfigError(
-                f"{name} differs from broker to broker: it must be set for one broker, not for the cluster"
-            )
         setting.parse(text)
+    if not per_broker:
+        refuse(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            [name for name in configs if differs_by_broker(name)],
+        )
+
+
+def refuse(sentence: str, names: Sequence[str]) -> None:
+    """Raises ConfigError about all names together, if there are any."""
+    if names:
+        raise ConfigError(f"{sentence}: [{', '.join(names)}]")
+
+
+def is_read_only(name: str) -> bool:
+    setting = SETTINGS.get(name) or KNOWN.get(name)
+    return setting is not None and setting.dynamic is READ_ONLY
+
+
+def differs_by_broker(name: str) -> bool:
+    if name.startswith(LISTENER_PREFIX):
+        return base_name(name) not in OF_ALL_BROKERS
+    setting = dynamic_setting(name)
+    return setting is not None and setting.dynamic is PER_BROKER
+
+
+def base_name(name: str) -> str:
+    """The setting that a config of one listener is about."""
+    base = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
+    return next((each for each in OF_MECHANISMS if base.endswith(f".{each}")), base)
+
+
+def dynamic_setting(name: str) -> Setting[Any] | None:
+    """The declaration behind a dynamic config, also one of a listener; None if there is none."""
+    if not name.startswith(LISTENER_PREFIX):
+        return SETTINGS.get(name) or KNOWN.get(name) or DYNAMIC_ONLY.get(name)
+    base = base_name(name)
+    setting = SETTINGS.get(base) or KNOWN.get(base)
+    may_change = setting is not None and (setting.dynamic is not READ_ONLY or base in OF_MECHANISMS)
+    return setting if may_change else None
 
 
 def dynamic_only(settings: Settings, name: str) -> int:

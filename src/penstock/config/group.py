@@ -140,6 +140,27 @@ class GroupConfigs(Group):
             values[setting.attribute] = setting.parse(text)
         return cls(values)
 
+    @classmethod
+    def effective(cls, settings: Settings, overrides: Mapping[str, str]) -> GroupConfigs:
+        """What a broker goes by, whoever has let the `overrides` pass: what is unknown or malformed is as the broker's
+        settings say, and every value is within their bounds.
+        """
+        values = dict(vars(cls.resolve(settings, {})))
+        bounds = {name: (least, most) for name, least, most in BOUNDS}
+        for name, text in overrides.items():
+            setting = GROUP_SETTINGS.get(name)
+            if setting is None:
+                continue
+            try:
+                value = setting.type.parse(text)
+            except ValueError:
+                continue
+            if name in bounds:
+                least, most = bounds[name]
+                value = min(max(value, value_of(settings, least) if least else value), value_of(settings, most))
+            values[setting.attribute] = value
+        return cls(values)
+
     def check(self, settings: Settings, given: Mapping[str, str]) -> None:
         """Raises ConfigError when a value is not within the broker's bounds, or values contradict each other.
 

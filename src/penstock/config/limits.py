@@ -6,48 +6,33 @@ Each has one name, its unit last, and says what happens to what exceeds it.
 from penstock.config.values import GiB, KiB, MiB
 
 # Connections and frames (server, node)
-UNAUTHENTICATED_FRAME_MAX_BYTES = 64 * KiB
-"""A longer frame before authentication has passed closes the connection (only where the listener authenticates)."""
-CONNECTION_IN_FLIGHT_MAX_BYTES = 128 * MiB
-"""Bytes of requests of one connection that wait or run; reading pauses beyond it, save for one frame."""
-TURN_MAX_BYTES = 1 * MiB
-"""Bytes that one connection may receive, or send, in one turn of the loop before the next one has its turn."""
-RECEIVE_BUFFER_BYTES = 64 * KiB
-"""What one read from a socket asks for when no frame is open."""
-BUFFER_POOL_MAX_BYTES = 16 * MiB
-"""Idle receive buffers kept for reuse in all; what exceeds it is freed."""
-SEND_CHUNKS_MAX = 1024
-"""Chunks of one sendmsg (IOV_MAX on Linux); more go out in further calls."""
-SEND_PIECE_BYTES = 256 * KiB
-"""File bytes that a connection has in memory for sending; an answer is read piece by piece as the socket takes it."""
-SEND_QUEUE_MAX_BYTES = 4 * MiB
-"""Answers in memory (not in files) that wait for one client to read; beyond it we stop reading its requests."""
-UNSENT_PIECES_MAX_BYTES = 64 * MiB
-"""File pieces kept for slow readers in all; beyond it an unsent piece is dropped and read again when its turn comes."""
-RECEIVED_MAX_BYTES = 512 * MiB
-"""Request bytes of all connections held at once when queued.max.request.bytes sets none; reading pauses beyond it."""
-RECEIVE_RATE_MIN_BYTES_PER_S = 16 * KiB
-"""A frame may take its base timeout plus its size at this rate; slower senders are closed."""
-RECEIVE_GROWTH = 16
-"""A frame's buffer is at most this many times what has arrived of it, so that announcing a size costs nothing."""
-ACCEPTS_PER_TURN = 64
-"""Connections one listener accepts in one turn of the loop."""
-CLOSE_LINGER_MS = 5_000
-"""How long a connection that is being closed may take to read its last answers."""
-DESCRIPTORS_RESERVED = 64
-"""Descriptors kept from clients: listeners, the loop, checkpoints, the lock files."""
-LANE_SLOW_MS = 10
-"""An append on the loop that took longer sends its directory's appends to the lane."""
-LANE_HEALTHY_AFTER_MS = 10_000
-"""How long all appends of a lane must have been fast before they run on the loop again."""
-HTTP_CONNECTIONS_MAX = 32
-"""Connections of the metrics endpoint; a further one is closed."""
-HTTP_HEAD_MAX_BYTES = 8 * KiB
-"""Request line and headers on the metrics endpoint."""
-HTTP_TIMEOUT_MS = 10_000
-"""How long a request on the metrics endpoint may take to arrive and its answer to be read."""
+JOURNAL_LINES_MAX = 20
+"""Lines in the log about one request; that there is more of it is one further line."""
+JOURNAL_PARTITIONS_MAX = 5
+"""Partitions of one metadata image that are named in the log, of each kind of change; the others are counted."""
+JOURNAL_TEXT_MAX = 200
+"""Characters of what a client has named or set, in the log; the rest is left out."""
+REFUSAL_REPEAT_MS = 60_000
+"""A client's host is told in the log to have asked for something unsupported this often at most."""
+REFUSALS_REMEMBERED_MAX = 1_000
+"""Refusals of which it is remembered when they were told; while there are so many, further ones are not told."""
+METRICS_PARTITIONS_MAX = 10_000
+"""Replicas of this node that have metrics of their own; what more there are is only counted."""
+METRICS_GROUP_OFFSETS_MAX = 10_000
+"""Committed offsets that have metrics of their own; what more there are is only counted."""
+METRICS_PARTITIONS_PER_STEP = 1_000
+"""Partitions that a scrape looks at before others have their turn."""
 CALLBACK_BUDGET_MS = 5
 """How long one callback of the event loop plans to run; long work is stepped."""
+TURN_WORK_MS = CALLBACK_BUDGET_MS
+"""How long requests are executed in one turn of the loop; what exceeds it is executed in the next."""
+ROUND_SHARE_MS = 2
+"""What the requests of one connection may take before those of all others that wait have had as much."""
+LONG_REQUESTS_MAX = 8
+"""Requests that take more than one step and are under way; further ones wait, each in no more memory than its frame
+and one step take."""
+LEAVING_CONNECTIONS_MAX = 1_000
+"""Connections that the other side has closed, and of which something waits for its turn; the oldest are dropped."""
 
 # Protocol (what a hostile frame may make us allocate)
 TAGGED_FIELDS_MAX = 1024
@@ -55,7 +40,15 @@ TAGGED_FIELDS_MAX = 1024
 STRING_MAX_BYTES = 32767
 """Kafka's limit of a string with a 16-bit length, kept for compact strings as well."""
 ARRAY_ELEMENTS_MAX = 1_000_000
-"""Structures, strings and ids in the arrays of one message, nested ones included; one with more is a protocol error."""
+"""Elements of the arrays of one message, nested ones included; one with more is a protocol error."""
+ELEMENTS_PER_STEP = 512
+"""Elements of arrays that are read or written in one step of a large message; about half a millisecond."""
+PARTITIONS_PER_STEP = 100
+"""Partitions, topics or names of one request that are looked at in one step of it."""
+GROUPS_PER_STEP = 10
+"""Groups of one request that are described, or parts of groups whose offsets are asked for, in one step of it."""
+STEPPED_FRAME_BYTES = 32 * KiB
+"""Frames beyond this size are decoded in steps."""
 UUID_CACHE_MAX = 4096
 """Decoded ids kept so that equal ids are one object; when full, the cache starts anew."""
 
@@ -65,8 +58,14 @@ DECOMPRESSED_BATCH_MAX_BYTES = 1 * GiB
 PRODUCED_BATCH_UNPACKED_MAX_BYTES = 128 * MiB
 """The same for a batch that the broker itself unpacks while it is produced, to recompress it or to look at its records:
 clients choose how many come at once, and each costs the broker so much memory."""
-DEEP_VALIDATION_INLINE_MAX_BYTES = 64 * KiB
-"""Batches up to this size are walked on the loop; larger ones are a Deferred in a worker."""
+DEEP_VALIDATION_INLINE_MAX_BYTES = 32 * KiB
+"""Batches up to this size, compressed and unpacked, are walked or recompressed on the loop; others in a lane."""
+DEEP_VALIDATION_INLINE_MAX_RECORDS = 100
+"""Batches of up to so many records are walked on the loop, in about half a millisecond; others in a lane."""
+DEEP_VALIDATION_MAX_RECORDS = 1_000_000
+"""Records of a batch that the broker walks while it is produced, which takes seconds; one with more is refused."""
+RECORD_ERRORS_MAX = 1_000
+"""Records at fault that the answer to a produce names, the first ones; the batch is refused as a whole anyway."""
 
 # Logs
 OPEN_LOGS_MAX = 10_000
@@ -75,6 +74,10 @@ BUSY_LOGS_PASSED_OVER_MAX = 100
 """Logs in use that are passed over in search of one to close; if there is none, a later opening looks again."""
 PRODUCER_IDS_PER_PARTITION_MAX = 100_000
 """Idempotent producers remembered in one partition; the one idle longest is forgotten beyond it."""
+RETENTION_WALL_STEP_MS = 1_000
+"""By so much the machine's clock must be set ahead for retention to look anew at what falls due by it."""
+PRODUCERS_EXPIRED_PER_STEP = 10_000
+"""Idempotent producers of several logs that are looked at in one step for those that are idle."""
 BATCHES_PER_PRODUCER = 5
 """Batches remembered for each producer id to recognise duplicates (as Kafka: the in-flight limit of clients)."""
 RECALLED_INDEX_ENTRIES = 8
@@ -85,8 +88,21 @@ INDEX_BLOCK_ENTRIES = 512
 """A search in an index file halves the range entry by entry down to this many, which it reads at once."""
 POSITION_HINTS_MAX = 64
 """Offset -> file position pairs a log remembers for its readers, and as many for its latest appends."""
+LOOKED_UP_INLINE_MAX_BYTES = 32 * KiB
+"""Batches up to this size, compressed and unpacked, are searched for a record's time on the loop; others in a lane."""
+LOOKED_UP_INLINE_MAX_RECORDS = 100
+"""The same as a number of records."""
+LOOKED_UP_UNPACKED_MAX_BYTES = 256 * MiB
+"""What a batch may unpack to that is searched for a record's time; the answer for one with more is INVALID_RECORD."""
+LOOKED_UP_RECORDS_MAX = 1_000_000
+"""The same as a number of records."""
+WALKS_REMEMBERED_MAX = 64
+"""Outcomes of such searches that a segment remembers until whoever asked comes back for them; older ones go first."""
 HEADER_WINDOW_BYTES = 4 * KiB
 """What one look for batch headers reads; batches smaller than that share a read."""
+NAME_CHANGES_REMEMBERED_MAX = 32_768
+"""Renames, removals and cuts of files that a log directory remembers, so that answers under way find what they mean; an
+answer that is older fails, and its connection is closed."""
 RECOVERY_CHUNK_BYTES = 4 * MiB
 """What a recovery reads at once; a batch larger than that is read whole."""
 
@@ -103,6 +119,9 @@ MOVE_READ_BYTES = 1024 * 1024
 """What such a copy reads at once."""
 THROTTLED_LOOK_MS = 1_000
 """Longest time before a throttled replica is looked at again: its throttle may have been taken away."""
+FETCH_SESSION_PARTITIONS_MAX = 300_000
+"""Partitions of all fetch sessions, about half a kilobyte each; beyond it the session with most partitions ends, and
+its client names them all with each fetch."""
 FOLLOWED_PER_FETCH_MAX = 500
 """Partitions that join a follower's fetch session with one fetch; further ones join with the next, at once."""
 LAGGING_PER_STEP = 500
@@ -130,12 +149,33 @@ EXPECTED_FOLLOWER_WAIT_MS = 20
 """How long the fetch of such a follower may wait for data, so that its next one comes soon."""
 
 # Node
+BUG_CAUSES_MAX = 100
+"""Lines of code that raised what should never be raised, of which it is remembered when they were logged; while there
+are so many, further ones are not logged. As many again of what is damaged on a disk."""
+BUG_LOGGED_AGAIN_MS = 60_000
+"""An error from the same line, or over the same damage, is logged this often at most."""
+DUTY_PAUSE_MS = 1_000
+"""How long a timer or a part of the node rests whose turn ended in a bug; then it is tried again."""
 PARKED_REQUESTS_MAX = 100_000
 """Requests that wait for data, replicas or a timeout; the oldest fetch is answered early beyond it."""
 TOPIC_NAME_MAX_CHARACTERS = 249
 """Kafka's limit: a directory name must hold the topic, the partition and a suffix."""
 TOPICS_PER_REQUEST_MAX = 10_000
-"""Topics of one CreateTopics or DeleteTopics request."""
+"""Topics of one request that creates, deletes or changes them, or elects leaders; more are POLICY_VIOLATION. And topics
+that one member of a consumer group names; more are INVALID_REQUEST."""
+MEMBERS_PER_REQUEST_MAX = 10_000
+"""Members that leave a group with one request; more are INVALID_REQUEST."""
+RESOURCES_PER_REQUEST_MAX = 10_000
+"""Resources of one request that changes configs; more are POLICY_VIOLATION, as more records are with Kafka."""
+CONFIGS_PER_RESOURCE_MAX = 1_000
+"""Configs of one resource, or of one new topic, in a request; one with more is refused."""
+REPLICAS_PER_PARTITION_MAX = 1_000
+"""Replicas that somebody assigns to one partition; more are INVALID_REPLICA_ASSIGNMENT."""
+REGISTERED_PER_NODE_MAX = 1_000
+"""Listeners, features or log directories of one node that registers, or features of one update; more are refused."""
+CHANGES_PER_STEP = 100
+"""Changes of metadata that the controller decides in one step of a request: topics, partitions, configs. What is larger
+and cannot be cut, a topic of many partitions, is a step by itself."""
 PARTITIONS_PER_TOPIC_MAX = 100_000
 """Partitions of one topic."""
 METADATA_ANSWERS_KEPT_MAX = 64
@@ -163,147 +203,8 @@ PEER_IN_FLIGHT_MAX = 32
 """Requests of one connection to another node that wait for their answers; further ones wait to be sent."""
 PEER_CHANNELS_MAX = 10_000
 """Channels to other nodes kept for reuse; a call over a further one fails at once until idle ones are gone."""
-PEER_ANSWER_MAX_BYTES = 256 * MiB
-"""One answer of another node; a longer one closes the connection."""
-
-# Client
-CLIENT_RESPONSE_BYTES = 128 * MiB
-"""One response that the small client accepts; a longer one closes the connection."""
-CLIENT_SCRATCH_BYTES = 64 * KiB
-"""Receive buffer of one client connection; larger responses get a buffer of their own size."""
-CLIENT_RETRY_BACKOFF_MS = 100
-"""Between two tries of a request that failed retriably."""
-CLIENT_FETCH_BYTES = 4 * MiB
-"""What one fetch of one partition asks for."""
-CLIENT_BATCH_BYTES = 512 * KiB
-"""A batch that the client builds is sent when the next record would make it larger."""
-CLIENT_CONFIG_RESOURCES = 500
-"""Resources whose configs one request asks for; more of them take several requests."""
-
-# Spark
-SPARK_FETCHES_AHEAD = 4
-"""Fetches that wait for a task to decode them; the fetching thread pauses beyond it."""
-SPARK_RANGES_AT_ONCE = 4
-"""Ranges that one task fetches side by side."""
-SPARK_FILE_READ_BYTES = 4 * MiB
-"""What one read of a segment's file takes; a batch that is larger is read whole, up to CLIENT_RESPONSE_BYTES."""
-SPARK_FILES_LEAST_OFFSETS = 10_000
-"""A task with fewer offsets than this asks the brokers at once: looking for files would cost more than it saves."""
-SPARK_RUN_BYTES = 8 * MiB
-"""Decompressed records that a task turns into Arrow columns at a time; a batch that is larger is decoded whole."""
-SPARK_ARROW_BATCH_ROWS = 10_000
-"""Rows of one Arrow batch that a task hands to Spark; larger ones are cut."""
-SPARK_TASK_OFFSETS_WORTHWHILE = 20_000
-"""Offsets that are worth a task of their own; a smaller read has fewer tasks than there are cores."""
-SPARK_TASK_REPLANS = 10
-"""How often a task asks anew what is left of its ranges, with failOnDataLoss = false."""
-SPARK_SAMPLE_BYTES = 64 * KiB
-"""What planning a microbatch fetches of a partition to estimate the size of what waits, with maxBytesPerTrigger."""
-SPARK_SAMPLED_PARTITIONS = 128
-"""Partitions that are looked at for that estimate; the others are taken to be alike."""
-LOAD_OFFSETS_PER_JOB = 5_000_000
-"""Offsets that one job of a load takes on; what is beyond waits for the next job."""
-
-# Lake tables
-LAKE_GAPS_PER_PIPELINE = 4096
-"""Gaps that a table's progress names one by one, for each pipeline; beyond it the oldest are sealed into ranges."""
-LAKE_SEALED_PER_PIPELINE = 4096
-"""Sealed ranges of gaps kept for each pipeline; beyond it those of a partition are merged pairwise."""
-LAKE_GAPS_PER_LOG_ENTRY = 256
-"""Gaps that a commit's own metadata repeats for people; a commit with more tells their number only."""
-LAKE_SUMMARIES_KEPT = 16
-"""Progress summaries kept for readers of a Delta table's recent versions; older ones are deleted after a commit."""
-
-# Loads
-LOAD_INLINE_OFFSETS = 20_000
-"""Offsets up to which a job of a load runs in the driver itself: below that a Spark job costs more than it shares."""
-LOAD_FIRST_OFFSETS = 10_000
-"""Offsets of the first job into a table whose columns are found in the data: it runs again with the columns found."""
-LOAD_COLUMNS_MAX = 1000
-"""Columns that a load gives a table; records with further new fields go to the quarantine table."""
-LOAD_OPEN_FILES = 64
-"""Data files that one task writes side by side (one a table and day); the one begun first is closed beyond it."""
-LOAD_REPLANS = 20
-"""Times a job is planned anew because the table, its columns or a schema changed under it, before the load gives up."""
-LOAD_METADATA_AGE_MS = 5000
-"""How old the list of topics and partitions may grow while nothing new comes in."""
-LOAD_POLL_MS = 500
-"""One long poll for new records; a load that is told to stop, stops within it."""
-GROUP_COMMIT_INTERVAL_MS = 5000
-"""How often a pipeline commits its group's offsets at most; Kafka's `auto.commit.interval.ms`."""
-GROUP_COMMIT_RETRY_MS = 30_000
-"""How long it leaves a coordinator alone that did not take them; twice as long each time that it happens again."""
-GROUP_COMMIT_RETRY_MAX_MS = 600_000
-"""The longest such time."""
-GROUP_COMMIT_REPEAT_MS = 3_600_000
-"""How often offsets that do not move are committed again, before brokers forget them."""
-GROUP_COMMIT_TIMEOUT_MS = 5000
-"""How long a commit may hold a pipeline up."""
-GROUP_COMMIT_PARTITIONS = 1000
-"""Partitions of one commit: its records are a single batch of the offsets topic, of at most a megabyte."""
-JSON_NESTING_MAX = 256
-"""Brackets of one JSON value up to which it takes the fast way: the parser there descends without a limit."""
-RESULT_TABLE_FILES_MAX = 100
-"""Files of a Delta table of results; a batch that leaves more has them compacted."""
-SINK_QUEUE_BYTES = 32 * MiB
-"""Records that one task of the sink has queued for the brokers (Java's buffer.memory); it waits beyond it."""
-SINK_QUEUE_RECORDS = 200_000
-"""The same as a number: small records cost more than their bytes."""
-SINK_ROWS_AT_ONCE = 10_000
-"""Rows that the sink turns into Python values at once; larger Arrow batches are gone through in parts."""
-SINK_PRODUCERS_MAX = 4
-"""Producers that a Python worker keeps for later tasks; the one used longest ago ends beyond it."""
-LAKE_VERIFY_THREADS = 4
-"""Files of a table that are read at once to prove it."""
-LAKE_RUNS_UNJOINED = 1 << 16
-"""Runs of offsets of a partition that wait to be joined with the others."""
-LAKE_RANGES_SHOWN = 20
-"""Ranges kept of each kind a partition; a table that is wrong everywhere must not fill the memory with proof of it."""
-PIPELINES_PER_RUN = 64
-"""Pipelines that one run shares a session among; more need another run."""
-PIPELINE_POLL_MS = 250
-"""How often a pipeline looks at its streaming queries."""
-PIPELINE_STATUS_MS = 1_000
-"""How often a run writes its pipelines' figures for `penstock pipeline status`, and redraws its lines."""
-PIPELINE_LAG_MS = 5_000
-"""How often the brokers are asked how far a streaming query is behind, where Spark does not tell."""
-PIPELINE_RATE_MS = 10_000
-"""The window of a pipeline's rows a second."""
-PIPELINE_RATE_SAMPLES = 1_000
-"""Batches that such a window remembers; of more in so short a time the oldest are forgotten."""
-PIPELINE_STOP_MS = 30_000
-"""How long the batch that runs when a pipeline is stopped may take to end; then it is cut off, and repeated later."""
-PIPELINE_ERROR_CHARACTERS = 2_000
-"""What is kept of an error's text."""
-LAKE_ROW_GROUP_ROWS = 1 << 18
-"""Rows that a task collects before it writes them as one row group of a Parquet file."""
-LAKE_ROW_GROUP_BYTES = 32 * MiB
-"""The same in bytes; a file that is open holds as much memory."""
-LAKE_SAMPLE_RANGES = 10
-"""Places of each partition at which a sample of its rows is held against the broker."""
-MIRROR_FETCH_BYTES = 4 * MiB
-"""What a mirror takes of one partition at a time."""
 
 # SQL over topics
-SQL_MEMORY = "1GiB"
-"""What DuckDB holds in memory for a query; what exceeds it spills into a temporary directory."""
-SQL_RESULT_BATCH_ROWS = 10_000
-"""Rows of a result that are in memory at once on their way out."""
-SQL_TABLE_ROWS = 1_000
-"""Rows of a result shown as a table, which must be held to be aligned; the other forms have no limit."""
-SQL_CELL_CHARACTERS_MAX = 80
-"""Characters of one cell of such a table; longer ones are cut."""
-SQL_JSON_SAMPLE_RECORDS = 1_000
-"""Records from which the columns of JSON values are learnt."""
-SQL_JSON_COLUMNS_MAX = 1_000
-"""Fields of JSON values; a topic with more cannot be a table of columns."""
-SQL_STOP_TIMEOUT_S = 5
-"""How long a query that is interrupted may take to end before it is left behind."""
-SQL_TOPICS_MAX = 1_000
-"""Topics that SHOW TABLES lists."""
-LAKE_SNAPSHOTS_KEPT = 50
-"""Snapshots that an Iceberg table keeps when it has twice as many; appends that later ones superseded are dropped."""
-
 RAFT_OBSERVERS_MAX = 2000
 """Observers of the metadata quorum whose progress a leader keeps; the one that fetched longest ago makes room."""
 
@@ -342,12 +243,24 @@ REGEX_PROGRAM_BYTES = 2 * MiB
 """Memory of a regular expression that members subscribe to, compiled. A larger one is not valid."""
 REGEX_MATCHES_PER_STEP = 500
 """Topic names that are matched with a regular expression in one step; about 2 ms."""
+REGEX_COMPILING_MATCHES = 25
+"""How many matches compiling a regular expression counts for."""
 REGEX_INSTRUCTIONS_PER_STEP = 100_000
 """The same as a sum of the sizes of the expressions, for those that are large and slow."""
 REGEX_STEP_DELAY_MS = 1
 """Between two steps other events have their turn."""
 REGEX_REFRESH_INTERVAL_MIN_MS = 10_000
 """The regular expressions of a group are not evaluated more often, as in Kafka."""
+GROUP_ASSIGNED_PER_STEP = 500
+"""Members of a consumer group up to which its assignment is computed at once, within a heartbeat, in up to 5 ms; the
+default of a setting. For a larger group so many are looked at in one step, in about 1 ms."""
+GROUP_PARTITIONS_PER_MEMBER = 16
+"""So many partitions count for one member in that."""
+GROUP_TARGET_WORK = 3
+"""The record of a member's new target counts for so many members that are looked at, without its partitions; 166 of
+them are a step of about 2 ms."""
+GROUP_ASSIGNMENT_STEP_DELAY_MS = 1
+"""Between two steps other events have their turn."""
 GROUP_PLACES_MAX = 16_384
 """Group ids of which it is remembered in which partition of the coordinators' topic they belong."""
 GROUP_PLACES_ID_MAX = 256

@@ -16,14 +16,17 @@ ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class Properties(Mapping[str, str]):
-    """The entries of a properties file. `source` is its name, `line_of(name)` where an entry stands."""
+    """The entries of a properties file. `source` is its name, `line_of(name)` where an entry stands. `beside` is where
+    entries without a line come from: options of a command, or the environment.
+    """
 
-    __slots__ = ("_entries", "_lines", "source")
+    __slots__ = ("_entries", "_lines", "beside", "source")
 
-    def __init__(self, entries: Mapping[str, str], lines: Mapping[str, int], source: str) -> None:
+    def __init__(self, entries: Mapping[str, str], lines: Mapping[str, int], source: str, beside: str = "") -> None:
         self._entries = dict(entries)
         self._lines = dict(lines)
         self.source = source
+        self.beside = beside or source
 
     def __getitem__(self, name: str) -> str:
         return self._entries[name]
@@ -54,11 +57,13 @@ def parse(data: bytes | str, source: str = "") -> Properties:
     return Properties(entries, lines, source)
 
 
-def where(source: str, line: int | None) -> str:
-    """The second line of an error message: `  in FILE, line N`."""
-    if line is None:
+def where(source: str, *lines: int | None) -> str:
+    """The second line of an error message: `  in FILE, line N`, or `lines M and N`."""
+    known = [str(line) for line in lines if line is not None]
+    if not known:
         return f"\n  in {source}" if source else ""
-    return f"\n  in {source}, line {line}" if source else f"\n  in line {line}"
+    text = f"line {known[0]}" if len(known) == 1 else f"lines {', '.join(known[:-1])} and {known[-1]}"
+    return f"\n  in {source}, {text}" if source else f"\n  in {text}"
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -11,17 +11,11 @@ which layer a value comes from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from penstock.config.broker.cluster import ClusterSettings
-from penstock.config.broker.groups import GroupSettings
-from penstock.config.broker.log import LogSettings
-from penstock.config.broker.network import NetworkSettings
-from penstock.config.broker.node import MetadataSettings, NodeSettings
-from penstock.config.broker.own import OwnSettings
-from penstock.config.broker.quorum import QuorumSettings
-from penstock.config.broker.replication import ReplicationSettings
+from penstock.config.broker.settings import BrokerSettings
 from penstock.config.crosscheck import cross_check
 from penstock.config.known import KNOWN
 from penstock.config.listeners import Endpoint, Voter
@@ -29,8 +23,9 @@ from penstock.config.nearest import did_you_mean
 from penstock.config.properties import Properties, where
 from penstock.config.setting import Setting
 from penstock.config.topic import TopicConfig
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, ConfigErrors
 
+SETTING_NAME = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)+|^listeners\b")
 OWN_PREFIX = "penstock."
 FREE_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.", "listener.name.")
 """Names under these are free in Kafka: they belong to a plug-in, or override another setting for one listener."""
@@ -41,17 +36,7 @@ NOT_SUPPORTED_YET: dict[str, object] = {
 """What must not be ignored in silence when it is asked for."""
 
 
-class Settings(
-    NodeSettings,
-    MetadataSettings,
-    QuorumSettings,
-    ClusterSettings,
-    GroupSettings,
-    NetworkSettings,
-    LogSettings,
-    ReplicationSettings,
-    OwnSettings,
-):
+class Settings(BrokerSettings):
     """All settings of a node, resolved and checked. Immutable; attributes are named as the properties, with `_`.
 
     `given` holds the text of every entry of the properties file, `dynamic_default` and `dynamic_broker` those of the
@@ -77,7 +62,7 @@ class Settings(
         """Reads and cross-checks the entries of a properties file (or any mapping of names to text).
 
         An unknown name is a warning with the nearest known one; with `strict`, and under `penstock.`, it is an error.
-        Raises ConfigError, with the file and line when `properties` knows them.
+        Raises ConfigError, with the file and line when `properties` knows them; ConfigErrors when several are wrong.
         """
         return cls.build(properties, {}, {}, strict=strict)
 
@@ -113,41 +98,23 @@ class Settings(
         *,
         strict: bool = False,
     ) -> Settings:
-        """Settings from all layers of text. Raises ConfigError."""
-        values: dict[str, Any] = {setting.attribute: setting.default for setting in SETTINGS.values()}
-        warnings, ignored = [], []
-        for name, text in given.items():
-            try:
-                setting = SETTINGS.get(name)
-                if setting is not None:
-                    values[setting.attribute] = setting.parse(text)
-                elif name in KNOWN:
-                    check_ignored(KNOWN[name], text)
-                    ignored.append(name)
-                elif not name.startswith(FREE_PREFIXES):
-                    warnings.append(unknown(name, strict=strict))
-            except ConfigError as wrong:
-                raise located(wrong, given, name) from None
+        """Settings from all layers of text. Raises ConfigError, or ConfigErrors with all that is wrong."""
+        read = Entries(given, strict=strict)
         for layer in (dynamic_default, dynamic_broker):
-            for name, text in layer.items():
-                setting = SETTINGS.get(name)
-                if setting is None:
-                    continue
-                try:
-                    values[setting.attribute] = setting.parse(text)
-                except ConfigError as wrong:
-                    warnings.append(f"dynamic config left out: {wrong}")
-        settings = cls(values)
+            read.add_dynamic(layer)
+        settings = cls(read.values)
         settings.__dict__.update(
             given=dict(given),
             dynamic_default=dict(dynamic_default),
             dynamic_broker=dict(dynamic_broker),
-            warnings=tuple(warnings),
-            ignored=tuple(sorted(ignored)),
+            ignored=tuple(sorted(read.ignored)),
         )
-        settings.__dict__.update(cross_check(settings, given))
-        settings.__dict__["topic_defaults"] = TopicConfig.from_broker(settings)
-        settings.topic_defaults.cross_check()
+        topic_defaults = settings.__dict__["topic_defaults"] = TopicConfig.from_broker(settings)
+        derived, contradictions = cross_check(settings, given, topic_defaults)
+        problems = [*read.problems.values(), *read.located(contradictions)]
+        if problems:
+            raise problems[0] if len(problems) == 1 else ConfigErrors(problems)
+        settings.__dict__.update(derived, warnings=(*read.warnings, *without_effect(settings)))
         return settings
 
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Settings:
@@ -158,28 +125,59 @@ class Settings(
         """
         return type(self).build(self.given, dynamic_default, dynamic_broker)
 
-    @property
-    def directories(self) -> tuple[str, ...]:
-        """The log directories: log.dirs, else log.dir."""
-        return self.log_dir if self.log_dirs is None else self.log_dirs
-
-    @property
-    def metadata_directory(self) -> str:
-        """The directory of the metadata log: metadata.log.dir, else the first log directory."""
-        return self.metadata_log_dir or self.directories[0]
-
-    @property
-    def is_broker(self) -> bool:
-        """Whether this node is a broker."""
-        return "broker" in self.process_roles
-
-    @property
-    def is_controller(self) -> bool:
-        """Whether this node is a controller."""
-        return "controller" in self.process_roles
-
 
 SETTINGS: dict[str, Setting[Any]] = Settings.by_name()
+
+
+class Entries:
+    """What the entries of a properties file come to, each by itself; dynamic configs may be laid over them.
+
+    Attributes:
+        values: by attribute, the default where nothing was given.
+        problems: what is wrong with an entry, by its name.
+    """
+
+    def __init__(self, given: Mapping[str, str], *, strict: bool) -> None:
+        self._given = given
+        self.values: dict[str, Any] = {setting.attribute: setting.default for setting in SETTINGS.values()}
+        self.warnings: list[str] = []
+        self.ignored: list[str] = []
+        self.problems: dict[str, ConfigError] = {}
+        for name, text in given.items():
+            try:
+                self._add(name, text, strict=strict)
+            except ConfigError as wrong:
+                self.problems[name] = located(wrong, given, [name])
+
+    def _add(self, name: str, text: str, *, strict: bool) -> None:
+        setting = SETTINGS.get(name)
+        if setting is not None:
+            self.values[setting.attribute] = setting.parse(text)
+        elif name in KNOWN:
+            check_ignored(KNOWN[name], text)
+            self.ignored.append(name)
+        elif not name.startswith(FREE_PREFIXES):
+            self.warnings.append(unknown(name, strict=strict))
+
+    def add_dynamic(self, layer: Mapping[str, str]) -> None:
+        """Lays dynamic configs over the values; malformed ones are left out with a warning."""
+        for name, text in layer.items():
+            setting = SETTINGS.get(name)
+            if setting is None:
+                continue
+            try:
+                self.values[setting.attribute] = setting.parse(text)
+            except ConfigError as wrong:
+                self.warnings.append(f"dynamic config left out: {wrong}")
+
+    def located(self, contradictions: Iterable[ConfigError]) -> Iterator[ConfigError]:
+        """Contradictions with the lines of what contradicts. Those that concern a malformed entry are left out: they
+        are about the default that stands in for it.
+        """
+        for wrong in contradictions:
+            names = named_in(str(wrong), self._given)
+            if self.problems.keys().isdisjoint(names):
+                yield located(wrong, self._given, names)
 
 
 def value_of(settings: Settings, name: str) -> Any:
@@ -202,6 +200,12 @@ def check_ignored(setting: Setting[object], text: str) -> None:
         raise ConfigError(f"{setting.name} = {text} is not supported yet: leave it out")
 
 
+def without_effect(settings: Settings) -> Iterator[str]:
+    """What is asked for, accepted, and not done yet."""
+    if "compact" in settings.log_cleanup_policy:
+        yield "log.cleanup.policy = compact has no effect yet: all records are kept"
+
+
 def unknown(name: str, *, strict: bool) -> str:
     """The warning about an unknown name. Raises ConfigError where it is an error."""
     sentence = f"unknown setting {name}{did_you_mean(name, [*SETTINGS, *KNOWN])}"
@@ -210,8 +214,15 @@ def unknown(name: str, *, strict: bool) -> str:
     return sentence
 
 
-def located(wrong: ConfigError, given: Mapping[str, str], name: str) -> ConfigError:
-    """The same error with the file and line of the entry, when they are known."""
+def named_in(sentence: str, given: Mapping[str, str]) -> list[str]:
+    """The settings that a sentence is about, of those that were given, as they come in it."""
+    return list(dict.fromkeys(word for word in SETTING_NAME.findall(sentence) if word in given))
+
+
+def located(wrong: ConfigError, given: Mapping[str, str], names: Sequence[str]) -> ConfigError:
+    """The same error with the file and lines of the entries, when they are known."""
     if not isinstance(given, Properties):
         return wrong
-    return ConfigError(f"{wrong}{where(given.source, given.line_of(name))}")
+    lines = [given.line_of(name) for name in names]
+    source = given.beside if lines and lines == [None] * len(lines) else given.source
+    return ConfigError(f"{wrong}{where(source, *lines)}")

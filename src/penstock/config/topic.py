@@ -7,7 +7,7 @@ wins), as Kafka's ServerTopicConfigSynonyms; without such a setting it has the d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from penstock.config.checks import distinct, throttled_replicas
 from penstock.config.nearest import did_you_mean
@@ -30,8 +30,13 @@ from penstock.config.values import (
 )
 from penstock.errors import ConfigError
 
-if TYPE_CHECKING:
-    from penstock.config.server import Settings
+
+class HasTopicDefaults(Protocol):
+    """Settings of a broker, which say what a topic is without overrides."""
+
+    @property
+    def topic_defaults(self) -> TopicConfig: ...
+
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -318,7 +323,7 @@ class TopicConfig(Group):
     )
 
     @classmethod
-    def resolve(cls, settings: Settings, overrides: Mapping[str, str]) -> TopicConfig:
+    def resolve(cls, settings: HasTopicDefaults, overrides: Mapping[str, str]) -> TopicConfig:
         """The configuration of a topic with `overrides` (property name to text) on a broker with `settings`.
 
         Raises ConfigError for an unknown name, a value out of bounds, or values that contradict each other.
@@ -334,7 +339,7 @@ class TopicConfig(Group):
         return config
 
     @classmethod
-    def from_broker(cls, settings: Settings) -> TopicConfig:
+    def from_broker(cls, settings: object) -> TopicConfig:
         """The configuration of a topic without overrides: what the broker's settings say. Use `resolve`."""
         values: dict[str, Any] = {}
         for setting in cls.declared():
@@ -389,5 +394,7 @@ def topic_setting(name: str) -> Setting[Any]:
     """The declaration of a topic config. Raises ConfigError with the nearest name when there is none."""
     setting = TOPIC_SETTINGS.get(name)
     if setting is None:
-        raise ConfigError(f"unknown topic config {name}{did_you_mean(name, TOPIC_SETTINGS)}")
+        of_broker = {broker: each.name for each in TOPIC_SETTINGS.values() for broker, _ in each.broker}
+        near = f"; did you mean {of_broker[name]}?" if name in of_broker else did_you_mean(name, TOPIC_SETTINGS)
+        raise ConfigError(f"unknown topic config {name}{near}")
     return setting

@@ -22,7 +22,6 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
-DOUBLE_MAX = 1.7976931348623157e308
 HIDDEN = "[hidden]"
 
 INTEGER = re.compile(r"[+-]?\d+")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from penstock.log.checkpoints import HIGH_WATERMARK, LOG_START, RECOVERY_POINT, Checkpoint, MalformedCheckpoint
 from penstock.log.clean_shutdown import read_clean_shutdown, remove_clean_shutdown
-from penstock.log.disk import Disk
+from penstock.log.disk import FSYNC_FAILED, Disk
 from penstock.log.events import CheckpointUnreadable, LogEvent
-from penstock.log.replica import Opening, Replica, parse_future_name, parse_name
+from penstock.log.names import parse_future_name, parse_name
+from penstock.log.not_open import Opening
 
 METADATA_LOG = "__cluster_metadata-0"
 """The metadata log's directory: it belongs to the controller, not to the log manager."""
@@ -40,9 +40,9 @@ class LogDirectory:
         id: `directory.id` of its meta.properties.
         error: why it is offline; None while it is well.
         clean_epoch: broker epoch of the clean stop before this start; None after an unclean one.
+        doubtful: an fsync had failed before this start: what recovery reads is written again before it counts.
         recovery_points, log_starts, high_watermarks: the checkpoints.
         replicas: how many it has.
-        recovery_queue: replicas that are recovered when nobody asks for them before.
         measuring: set while the sizes of its closed logs are being added up.
     """
 
@@ -50,6 +50,7 @@ class LogDirectory:
         "blocking_disk",
         "clean_epoch",
         "disk",
+        "doubtful",
         "error",
         "high_watermarks",
         "id",
@@ -61,7 +62,6 @@ class LogDirectory:
         "recovered_logs",
         "recovering",
         "recovery_points",
-        "recovery_queue",
         "replicas",
     )
 
@@ -73,6 +73,7 @@ class LogDirectory:
         self.id: UUID | None = None
         self.error: OSError | None = None
         self.clean_epoch: int | None = None
+        self.doubtful = False
         self.recovery_points = Checkpoint(RECOVERY_POINT)
         self.log_starts = Checkpoint(LOG_START)
         self.high_watermarks = Checkpoint(HIGH_WATERMARK)
@@ -80,7 +81,6 @@ class LogDirectory:
         self.recovering = 0
         self.recovered_logs = 0
         self.recovered_bytes = 0
-        self.recovery_queue: deque[Replica] = deque()
         self.measuring: Opening | None = None
 
     @property
@@ -94,6 +94,7 @@ class LogDirectory:
         """
         disk = self.blocking_disk
         self.clean_epoch = read_clean_shutdown(disk)
+        self.doubtful = disk.exists(FSYNC_FAILED)
         for checkpoint in self.checkpoints:
             try:
                 checkpoint.load(disk)

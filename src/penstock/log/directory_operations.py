@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from uuid import UUID
 
-from penstock.config.topic import TopicConfig
 from penstock.errors import StorageError
 from penstock.log import partition_metadata
 from penstock.log.checkpoints import TopicPartition, format_checkpoint
 from penstock.log.clean_shutdown import write_clean_shutdown
-from penstock.log.disk import Disk, FileSlice, Operation, OperationOwner
-from penstock.log.loading import RecoveryNeeded
-from penstock.log.log import Log, LogOwner, Randomness
+from penstock.log.disk import FSYNC_FAILED, Disk, FileSlice, Operation, OperationOwner, read_slice
+from penstock.log.loading import OpenArguments, RecoveryNeeded
+from penstock.log.log import Log
 from penstock.log.names import LOG, PARTITION_METADATA
+from penstock.log.opening import open_log
 from penstock.log.recovery import RecoveryReport, recover_log
 from penstock.log.replica import Replica
+from penstock.log.results import LogOwner, Randomness
+from penstock.records.wall import WallTime
 
 CHECKPOINTS_ORDER = ".checkpoints"
 MEASURE_ORDER = ".measure"
@@ -77,30 +78,20 @@ class WritePartitionMetadata(Operation):
         disk.replace(f"{self.name}/{PARTITION_METADATA}", partition_metadata.encode(self.topic_id))
 
 
-@dataclass(slots=True)
-class OpenArguments:
-    """What opening and recovering a log takes; plain data, so that it can go to another process."""
-
-    name: str
-    config: TopicConfig
-    recovery_point: int
-    log_start_offset: int
-    producer_expiration_ms: int
-    now_ms: int
-
-
 class OpenLog(Operation):
     """Opens a log in the lane. The result is the Log, or the RecoveryNeeded or StorageError that keeps it shut."""
 
-    __slots__ = ("arguments", "log_owner", "loop_disk", "random", "replica")
+    __slots__ = ("arguments", "log_owner", "loop_disk", "random", "replica", "wall")
 
     def __init__(
         self,
         replica: Replica,
         owner: OperationOwner,
-        log_owner: LogOwner,
+        log_owner: LogOwner[Log],
         arguments: OpenArguments,
+        *,
         random: Randomness,
+        wall: WallTime,
     ) -> None:
         super().__init__(replica.directory.index, arguments.name, owner)
         self.replica = replica
@@ -108,22 +99,12 @@ class OpenLog(Operation):
         self.log_owner = log_owner
         self.loop_disk = replica.directory.disk
         self.random = random
+        self.wall = wall
 
     def run(self, disk: Disk) -> Log | RecoveryNeeded | StorageError:
-        arguments = self.arguments
+        arguments, owner = self.arguments, self.log_owner
         try:
-            return Log.open(
-                disk,
-                arguments.name,
-                arguments.config,
-                recovery_point=arguments.recovery_point,
-                log_start_offset=arguments.log_start_offset,
-                now_ms=arguments.now_ms,
-                owner=self.log_owner,
-                random=self.random,
-                producer_expiration_ms=arguments.producer_expiration_ms,
-                loop_disk=self.loop_disk,
-            )
+            return open_log(disk, arguments, owner, random=self.random, loop_disk=self.loop_disk, wall=self.wall)
         except (RecoveryNeeded, StorageError) as error:
             return error
 
@@ -141,15 +122,8 @@ class RecoverLog(Operation):
     def run(self, disk: Disk) -> RecoveryReport | StorageError:
         arguments = self.arguments
         try:
-            return recover_log(
-                disk,
-                arguments.name,
-                arguments.config,
-                recovery_point=arguments.recovery_point,
-                log_start_offset=arguments.log_start_offset,
-                now_ms=arguments.now_ms,
-                producer_expiration_ms=arguments.producer_expiration_ms,
-            )
+            rewrite_from = arguments.recovery_point if arguments.doubtful else None
+            return recover_log(disk, arguments, rewrite_from=rewrite_from)
         except StorageError as error:
             return error
 
@@ -217,9 +191,8 @@ class ReadBytes(Operation):
         self.is_data = is_data
 
     def run(self, disk: Disk) -> bytes | None:
-        piece = self.piece
         try:
-            return disk.read(piece.path, piece.position, piece.length)
+            return read_slice(disk, self.piece)
         except FileNotFoundError:
             return None
 
@@ -272,4 +245,5 @@ class MarkCleanStop(Operation):
         self.broker_epoch = broker_epoch
 
     def run(self, disk: Disk) -> None:
+        disk.unlink(FSYNC_FAILED)
         write_clean_shutdown(disk, self.broker_epoch)

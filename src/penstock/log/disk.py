@@ -8,17 +8,23 @@ The rooms above the line never open a file. They hold a `Disk`, one a log direct
   run itself on a blocking disk. The node emits operations as effects; the shell runs each inline or in the lane,
   first-in first-out for operations of the same `order`, and reports the end back to the node, which tells `owner`.
 
-`server.disk` is the real one, `testing.simulator.disk` the simulated one. Paths are relative to the log directory,
+`server.disk` is the real one, `simulator.world.disk` the simulated one. Paths are relative to the log directory,
 with "/" between parts; "" is the directory itself.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 Buffer = bytes | bytearray | memoryview
+
+FSYNC_FAILED = ".penstock-fsync-failed"
+"""A file that a disk makes in its directory when an fsync fails there, not fsynced itself. What the fsync should have
+written is in the page cache and not on the medium, and no later fsync writes it; a process that finds the file does not
+trust what it reads. A power failure may take the file: what is read after that is on the medium."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +42,19 @@ class FileSlice:
     """A range of a file that a response carries without its bytes having been read.
 
     `directory` is the index of the log directory, `path` is within it. The shell reads it when it sends.
+    `names_version` is the disk's at the time when the path was this file's; None: whichever has it when it is read.
     """
 
     directory: int
     path: str
     position: int
     length: int
+    names_version: int | None = None
+
+    def part(self, start: int, length: int) -> FileSlice:
+        """`length` bytes of it, `start` bytes after its own beginning."""
+        assert 0 <= start <= start + length <= self.length
+        return FileSlice(self.directory, self.path, self.position + start, length, self.names_version)
 
 
 class Disk(Protocol):
@@ -52,6 +65,15 @@ class Disk(Protocol):
     """
 
     directory: int
+
+    @property
+    def names_version(self) -> int:
+        """Counts the changes of what the names in the directory mean; see `FileSlice`."""
+        ...
+
+    def find(self, piece: FileSlice) -> str:
+        """The path that the file of a slice has now. FileNotFoundError if it is gone, whatever has its name."""
+        ...
 
     def read(self, path: str, position: int, length: int) -> bytes:
         """Up to `length` bytes from `position`; fewer only at the end of the file. May raise NotResident."""
@@ -74,7 +96,8 @@ class Disk(Protocol):
     def truncate(self, path: str, size_bytes: int) -> None: ...
 
     def fsync(self, path: str) -> None:
-        """Makes a file's content durable. A failure is final: the directory goes offline, it is never retried."""
+        """Makes a file's content durable. A failure is final: the directory goes offline, it is never retried. See
+        `FSYNC_FAILED`."""
         ...
 
     def fsync_directory(self, path: str) -> None:
@@ -118,12 +141,24 @@ class Disk(Protocol):
         ...
 
 
+def read_slice(disk: Disk, piece: FileSlice) -> bytes:
+    """As `Disk.read`, of the file that a slice means. FileNotFoundError if it is gone, or went while it was read."""
+    path = disk.find(piece)
+    data = disk.read(path, piece.position, piece.length)
+    if disk.find(piece) != path:
+        raise FileNotFoundError(errno.ENOENT, "the file got another name while it was read", path)
+    return data
+
+
 class OperationOwner(Protocol):
     """Who hears how an operation ended. Called on the loop, in the order the operations of one `order` were emitted."""
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None: ...
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None: ...
+
+    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        """A bug: one of the two has raised `error`. Ends what the operation was for, and nothing else."""
 
 
 class Operation:

@@ -36,10 +36,10 @@ class Index:
     __slots__ = ("base_offset", "handed", "path", "settled", "tail")
     ENTRY: ClassVar[Struct]
 
-    def __init__(self, path: str, base_offset: int, settled: int = 0) -> None:
+    def __init__(self, path: str, base_offset: int) -> None:
         self.path = path
         self.base_offset = base_offset
-        self.settled = settled
+        self.settled = 0
         self.tail = bytearray()
         self.handed = 0
 
@@ -120,9 +120,9 @@ class OffsetIndex(Index):
     __slots__ = ("last_offset",)
     ENTRY = Struct(">ii")
 
-    def __init__(self, path: str, base_offset: int, settled: int = 0, last_offset: int | None = None) -> None:
-        super().__init__(path, base_offset, settled)
-        self.last_offset = base_offset - 1 if last_offset is None else last_offset
+    def __init__(self, path: str, base_offset: int) -> None:
+        super().__init__(path, base_offset)
+        self.last_offset = base_offset - 1
 
     def append(self, offset: int, position: int) -> None:
         """Adds the batch at `position` that ends with `offset`."""
@@ -150,9 +150,9 @@ class TimeIndex(Index):
     __slots__ = ("last_offset", "last_timestamp_ms")
     ENTRY = Struct(">qi")
 
-    def __init__(self, path: str, base_offset: int, settled: int = 0, last: tuple[int, int] | None = None) -> None:
-        super().__init__(path, base_offset, settled)
-        self.last_timestamp_ms, self.last_offset = last or (NO_TIMESTAMP, base_offset)
+    def __init__(self, path: str, base_offset: int) -> None:
+        super().__init__(path, base_offset)
+        self.last_timestamp_ms, self.last_offset = NO_TIMESTAMP, base_offset
 
     def append(self, timestamp_ms: int, offset: int) -> None:
         """Adds an entry if the timestamp is a new largest one."""

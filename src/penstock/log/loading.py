@@ -7,11 +7,13 @@ batch headers. Files that contradict each other raise `RecoveryNeeded`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
 from penstock.config.limits import BATCHES_PER_PRODUCER, RECALLED_INDEX_ENTRIES
+from penstock.config.topic import TopicConfig
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log import leader_epochs, partition_metadata, producer_snapshot
 from penstock.log.disk import Disk, FileInfo
@@ -45,6 +47,24 @@ class RecoveryNeeded(StorageError):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True)
+class OpenArguments:
+    """What opening and recovering a log takes; plain data, so that it can go to another process.
+
+    Attributes:
+        recovery_point: from recovery-point-offset-checkpoint, 0 if it has none.
+        log_start_offset: from log-start-offset-checkpoint, 0 if it has none.
+        doubtful: an fsync had failed in the log directory before this start.
+    """
+
+    name: str
+    config: TopicConfig
+    recovery_point: int
+    log_start_offset: int
+    wall_ms: int
+    doubtful: bool = False
+
+
 @dataclass(slots=True)
 class Loaded:
     """The state that the files of a log say. `snapshots` are the offsets of the `.snapshot` files, rising;
@@ -60,27 +80,28 @@ class Loaded:
     deleted_paths: list[str]
 
 
-def nothing(topic_id: UUID | None, log_start_offset: int, producer_expiration_ms: int) -> Loaded:
+def nothing(topic_id: UUID | None, log_start_offset: int) -> Loaded:
     """What the files of a log say that has none yet."""
-    producers = ProducerState(producer_expiration_ms, log_start_offset)
+    producers = ProducerState(log_start_offset)
     return Loaded([], log_start_offset, producers, LeaderEpochs(), topic_id, [], [], [])
 
 
-def load(disk: Disk, name: str, *, log_start_offset: int, now_ms: int, producer_expiration_ms: int) -> Loaded:
+def load(disk: Disk, name: str, *, log_start_offset: int, wall_ms: int) -> Loaded:
     """Reads a log's directory. Raises RecoveryNeeded, and NotResident if `disk` does; changes nothing."""
     files = listing(disk, name)
-    segments = load_segments(name, files, now_ms)
+    segments = load_segments(name, files, wall_ms)
     log_end_offset = load_active(disk, segments[-1]) if segments else log_start_offset
     if segments and log_end_offset < log_start_offset:
         raise RecoveryNeeded(name, f"it ends at {log_end_offset}, before its start offset {log_start_offset}")
     epochs = load_leader_epochs(disk, name, files)
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
-    producers = ProducerState(producer_expiration_ms, log_start_offset)
-    snapshots, useless = load_snapshot(disk, name, files, producers, log_end_offset, now_ms=now_ms)
-    if producers.producers and segments:
-        recall(disk, segments[-1], producers)
-    replay(disk, segments, producers, log_end_offset)
+    producers = ProducerState(log_start_offset)
+    snapshots, useless = load_snapshot(disk, name, files, producers, log_end_offset)
+    with readable(name):
+        if producers.producers and segments:
+            recall(disk, segments[-1], producers)
+        replay(disk, segments, producers, log_end_offset)
     snapshots, strays = without_strays(snapshots, segments)
     stale = [f"{name}/{file_name(offset, SNAPSHOT)}" for offset in [*useless, *strays]]
     return Loaded(
@@ -100,9 +121,11 @@ def listing(disk: Disk, name: str) -> dict[str, FileInfo]:
     return {info.name: info for info in disk.list(name) if not info.is_directory}
 
 
-def load_segments(name: str, files: Mapping[str, FileInfo], now_ms: int) -> list[Segment]:
+def load_segments(name: str, files: Mapping[str, FileInfo], wall_ms: int) -> list[Segment]:
     """The segments by their files' names and sizes, nothing read. Raises RecoveryNeeded when an index is missing."""
-    return [load_segment(name, info, files, now_ms) for info in files.values() if offset_of(info.name, LOG) is not None]
+    return [
+        load_segment(name, info, files, wall_ms) for info in files.values() if offset_of(info.name, LOG) is not None
+    ]
 
 
 def is_deleted(file: str) -> bool:
@@ -110,11 +133,11 @@ def is_deleted(file: str) -> bool:
     return file.endswith(DELETED) and not file.endswith(".checkpoint" + DELETED)
 
 
-def load_segment(name: str, info: FileInfo, files: Mapping[str, FileInfo], now_ms: int) -> Segment:
+def load_segment(name: str, info: FileInfo, files: Mapping[str, FileInfo], wall_ms: int) -> Segment:
     """A segment by its files' sizes, nothing read."""
     base_offset = offset_of(info.name, LOG)
     assert base_offset is not None
-    segment = Segment(name, base_offset, now_ms, size_bytes=info.size_bytes)
+    segment = Segment(name, base_offset, wall_ms, size_bytes=info.size_bytes)
     segment.modified_ms = info.modified_ms
     segment.largest_timestamp_ms = None
     segment.flushed = True
@@ -199,8 +222,6 @@ def load_snapshot(
     files: Mapping[str, FileInfo],
     producers: ProducerState,
     log_end_offset: int,
-    *,
-    now_ms: int,
 ) -> tuple[list[int], list[int]]:
     """Fills `producers` from the latest good snapshot; returns the offsets of good (as far as known) and useless ones.
 
@@ -213,7 +234,7 @@ def load_snapshot(
         file = file_name(offsets[-1], SNAPSHOT)
         path = f"{name}/{file}"
         try:
-            producers.load(producer_snapshot.decode(disk.read(path, 0, files[file].size_bytes), path), now_ms)
+            producers.load(producer_snapshot.decode(disk.read(path, 0, files[file].size_bytes), path))
         except StorageError:
             useless.append(offsets.pop())
             continue
@@ -250,6 +271,15 @@ def recall(disk: Disk, segment: Segment, producers: ProducerState) -> None:
             earlier = [batch for batch in batches if batch.last_offset < producer.batches[0].last_offset]
             recalled = (*earlier, *producer.batches)[-BATCHES_PER_PRODUCER:]
             producers.producers[producer_id] = producer._replace(batches=recalled)
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """A batch that cannot be read, or is of an old format, keeps this log shut and no other."""
+    try:
+        yield
+    except (CorruptRecordError, InvalidRecordError) as error:
+        raise StorageError(f"{name}: {error}") from error
 
 
 def without_strays(snapshots: list[int], segments: list[Segment]) -> tuple[list[int], list[int]]:

@@ -8,9 +8,9 @@ directory offline.
 
 Everything that changes files is an operation of the same `order` (the log's name), so appends, rolls, truncations and
 deletions run first-in first-out wherever the shell runs them. State on the loop changes at once for rolls and
-deletions; a truncation only bounds reads at once and installs the shortened log when it has completed (`truncating`
-until then). Operations are collected here; the owner hears `log_has_operations` when the first one is waiting, and
-takes them at the end of its turn.
+deletions; a truncation only bounds reads at once, installs the shortened log when it has completed, and takes appends
+again when the owner has made the lower recovery point durable (`truncating` until then). Operations are collected here;
+the owner hears `log_has_operations` when the first one is waiting, and takes them at the end of its turn.
 
 Reads return slices of files, never bytes. Look-ups in indexes and batch headers go through `disk.read` and may raise
 NotResident; they change nothing before, so a handler can be run again.
@@ -18,63 +18,33 @@ NotResident; they change nothing before, so a handler can be run again.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from penstock.config.topic import TopicConfig
-from penstock.errors import CorruptRecordError, ErrorCode, RequestError
-from penstock.log.changing import ChangingLog
+from penstock.config.values import LONG_MAX
+from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.log.disk import Buffer, Disk, Operation
+from penstock.log.file_work import FileWork
 from penstock.log.index import RELATIVE_OFFSET_MAX
-from penstock.log.loading import Loaded, RecoveryNeeded, load, marker_of
-from penstock.log.lookup import FoundOffset
-from penstock.log.operations import DeleteFiles, Flush, Fuse, Roll, UnlinkFiles, Write
-from penstock.log.producer_state import Marker, Origin, Step
-from penstock.log.results import AbortedTransaction, Appended, Duplicate, LogOwner, LogRead, Randomness
+from penstock.log.loading import Loaded, OpenArguments
+from penstock.log.names import LEADER_EPOCHS
+from penstock.log.operations import Close, DeleteFiles, Flush, ReplaceFile, Roll, Write
+from penstock.log.producer_snapshot import Snapshot, Snapshots
+from penstock.log.producer_state import Origin
+from penstock.log.results import Appended, Duplicate, LogOwner, LogRead, Randomness
+from penstock.log.retention import Retention
+from penstock.log.runs import Run, follower_batches, reserve_producers, runs_of, stamped, whole_batches
+from penstock.log.segment import Segment
+from penstock.log.segments import Segments
 from penstock.log.truncation import Cut, Truncate
-from penstock.records.batch import (
-    NO_TIMESTAMP,
-    BatchHeader,
-    WritableBuffer,
-    assign_offset,
-    check_crc,
-    headers,
-    read_header,
-    set_log_append_time,
-)
-
-__all__ = [
-    "AbortedTransaction",
-    "Appended",
-    "Duplicate",
-    "FoundOffset",
-    "Log",
-    "LogOwner",
-    "LogRead",
-    "Origin",
-    "Randomness",
-    "RecoveryNeeded",
-    "UnlinkFiles",
-]
-
-BatchAt = tuple[int, BatchHeader]
-"""A batch's position in the bytes given, and its header."""
+from penstock.log.walks import FoundOffset
+from penstock.records.batch import NO_TIMESTAMP, BatchHeader, WritableBuffer, assign_offset, read_header
+from penstock.records.wall import WallTime
 
 
-class Run(NamedTuple):
-    """Batches on their way into the log: their bytes, headers, and the offset from which they run on."""
-
-    records: Buffer
-    batches: list[BatchAt]
-    base_offset: int
-    leader_epoch: int
-    origin: Origin
-
-
-class Log(ChangingLog):
-    """The log of one partition. See the module's head; reading is in `ReadableLog`, files in `ChangingLog`.
+class Log:
+    """The log of one partition. See the module's head.
 
     Attributes:
         name: directory within the log directory, `<topic>-<partition>`.
@@ -83,135 +53,104 @@ class Log(ChangingLog):
         log_start_offset: first offset that readers may have.
         log_end_offset: the offset after the last completed append.
         reserved_end_offset: the offset after the last prepared append; the next one gets it.
-        recovery_point: everything below was fsynced.
         producers: state of idempotent and transactional producers, as of `reserved_end_offset`.
         leader_epochs: leader epoch -> start offset.
-        truncating: a truncation is under way; appends raise until it has completed.
+        truncating: a truncation is under way; appends raise until the owner has ended it.
         failed: an operation failed; everything raises StorageError.
         closed: `close` was called.
-        segments: oldest first, the last one active; empty until a new log has its first file. `bases`: their offsets.
+        segments: what its files hold; asked by readers for what has nothing to do with where the log begins or ends.
+        files: what is being done to them.
+        generation: counts truncations; a flush of an earlier one says nothing of this log.
+        close_when_cut: `close` waits for the end of a truncation.
+        snapshots: the files of the producers' state. stale_paths: files of no use, removed by the next roll.
     """
 
-    __slots__ = ("topic_id",)
+    __slots__ = (
+        "close_when_cut",
+        "closed",
+        "config",
+        "disk",
+        "failed",
+        "files",
+        "generation",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "name",
+        "owner",
+        "producers",
+        "random",
+        "reserved_end_offset",
+        "segments",
+        "snapshots",
+        "stale_paths",
+        "topic_id",
+        "truncating",
+        "wall",
+    )
 
     def __init__(
         self,
         disk: Disk,
-        name: str,
-        config: TopicConfig,
+        arguments: OpenArguments,
         loaded: Loaded,
+        owner: LogOwner[Log],
         *,
-        recovery_point: int,
-        log_start_offset: int,
-        owner: LogOwner,
         random: Randomness,
+        wall: WallTime,
     ) -> None:
         self.disk = disk
-        self.name = name
-        self.close_when_cut = False
-        self.config = config
+        self.name = arguments.name
+        self.config = arguments.config
         self.owner = owner
         self.random = random
+        self.wall = wall
         self.topic_id = loaded.topic_id
-        self.fuse = Fuse()
-        self.log_start_offset = log_start_offset
-        self.recovery_point = recovery_point
-        self.pending = []
-        self.writes = deque()
-        self.outstanding = 0
+        self.log_start_offset = arguments.log_start_offset
+        if loaded.segments:
+            self.log_start_offset = max(arguments.log_start_offset, loaded.segments[0].base_offset)
         self.generation = 0
         self.failed = False
         self.closed = False
-        self.directory_dirty = not loaded.segments
-        self.flush_requested = -1
-        self.first_unflushed_ms = -1
+        self.close_when_cut = False
+        self.truncating = False
+        self.segments = Segments(disk)
+        recovery_point = min(arguments.recovery_point, loaded.log_end_offset)
+        self.files = FileWork(self.segments, self.name, recovery_point, directory_dirty=not loaded.segments)
         self._install(loaded)
-        self.recovery_point = min(recovery_point, self.log_end_offset)
-
-    @classmethod
-    def open(
-        cls,
-        disk: Disk,
-        name: str,
-        config: TopicConfig,
-        *,
-        recovery_point: int,
-        log_start_offset: int,
-        now_ms: int,
-        owner: LogOwner,
-        random: Randomness,
-        producer_expiration_ms: int,
-        loop_disk: Disk | None = None,
-    ) -> Log:
-        """Opens a log whose directory exists and whose files are good: new and empty, closed cleanly or recovered.
-
-        Reads the directory's listing, the small checkpoint files, the producer snapshot, the tail of the active
-        segment's indexes and of the segment itself. Writes nothing, so it may run in a lane or on the loop, and again
-        after NotResident (raised only if `disk` raises it). A directory without segments is a new log: the first
-        append (or `create`) makes the files.
-
-        Args:
-            disk: what to read with now.
-            recovery_point: from recovery-point-offset-checkpoint, 0 if it has none.
-            log_start_offset: from log-start-offset-checkpoint, 0 if it has none.
-            owner: told what happens.
-            random: for segment.jitter.ms.
-            producer_expiration_ms: producer.id.expiration.ms.
-            loop_disk: the disk that look-ups on the loop use; `disk` unless given.
-
-        Raises RecoveryNeeded when a file is missing or contradicts another: run `recovery.recover_log` and open again.
-        """
-        loaded = load(
-            disk,
-            name,
-            log_start_offset=log_start_offset,
-            now_ms=now_ms,
-            producer_expiration_ms=producer_expiration_ms,
-        )
-        if loaded.segments:
-            log_start_offset = max(log_start_offset, loaded.segments[0].base_offset)
-        return cls(
-            loop_disk or disk,
-            name,
-            config,
-            loaded,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            owner=owner,
-            random=random,
-        )
 
     def _install(self, loaded: Loaded) -> None:
-        """Takes the state that the files say; `recovery_point` is set before."""
-        self.segments = loaded.segments
-        self.bases = [segment.base_offset for segment in loaded.segments]
+        """Takes the state that the files say."""
+        self.segments.replace(loaded.segments, self.files.recovery_point)
         self.log_end_offset = loaded.log_end_offset
         self.reserved_end_offset = loaded.log_end_offset
         self.producers = loaded.producers
         self.leader_epochs = loaded.leader_epochs
-        self.snapshots = loaded.snapshots
+        self.snapshots = Snapshots(self.name, loaded.snapshots)
         self.stale_paths = loaded.stale_paths + loaded.deleted_paths
-        self.open_write = None
-        self.truncating = False
-        self.hints = {}
-        self.ends = {}
-        for segment, end_offset in zip(self.segments, self.bases[1:], strict=False):
-            segment.flushed = end_offset <= self.recovery_point
-        if self.segments:
-            self.segments[-1].roll_jitter_ms = self._jitter_ms()
+        if loaded.segments:
+            loaded.segments[-1].roll_jitter_ms = self._jitter_ms()
 
     @property
-    def last_stable_offset_bound(self) -> int | None:
-        """First offset of the oldest transaction that is open, or completed above the high watermark; else None.
+    def recovery_point(self) -> int:
+        """Everything below was fsynced."""
+        return self.files.recovery_point
 
-        The last stable offset is the smaller of this and the high watermark.
-        """
-        return self.producers.first_unstable_offset()
+    @property
+    def idle(self) -> bool:
+        """Whether no operation waits or runs."""
+        return self.files.outstanding == 0
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """What read_committed may read up to: the high watermark, or where the oldest transaction begins that is open
+        or has its marker above the high watermark."""
+        bound = self.producers.first_unstable_offset(high_watermark)
+        return high_watermark if bound is None or bound > high_watermark else bound
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments' records, as in DescribeLogDirs."""
-        return sum(segment.size_bytes for segment in self.segments)
+        return self.segments.size_bytes
 
     def update_config(self, config: TopicConfig) -> None:
         """New settings for what is to come; files stay as they are until the next roll."""
@@ -241,19 +180,14 @@ class Log(ChangingLog):
         TRANSACTION_COORDINATOR_FENCED or RECORD_LIST_TOO_LARGE (larger than a segment); the log is then unchanged.
         StorageError when the log has failed.
         """
-        self._check_usable()
         size_bytes = len(records)
+        self.check_append(size_bytes)
         first = header or read_header(records)
         batches = [(0, first)] if first.size_bytes == size_bytes else whole_batches(records)
-        if size_bytes > self.config.max_segment_bytes:
-            raise RequestError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{size_bytes} bytes of records do not fit into a segment of {self.config.max_segment_bytes}",
-            )
         append_time_ms = NO_TIMESTAMP
         if self.config.log_append_time:
-            append_time_ms = now_ms
-            batches = [stamped(records, position, batch, now_ms) for position, batch in batches]
+            append_time_ms = self.wall.at(now_ms)
+            batches = [stamped(records, position, batch, append_time_ms) for position, batch in batches]
         base_offset = next_offset = self.reserved_end_offset
         for position, batch in batches:
             assign_offset(records, position, next_offset, leader_epoch)
@@ -264,6 +198,15 @@ class Log(ChangingLog):
                     return Duplicate(known.first_offset, known.last_offset, known.timestamp_ms)
         self._append(Run(records, batches, base_offset, leader_epoch, origin), now_ms)
         return Appended(base_offset, next_offset - 1, append_time_ms, size_bytes)
+
+    def check_append(self, size_bytes: int) -> None:
+        """Raises as `append_as_leader` would, whatever the batches of this size hold. Origin.RAFT asks nothing more."""
+        self._check_usable()
+        if size_bytes > self.config.max_segment_bytes:
+            raise RequestError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{size_bytes} bytes of records do not fit into a segment of {self.config.max_segment_bytes}",
+            )
 
     def append_as_follower(
         self, records: Buffer, now_ms: int, *, leader_epoch: int | None = None, check_crcs: bool = False
@@ -279,29 +222,14 @@ class Log(ChangingLog):
         """
         self._check_usable()
         view = memoryview(records)
-        batches = list(headers(view))
-        if leader_epoch is not None:
-            batches = list(takewhile(lambda each: each[1].leader_epoch <= leader_epoch, batches))
+        batches = follower_batches(self.name, view, self.reserved_end_offset, leader_epoch, check_crcs=check_crcs)
         if not batches:
             return Appended(self.reserved_end_offset, self.reserved_end_offset - 1, NO_TIMESTAMP, 0)
-        first = batches[0][1]
-        if first.base_offset < self.reserved_end_offset:
-            raise RequestError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.name} ends at {self.reserved_end_offset} and was given records from {first.base_offset}",
-            )
-        next_offset = first.base_offset
-        for position, batch in batches:
-            if batch.base_offset < next_offset or batch.last_offset_delta < 0:
-                raise CorruptRecordError(f"{self.name} was given offset {batch.base_offset} after {next_offset - 1}")
-            if check_crcs:
-                check_crc(view, position, batch)
-            next_offset = batch.next_offset
         size_bytes = 0
         for run in runs_of(view, batches, self.config.max_segment_bytes):
             self._append(run, now_ms)
             size_bytes += len(run.records)
-        return Appended(first.base_offset, next_offset - 1, NO_TIMESTAMP, size_bytes)
+        return Appended(batches[0][1].base_offset, batches[-1][1].next_offset - 1, NO_TIMESTAMP, size_bytes)
 
     def start_epoch(self, leader_epoch: int) -> None:
         """Notes that this epoch begins at the end of the log (a leader does it when it is elected).
@@ -311,14 +239,9 @@ class Log(ChangingLog):
         self._check_usable()
         self.leader_epochs.assign(leader_epoch, self.reserved_end_offset)
 
-    def create(self, now_ms: int) -> None:
-        """Makes the files of a new log; its first append does it otherwise."""
-        if not self.segments:
-            self._roll(self.reserved_end_offset, now_ms)
-
     def _append(self, run: Run, now_ms: int) -> None:
         """Reserves a place for batches and their producers' state, or raises RequestError and changes nothing."""
-        steps = self._reserve_producers(run)
+        steps = reserve_producers(self.producers, run)
         records, batches, base_offset, leader_epoch, _ = run
         if leader_epoch > self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
@@ -329,20 +252,20 @@ class Log(ChangingLog):
         for _, batch in batches:
             last_offset += batch.last_offset_delta + 1
             largest_timestamp_ms = max(largest_timestamp_ms, batch.max_timestamp_ms)
-        segments = self.segments
+        segments = self.segments.all
         if not segments or segments[-1].should_roll(
-            self.config, len(records), largest_timestamp_ms, last_offset, now_ms
+            self.config, len(records), largest_timestamp_ms, last_offset, self.wall.at(now_ms)
         ):
-            self._undo(steps)  # the snapshot of the roll is of the time before these batches
-            self._roll(self._roll_offset(base_offset, last_offset), now_ms)
-            steps = self._reserve_producers(run)
+            self.producers.undo(steps)  # the snapshot of the roll is of the time before these batches
+            gap_fits_its_index = last_offset - self.reserved_end_offset <= RELATIVE_OFFSET_MAX
+            self._roll(self.reserved_end_offset if gap_fits_its_index else base_offset, now_ms)
+            steps = reserve_producers(self.producers, run)
         segment = segments[-1]
-        write = self.open_write
+        write = self.files.open_write
         if write is None:
             write = Write(self, segment)
-            self.open_write = write
-            self.writes.append(write)
-            self._queue(write)
+            if self.files.begin_write(write):
+                self.owner.log_has_operations(self)
         write.chunks.append(records)
         write.size_bytes += len(records)
         interval_bytes = self.config.index_interval_bytes
@@ -357,37 +280,69 @@ class Log(ChangingLog):
         write.steps += steps
         write.end_offset = self.reserved_end_offset = self.producers.end_offset = last_offset + 1
 
-    def _roll_offset(self, base_offset: int, last_offset: int) -> int:
-        """Where a segment for these offsets begins: at the end of the last, unless a gap is too wide for its index."""
-        end_offset = self.reserved_end_offset
-        return end_offset if last_offset - end_offset <= RELATIVE_OFFSET_MAX else base_offset
+    # Reading
 
-    def _reserve_producers(self, run: Run) -> list[Step]:
-        """What the batches do to their producers' state; if one of them is refused, nothing."""
-        steps: list[Step] = []
-        offset = run.base_offset
-        for position, batch in run.batches:
-            if batch.producer_id >= 0:
-                marker: Marker | None = None
-                if batch.is_control:
-                    marker = marker_of(run.records, batch, position)
-                try:
-                    steps.append(self.producers.reserve(batch, offset, run.origin, marker))
-                except RequestError:
-                    self._undo(steps)
-                    raise
-            offset += batch.last_offset_delta + 1
-        return steps
+    def read(
+        self, offset: int, max_bytes: int, upper_offset: int | None = None, *, at_least_one: bool = True
+    ) -> LogRead:
+        """Whole batches from the one that holds `offset`, ending before `upper_offset` (the log end if None).
 
-    def _undo(self, steps: list[Step]) -> None:
-        for step in reversed(steps):
-            self.producers.undo(step)
+        At most `max_bytes`, of one segment; the first batch comes whole even if it is larger when `at_least_one`.
+        `upper_offset` must be a batch boundary (high watermark, last stable offset). Empty at the end.
+        Raises RequestError(OFFSET_OUT_OF_RANGE) below the log start or above the log end; may raise NotResident.
+        """
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            raise RequestError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.name} has offsets {self.log_start_offset} to {end_offset}, not {offset}",
+            )
+        if upper_offset is None or upper_offset > end_offset:
+            upper_offset = end_offset
+        if offset >= upper_offset:
+            return LogRead([], 0, offset, -1, -1)
+        up_to_end = upper_offset == end_offset and not self.truncating
+        return self.segments.read(offset, upper_offset, max_bytes, up_to_end=up_to_end, at_least_one=at_least_one)
 
-    # The end of operations
+    def read_bytes(self, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
+        """As `read`, but the bytes themselves; for logs that are read by their own node. May raise NotResident."""
+        found = self.read(offset, max_bytes, upper_offset)
+        return b"".join(self.disk.read(piece.path, piece.position, piece.length) for piece in found.slices)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
+        """The first record with at least this timestamp, or None. Exact, inside compressed batches too.
+
+        The caller compares the offset found with the high watermark or last stable offset. May raise NotResident.
+        """
+        found = self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
+        return None if found is None or found.offset >= self.log_end_offset else found
+
+    # Operations on its files
+
+    def take_operations(self) -> list[Operation]:
+        """What waits to be done to the files, in order; the owner emits it and forgets it."""
+        return self.files.take(self.config.flush_messages)
+
+    def _seal_write(self) -> None:
+        self.files.seal_write(self.config.flush_messages)
+
+    def _queue(self, operation: Operation) -> None:
+        """Has an operation wait for `take_operations`, after what is appended so far."""
+        self._seal_write()
+        self._add(operation)
+
+    def _add(self, operation: Operation) -> None:
+        if self.files.add(operation):
+            self.owner.log_has_operations(self)
+
+    def _write_epochs(self) -> None:
+        self.leader_epochs.dirty = False
+        path = f"{self.name}/{LEADER_EPOCHS}"
+        self._queue(ReplaceFile(self, path, self.leader_epochs.encode()))
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         """An operation that was taken has ended well."""
-        self.outstanding -= 1
+        self.files.outstanding -= 1
         if self.failed:
             return
         if type(operation) is Write:
@@ -402,6 +357,135 @@ class Log(ChangingLog):
             loaded, deleted = result
             self._truncate_completed(loaded, deleted, now_ms)
 
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
+        """An operation that was taken has failed: the log is dead from here on, and what was reserved is undone."""
+        self.files.outstanding -= 1
+        if self.failed:
+            return
+        self.failed = True
+        self.producers.undo(self.files.give_up())
+        self.reserved_end_offset = self.producers.end_offset = self.log_end_offset
+        self.owner.log_failed(self, error, now_ms)
+
+    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        """The end of an operation broke off half way."""
+        self.broke(error, now_ms)
+
+    def broke(self, error: Exception, now_ms: int) -> None:
+        """A bug: the log does not know its own state any more. It is dead, and its files are as they are."""
+        if not self.failed:
+            self.failed = True
+            self.files.give_up()
+            self.files.pending.clear()
+            self.owner.log_broke(self, error, now_ms)
+
+    def _check_usable(self) -> None:
+        if self.failed or self.closed:
+            raise StorageError(f"{self.name} has failed or is closed")
+        if self.truncating:
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is being truncated")
+
+    def _write_completed(self, write: Write, now_ms: int) -> None:
+        self.files.write_completed(write, self.wall.at(now_ms), now_ms)
+        if self.truncating:
+            return
+        self.log_end_offset = write.end_offset
+        self.segments.written(write.segment, write.end_offset)
+        if write.sync_paths:
+            self._flushed_to(write.end_offset, now_ms)
+        self.owner.log_advanced(self, now_ms)
+
+    # Rolling, flushing, closing
+
+    def roll(self, now_ms: int) -> None:
+        """Begins a segment, unless the active one has no records."""
+        self._check_usable()
+        if not self.segments.all or self.segments.all[-1].reserved_bytes:
+            self._roll(self.reserved_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        """Begins a segment at `base_offset`; the producers' snapshot says what came before it."""
+        old = self.segments.all[-1] if self.segments.all else None
+        if old is not None:
+            if base_offset == old.base_offset:
+                return
+            old.seal()
+        new = Segment(self.name, base_offset, self.wall.at(now_ms))
+        new.roll_jitter_ms = self._jitter_ms()
+        self.producers.end_offset = base_offset
+        self._seal_write()
+        stale, self.stale_paths = self.stale_paths, []
+        rolls = self.files.rolled(base_offset, follows=old is not None and base_offset == self.reserved_end_offset)
+        self._add(Roll(self, old, new, self._snapshot(), stale, rolls=rolls))
+        self.segments.begin(new)
+
+    def _snapshot(self) -> Snapshot:
+        return self.snapshots.take(self.producers, self.log_start_offset)
+
+    def _jitter_ms(self) -> int:
+        jitter_ms = min(self.config.segment_jitter_ms, self.config.max_segment_ms)
+        return self.random.randrange(jitter_ms) if jitter_ms else 0
+
+    def _roll_completed(self, roll: Roll) -> None:
+        """Flushes the old segment in the background, as appends go on."""
+        old = roll.old
+        if old is None:
+            return
+        for written in roll.index_writes:
+            old.settle_index(written)
+        if not self.closed and not self.truncating and old in self.segments.all:
+            self._add(self.files.flush_rolled(self, old, roll))
+
+    def flush(self, now_ms: int) -> None:
+        """Has everything prepared so far fsynced, in order with appends; then `recovery_point` moves."""
+        if self.failed or self.closed or self.truncating or not self.segments.all:
+            return
+        self._seal_write()
+        flush = self.files.flush(self, self.reserved_end_offset)
+        if flush is not None:
+            self._add(flush)
+
+    def _flush_completed(self, flush: Flush, now_ms: int) -> None:
+        for segment in flush.segments:
+            segment.flushed = True
+        if type(flush) is Close:
+            self.files.flushed_to(flush.end_offset, self.log_end_offset, now_ms)
+            self.owner.log_closed(self, now_ms)
+        elif flush.generation == self.generation and not self.closed:
+            self._flushed_to(flush.end_offset, now_ms)
+
+    def _flushed_to(self, offset: int, now_ms: int) -> None:
+        if self.files.flushed_to(offset, self.log_end_offset, now_ms):
+            self.owner.log_flushed(self, now_ms)
+
+    def flush_deadline_ms(self) -> int | None:
+        """When flush.ms wants a flush; None when nothing is unflushed or flush.ms is off."""
+        first_ms = self.files.first_unflushed_ms
+        return None if first_ms < 0 or self.config.flush_ms == LONG_MAX else first_ms + self.config.flush_ms
+
+    def close(self, now_ms: int) -> None:
+        """Writes what memory holds (index tails, producer snapshot), flushed; `owner.log_closed` when done.
+
+        A log whose files say all already is closed at once, with no operation; one that is being truncated, after that.
+        A failed log just ends.
+        """
+        assert not self.closed, f"{self.name} is closed already"
+        if self.truncating and not self.failed:
+            self.close_when_cut = True
+            return
+        self.closed = True
+        if self.failed:
+            return
+        close = None
+        if self.segments.all:
+            self.segments.all[-1].seal()
+            self._seal_write()
+            close = self.files.close(self, self.reserved_end_offset, self._snapshot())
+        if close is not None:
+            self._add(close)
+        else:
+            self.owner.log_closed(self, now_ms)
+
     # Cutting
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
@@ -415,7 +499,7 @@ class Log(ChangingLog):
             if self.leader_epochs.truncate_from_end(self.reserved_end_offset):
                 self._write_epochs()
             return False
-        if offset < self.bases[0]:
+        if offset < self.segments.bases[0]:
             self._truncate(offset, offset, now_ms, start_over=True)
         else:
             self._truncate(offset, min(offset, self.log_start_offset), now_ms, start_over=False)
@@ -428,35 +512,38 @@ class Log(ChangingLog):
 
     def _truncate(self, offset: int, log_start_offset: int, now_ms: int, *, start_over: bool) -> None:
         self._seal_write()
-        index_writes = self.segments[-1].take_index_tails() if self.segments else []
+        index_writes = self.segments.all[-1].take_index_tails() if self.segments.all else []
         self.truncating = True
         self.generation += 1
-        self.flush_requested = -1
         self.log_end_offset = offset if start_over else min(self.log_end_offset, offset)
         self.reserved_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = log_start_offset
-        self.hints.clear()
-        self.ends.clear()
+        self.files.truncated(offset)
+        self.segments.forget_positions()
         if start_over:
             self.leader_epochs.clear()
         else:
             self.leader_epochs.truncate_from_end(offset)
         if self.leader_epochs.dirty:
             self._write_epochs()
-        cut = Cut(offset, log_start_offset, start_over, now_ms, self.producers.expiration_ms)
+        cut = Cut(offset, log_start_offset, start_over, self.wall.at(now_ms))
         self._queue(Truncate(self, cut, index_writes))
 
     def _truncate_completed(self, loaded: Loaded, deleted: Sequence[str], now_ms: int) -> None:
         loaded.leader_epochs = self.leader_epochs
         loaded.deleted_paths = []
-        self.recovery_point = min(self.recovery_point, loaded.log_end_offset)
+        self.files.cut(loaded.log_end_offset)
         self._install(loaded)
-        self.directory_dirty = True
         if self.leader_epochs.truncate_from_end(self.log_end_offset):
             self._write_epochs()
         if deleted:
             self.owner.log_files_deleted(self, deleted, now_ms)
+        self.owner.log_cut(self, now_ms)
+
+    def end_truncation(self, now_ms: int) -> None:
+        """The owner has made the recovery point durable: what is appended from now on is above it after any crash."""
+        assert self.truncating
+        self.truncating = False
         self.owner.log_truncated(self, now_ms)
         if self.close_when_cut:
             self.close(now_ms)
@@ -489,89 +576,22 @@ class Log(ChangingLog):
 
         Returns how many segments went; `owner.log_files_deleted` follows. May raise NotResident (time index tails).
         """
-        if self.failed or self.closed or self.truncating or not self.segments:
+        if self.failed or self.closed or self.truncating or not self.segments.all:
             return 0
-        count = segments_due(self, now_ms, high_watermark)
+        rule = Retention.of(self.config, self.log_start_offset, high_watermark)
+        count = len(self.segments.due(rule, self.reserved_end_offset, self.wall.at(now_ms)))
         if not count:
             return 0
-        if count == len(self.segments):
+        if count == len(self.segments.all):
             self._roll(self.reserved_end_offset, now_ms)
-        doomed = self.segments[:count]
-        gone = set(self.bases[:count])
-        del self.segments[:count], self.bases[:count]
-        self.snapshots = [offset for offset in self.snapshots if offset not in gone]
-        if self.bases[0] > self.log_start_offset:
-            self._move_start(self.bases[0])
+        doomed = self.segments.take_oldest(count)
+        self.snapshots.forget(segment.base_offset for segment in doomed)
+        if self.segments.bases[0] > self.log_start_offset:
+            self._move_start(self.segments.bases[0])
         paths = [path for segment in doomed for path in segment.possible_paths]
         self._queue(DeleteFiles(self, paths))
         return count
 
     def next_retention_ms(self) -> int | None:
-        """When retention by time deletes the oldest segment; None if never. May raise NotResident."""
-        if not self.config.delete or self.config.retention_ms < 0 or not self.size_bytes:
-            return None
-        return self.segments[0].retention_time_ms(self.disk) + self.config.retention_ms + 1
-
-
-def runs_of(view: memoryview, batches: Sequence[BatchAt], max_bytes: int) -> Iterator[Run]:
-    """A leader's batches as runs that are appended at once: offsets without gaps, of one leader epoch."""
-    begin = 0
-    while begin < len(batches):
-        start, first = batches[begin]
-        end, stop, next_offset = begin, start, first.base_offset
-        while end < len(batches):
-            position, batch = batches[end]
-            grown = position + batch.size_bytes
-            if end > begin and (
-                batch.base_offset != next_offset
-                or batch.leader_epoch != first.leader_epoch
-                or grown - start > max_bytes
-            ):
-                break
-            end, stop, next_offset = end + 1, grown, batch.next_offset
-        places = [(position - start, batch) for position, batch in batches[begin:end]]
-        yield Run(view[start:stop], places, first.base_offset, first.leader_epoch, Origin.REPLICATION)
-        begin = end
-
-
-def whole_batches(records: Buffer) -> list[BatchAt]:
-    """The batches that fill `records`. Raises CorruptRecordError if one is cut off."""
-    batches = list(headers(records))
-    end = batches[-1][0] + batches[-1][1].size_bytes if batches else 0
-    if end != len(records):
-        raise CorruptRecordError(f"the batch at byte {end} of {len(records)} is cut off")
-    return batches
-
-
-def stamped(records: WritableBuffer, position: int, batch: BatchHeader, now_ms: int) -> BatchAt:
-    """The batch with the time of its append, in the bytes as well."""
-    set_log_append_time(records, position, now_ms)
-    return position, batch._replace(max_timestamp_ms=now_ms)
-
-
-def segments_due(log: Log, now_ms: int, high_watermark: int) -> int:
-    """How many segments, from the oldest on, retention deletes: below the log start, then by size, then by time.
-
-    Only segments wholly below the high watermark go, and an empty active one stays. May raise NotResident.
-    """
-    segments, config = log.segments, log.config
-    ends = [*log.bases[1:], log.reserved_end_offset]
-    eligible = 0
-    while eligible < len(segments) and ends[eligible] <= high_watermark and segments[eligible].reserved_bytes:
-        eligible += 1
-    while eligible < len(segments) - 1 and ends[eligible] <= high_watermark:
-        eligible += 1
-    count = 0
-    while count < min(eligible, len(segments) - 1) and ends[count] <= log.log_start_offset:
-        count += 1
-    if not config.delete:
-        return count
-    if config.retention_bytes >= 0:
-        excess_bytes = sum(segment.size_bytes for segment in segments[count:]) - config.retention_bytes
-        while count < eligible and excess_bytes >= segments[count].size_bytes:
-            excess_bytes -= segments[count].size_bytes
-            count += 1
-    if config.retention_ms >= 0:
-        while count < eligible and now_ms - segments[count].retention_time_ms(log.disk) > config.retention_ms:
-            count += 1
-    return count
+        """The wall time at which retention deletes the oldest segment; None if never. May raise NotResident."""
+        return self.segments.next_retention_ms(Retention.of(self.config, self.log_start_offset, self.log_end_offset))

@@ -2,24 +2,35 @@
 
 The offset index leads to a batch a few KiB before the one wanted; from there the headers are walked, several of a
 read when they are small. What is in the files has passed its checks when it was appended or recovered, so a walk looks
-at the few header fields that it needs. All reads may raise NotResident; nothing here has state.
+at the few header fields that it needs. All reads may raise NotResident. A record's time is looked for in its batch on
+the loop if that is small, also unpacked; else NotWalked has the lane do it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
-from penstock.config.limits import HEADER_WINDOW_BYTES
-from penstock.errors import StorageError
+from penstock.config.limits import (
+    HEADER_WINDOW_BYTES,
+    LOOKED_UP_INLINE_MAX_BYTES,
+    LOOKED_UP_INLINE_MAX_RECORDS,
+    LOOKED_UP_RECORDS_MAX,
+    LOOKED_UP_UNPACKED_MAX_BYTES,
+    WALKS_REMEMBERED_MAX,
+)
+from penstock.errors import InvalidRecordError, NotResident, PenstockError, StorageError
 from penstock.log.disk import Disk
 from penstock.log.segment import Segment
-from penstock.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, read_header
-from penstock.records.reader import Record, records
+from penstock.log.walks import FoundOffset, Walked, Wanted
+from penstock.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, Buffer, read_header
+from penstock.records.compression import Contexts, DecompressionLimitError
+from penstock.records.reader import bounded, records
 
-PLACE = Struct(">qi11xi")
-"""Base offset, length and last offset delta of a header."""
+PLACE = Struct(">qi4xb6xi")
+"""Base offset, length, magic and last offset delta of a header."""
 LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
@@ -30,14 +41,6 @@ class Place(NamedTuple):
     size_bytes: int
     base_offset: int
     last_offset: int
-
-
-class FoundOffset(NamedTuple):
-    """A record found by its time. `leader_epoch` is -1 when unknown; `timestamp_ms` is the record's."""
-
-    offset: int
-    timestamp_ms: int
-    leader_epoch: int
 
 
 def places(disk: Disk, path: str, position: int, end: int) -> Iterator[Place]:
@@ -51,8 +54,8 @@ def places(disk: Disk, path: str, position: int, end: int) -> Iterator[Place]:
             window_start, at = position, 0
             if len(window) < PLACE.size:
                 raise StorageError(f"{path} ends at {position + len(window)} within a batch")
-        base_offset, length, last_offset_delta = PLACE.unpack_from(window, at)
-        if length < LEAST_LENGTH:
+        base_offset, length, magic, last_offset_delta = PLACE.unpack_from(window, at)
+        if length < LEAST_LENGTH or magic != MAGIC:
             raise StorageError(f"{path} has no batch at {position}")
         yield Place(position, length + LOG_OVERHEAD_BYTES, base_offset, base_offset + last_offset_delta)
         position += length + LOG_OVERHEAD_BYTES
@@ -96,29 +99,86 @@ def cut(disk: Disk, segment: Segment, position: int, max_bytes: int, end: int) -
     raise AssertionError(f"{segment.log_path}: the batches from {position} to {end} fit into {max_bytes} bytes")
 
 
+class NotWalked(NotResident):
+    """A batch whose records are too many, or unpack to too much, to be looked through on the loop. The lane does it,
+    and the segment remembers for a while what came of it.
+    """
+
+    def __init__(self, directory: int, segment: Segment, position: int, header: BatchHeader, wanted: Wanted) -> None:
+        super().__init__(directory, segment.log_path, position, header.size_bytes)
+        self.segment = segment
+        self.header = header
+        self.wanted = wanted
+
+    def read(self, disk: Disk) -> Walked:
+        """Looks the batch through. An error of its bytes is a result: nothing is wrong with the disk."""
+        try:
+            if self.header.record_count > LOOKED_UP_RECORDS_MAX:
+                return InvalidRecordError(f"the batch at {self.position} has {self.header.record_count} records")
+            data = disk.read(self.path, self.position, self.length)
+            return first_wanted(data, self.header, self.wanted, LOOKED_UP_UNPACKED_MAX_BYTES)
+        except NotResident:
+            raise
+        except PenstockError as error:
+            return error.with_traceback(None)  # whose frames hold what was unpacked
+
+    def was_read(self, result: Walked) -> None:
+        """Has the segment remember it."""
+        walks = self.segment.walks = self.segment.walks or {}
+        walks[walk_of(self.position, self.header, self.wanted)] = result
+        while len(walks) > WALKS_REMEMBERED_MAX:
+            del walks[next(iter(walks))]
+
+
+def walk_of(position: int, header: BatchHeader, wanted: Wanted) -> tuple[int, int, Wanted]:
+    """By what a walk is remembered. After a truncation another batch may stand in the place."""
+    return position, header.crc, wanted
+
+
+def first_wanted(data: Buffer, header: BatchHeader, wanted: Wanted, unpacked_max_bytes: int) -> FoundOffset | None:
+    """The first record of a batch that is wanted. Raises as `records`."""
+    for record in records(data, header, decompress=bounded(Contexts(), unpacked_max_bytes)):
+        if wanted.is_met_by(record):
+            return FoundOffset(record.offset, record.timestamp_ms, header.leader_epoch)
+    return None
+
+
+def found_in(disk: Disk, segment: Segment, position: int, header: BatchHeader, wanted: Wanted) -> FoundOffset | None:
+    """As `first_wanted`, of a batch in a segment. Raises NotWalked for one that takes long."""
+    if header.size_bytes <= LOOKED_UP_INLINE_MAX_BYTES and header.record_count <= LOOKED_UP_INLINE_MAX_RECORDS:
+        data = disk.read(segment.log_path, position, header.size_bytes)
+        with suppress(DecompressionLimitError):
+            return first_wanted(data, header, wanted, LOOKED_UP_INLINE_MAX_BYTES)
+    walks, walk = segment.walks or {}, walk_of(position, header, wanted)
+    if walk not in walks:
+        raise NotWalked(disk.directory, segment, position, header, wanted)
+    found = walks[walk]
+    if isinstance(found, PenstockError):
+        raise found.with_traceback(None)
+    return found
+
+
 def first_at_time(disk: Disk, segment: Segment, timestamp_ms: int, from_offset: int) -> FoundOffset | None:
     """The first record of the segment from `from_offset` on whose timestamp is at least `timestamp_ms`."""
+    wanted = Wanted(timestamp_ms, exactly=False, from_offset=from_offset)
     offset = max(segment.time_index.offset_for(disk, timestamp_ms), from_offset)
     start = segment.offset_index.position_for(disk, offset)
     for position, header in batch_headers(disk, segment.log_path, start, segment.size_bytes):
         if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= from_offset:
-            for record in batch_records(disk, segment.log_path, position, header):
-                if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
-                    return FoundOffset(record.offset, record.timestamp_ms, header.leader_epoch)
+            found = found_in(disk, segment, position, header, wanted)
+            if found is not None:
+                return found
     return None
 
 
 def first_of_max_time(disk: Disk, segment: Segment) -> FoundOffset | None:
     """The first record of the segment with its largest timestamp."""
-    largest_timestamp_ms, offset = segment.largest(disk)
+    largest_timestamp_ms, offset = segment.largest_readable(disk)
+    wanted = Wanted(largest_timestamp_ms, exactly=True, from_offset=segment.base_offset)
     start = segment.offset_index.position_for(disk, offset)
     for position, header in batch_headers(disk, segment.log_path, start, segment.size_bytes):
         if header.max_timestamp_ms == largest_timestamp_ms:
-            for record in batch_records(disk, segment.log_path, position, header):
-                if record.timestamp_ms == largest_timestamp_ms:
-                    return FoundOffset(record.offset, record.timestamp_ms, header.leader_epoch)
+            found = found_in(disk, segment, position, header, wanted)
+            if found is not None:
+                return found
     return None
-
-
-def batch_records(disk: Disk, path: str, position: int, header: BatchHeader) -> Iterator[Record]:
-    return records(disk.read(path, position, header.size_bytes), header)

@@ -13,53 +13,47 @@ start. At every other moment the old replica is there, and the move goes on afte
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from penstock.config.limits import PREFERRED_DIRECTORIES_MAX
 from penstock.errors import StorageError
+from penstock.log.checkpointing import Checkpointing
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import SetAside
-from penstock.log.disk import Operation
 from penstock.log.log import Log
-from penstock.log.part import ManagerPart
-from penstock.log.replica import Replica, State, aside_name
-
-if TYPE_CHECKING:
-    from penstock.log.manager import LogManager
+from penstock.log.names import aside_name
+from penstock.log.open_logs import OpenLogs
+from penstock.log.outbox import Done, Outbox
+from penstock.log.removals import Removals
+from penstock.log.replica import Replica, State
+from penstock.log.replica_directories import ReplicaDirectories
+from penstock.log.retention_schedule import RetentionSchedule
+from penstock.log.table import ReplicaTable
 
 Key = tuple[str, int]
 
 
-class Step(SetAside):
-    """A rename of a swap. `replica` is the one that comes into use; `last`: it has its name by this."""
-
-    __slots__ = ("last", "replica")
-
-    def __init__(self, owner: Moving, directory: int, name: str, renamed: str, replica: Replica, *, last: bool) -> None:
-        super().__init__(directory, owner, name, renamed)
-        self.replica = replica
-        self.last = last
-
-
-class Moving(ManagerPart):
+@dataclass(eq=False)
+class Moving:
     """The future replicas of a log manager. See the module's head.
 
-    Attributes:
-        futures: by (topic, partition).
-        preferred: directories that replicas are to be made in which are not there yet.
-        on_closed: called with the key when a frozen log has closed.
+    Attributes: `preferred`, directories that replicas are to be made in which are not there yet.
     """
 
-    def __init__(self, manager: LogManager, random: Random) -> None:
-        super().__init__(manager)
-        self.futures: dict[Key, Replica] = {}
-        self.preferred: dict[Key, LogDirectory] = {}
-        self.on_closed: Callable[[Key, int], None] = lambda key, now_ms: None
-        self._random = random
-        self._unrecovered: set[Key] = set()
-        self._following: dict[Step, Step] = {}
+    _table: ReplicaTable
+    _outbox: Outbox
+    _logs: OpenLogs
+    _directories: ReplicaDirectories
+    _checkpointing: Checkpointing
+    _removals: Removals
+    _retention: RetentionSchedule
+    _random: Random
+    preferred: dict[Key, LogDirectory] = field(default_factory=dict, init=False)
+    _unrecovered: set[Key] = field(default_factory=set, init=False)
 
     def prefer(self, key: Key, directory: LogDirectory) -> None:
         """A replica that is made later goes to this directory."""
@@ -68,141 +62,108 @@ class Moving(ManagerPart):
         if len(self.preferred) > PREFERRED_DIRECTORIES_MAX:
             del self.preferred[next(iter(self.preferred))]
 
-    def adopt(self, key: Key, name: str, directory: LogDirectory, state: State) -> bool:
-        """A future replica found at start. False if there is another of its partition: then it is to go."""
-        if key in self.futures:
-            return False
-        self.futures[key] = Replica(*key, None, directory, state, own_name=name)
-        directory.replicas += 1
-        return True
-
-    def begin(self, key: Key, topic_id: UUID, directory: LogDirectory) -> Replica:
+    def begin(self, key: Key, topic_id: UUID, directory: LogDirectory) -> None:
         """Makes an empty future replica."""
-        assert key not in self.futures, f"{key} is being moved"
         unique = UUID(int=self._random.getrandbits(128), version=4)
-        name = aside_name(*key, unique, "future")
-        replica = Replica(*key, topic_id, directory, State.CREATING, own_name=name)
+        replica = Replica(*key, topic_id, directory, State.CREATING, own_name=aside_name(*key, unique, "future"))
         replica.size_bytes = 0
-        self.futures[key] = replica
-        directory.replicas += 1
-        self.manager.lifecycle.create([replica])
-        return replica
+        self._table.add(replica)
+        self._directories.create([replica], self._logs.now_closed)
 
     def log(self, key: Key, now_ms: int) -> Log:
         """The open future log. Raises NotOpen, and StorageError when there is none or it cannot be opened."""
-        replica = self.futures.get(key)
+        replica = self._table.futures.get(key)
         if replica is None:
             raise StorageError(f"{key[0]}-{key[1]} is not being moved")
-        return self.manager.log_of(replica, now_ms)
+        return self._logs.get(replica, now_ms)
 
     def note_high_watermark(self, key: Key, offset: int) -> None:
         """The future replica's, for the next checkpoint of its directory."""
-        replica = self.futures.get(key)
+        replica = self._table.futures.get(key)
         if replica is not None:
-            self.manager.upkeep.note(replica.directory, replica.directory.high_watermarks, key, offset)
+            self._checkpointing.note(replica, replica.directory.high_watermarks, offset)
 
     def high_watermark(self, key: Key) -> int:
         """As checkpointed; 0 if unknown."""
-        replica = self.futures.get(key)
-        return replica.directory.high_watermarks.get(key) or 0 if replica is not None else 0
+        replica = self._table.futures.get(key)
+        return replica.high_watermark if replica is not None else 0
 
     def abandon(self, key: Key, now_ms: int) -> None:
         """The move is off: the future replica goes, the one in use is served again."""
-        future = self.futures.pop(key, None)
+        future = self._table.futures.get(key)
         if future is not None:
-            future.directory.replicas -= 1
-            self.manager.leave(future, "delete", now_ms)
-        main = self.manager.find(*key)
-        if main is not None and main.frozen:
-            main.frozen = False
+            self._directories.dismiss(future, "delete", now_ms)
+        main = self._table.find(*key)
+        if main is not None and main.frozen is not None:
+            main.frozen = None
             if main.state is State.CLOSED:
-                self.manager.lifecycle.settled(main, now_ms)
+                self._logs.now_closed(main, now_ms)
 
     # The swap
 
-    def freeze(self, replica: Replica, now_ms: int) -> None:
-        """Closes an open log; nobody opens it again before the swap. `on_closed` follows, perhaps at once."""
-        replica.frozen = True
-        self.manager.close(replica, now_ms)
-
-    def settled(self, replica: Replica, now_ms: int) -> None:
-        """A frozen log has closed."""
-        self.on_closed(replica.key, now_ms)
+    def freeze(self, replica: Replica, closed: Callable[[int], None], now_ms: int) -> None:
+        """Closes an open log; nobody opens it again before the swap. `closed(now_ms)` follows, perhaps at once."""
+        replica.frozen = closed
+        self._logs.close(replica, now_ms)
 
     def both_closed(self, key: Key) -> bool:
         """Whether nothing goes on any more in either of the two."""
-        main, future = self.manager.find(*key), self.futures.get(key)
+        main, future = self._table.find(*key), self._table.futures.get(key)
         return main is not None and future is not None and main.state is future.state is State.CLOSED
 
     def swap(self, key: Key) -> None:
         """Takes the future replica into use, and the other one away. Both are frozen and closed."""
-        manager = self.manager
-        main, future = manager.find(*key), self.futures[key]
+        table = self._table
+        main, future = table.find(*key), table.futures[key]
         assert main is not None
         assert main.state is future.state is State.CLOSED, (main.state, future.state)
         source, target = main.directory, future.directory
         unique = UUID(int=self._random.getrandbits(128), version=4)
         set_aside = aside_name(*key, unique, "delete")
         for old, new in ((source.log_starts, target.log_starts), (source.high_watermarks, target.high_watermarks)):
-            manager.upkeep.note(target, new, key, max(old.get(key) or 0, new.get(key) or 0))
-        manager.upkeep.forget(source, key)
-        manager.remove(main)
+            self._checkpointing.note(future, new, max(old.get(key) or 0, new.get(key) or 0))
+        self._checkpointing.forget(source, key)
+        table.remove(main)
         main.state = State.GONE
         waiting, main.opening = main.opening, None
         if waiting is not None:
             future.when_open().extend(waiting.when_done)
-        first = Step(self, source.index, main.name, set_aside, future, last=False)
-        self._following[first] = self._into_use(future)
-        manager.emit(first)
+        first = SetAside(source.index, self._outbox, main.name, set_aside)
+        use = self._into_use(future)
+        # The directory that the replica leaves may fail: the one it goes to has everything.
+        self._outbox.emit(first, partial(self._left, main), ended=lambda: self._outbox.emit(*use))
 
     def promote(self, key: Key, topic_id: UUID) -> None:
         """Takes a future replica into use that is the only one of its partition."""
-        future = self.futures[key]
+        future = self._table.futures[key]
         if future.state is not State.CLOSED:
             self._unrecovered.add(key)
         future.topic_id = topic_id
-        self.manager.emit(self._into_use(future))
+        self._outbox.emit(*self._into_use(future))
 
-    def _into_use(self, future: Replica) -> Step:
-        """The table has the replica under its partition from now on; its directory gets the name by the step given."""
+    def _into_use(self, future: Replica) -> tuple[SetAside, Done[SetAside]]:
+        """The table has the replica under its partition from now on; its directory gets the name by the renaming given,
+        with the function that is to hear of it."""
         name = future.name
-        del self.futures[future.key]
-        future.directory.replicas -= 1
+        self._table.remove(future)
         future.own_name = None
-        future.frozen = False
+        future.frozen = None
         future.state = State.CREATING
-        self.manager.add(future)
-        return Step(self, future.directory.index, name, future.name, future, last=True)
+        self._table.add(future)
+        return SetAside(future.directory.index, self._outbox, name, future.name), partial(self._in_use, future)
 
-    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        assert isinstance(operation, Step)
-        following = self._following.pop(operation, None)
-        if following is not None:
-            self.manager.emit(following)
-            self.manager.upkeep.remove_later(operation.directory, operation.renamed, operation.replica.topic, now_ms)
-        super().operation_completed(operation, result, now_ms)
+    def _left(self, replica: Replica, operation: SetAside, result: Any, now_ms: int) -> None:
+        self._removals.remove_later(operation.directory, operation.renamed, replica.topic, now_ms)
 
-    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        """The directory that a replica leaves may fail: the one it goes to has everything."""
-        assert isinstance(operation, Step)
-        following = self._following.pop(operation, None)
-        if following is not None:
-            self.manager.emit(following)
-        super().operation_failed(operation, error, now_ms)
-
-    def completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        assert isinstance(operation, Step)
-        if not operation.last:
-            return
-        replica, manager = operation.replica, self.manager
+    def _in_use(self, replica: Replica, operation: SetAside, result: Any, now_ms: int) -> None:
         unrecovered = replica.key in self._unrecovered
         self._unrecovered.discard(replica.key)
         if replica.state is not State.CREATING:
-            manager.lifecycle.leave_if_held(replica)
+            self._directories.leave_if_held(replica)
             return
-        manager.upkeep.changed(replica)
+        self._retention.changed(replica)
         if unrecovered:
             replica.state = State.UNRECOVERED
-            manager.lifecycle.proceed(replica, now_ms)
+            self._logs.proceed(replica, now_ms)
         else:
-            manager.lifecycle.settled(replica, now_ms)
+            self._logs.now_closed(replica, now_ms)

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from penstock.log.disk import Buffer, Disk, Operation, OperationOwner
-from penstock.log.names import DELETED
+from penstock.log.names import DELETED, UNFLUSHED_ROLLS
+from penstock.log.producer_snapshot import Snapshot
 from penstock.log.producer_state import Step
+from penstock.log.rolls import format_rolls
 from penstock.log.segment import IndexWrite, Segment
-
-Snapshot = tuple[str, bytes] | None
-"""Path and content of a producer snapshot; None where none is due."""
 
 
 class Fuse:
@@ -29,12 +28,21 @@ class Fuse:
         self.blown = False
 
 
+class LogFiles(Protocol):
+    """Which files an operation changes: those of the log `name` in the log directory of this index."""
+
+    directory: int
+    name: str
+    fuse: Fuse
+
+
 class OperatedLog(OperationOwner, Protocol):
     """What an operation takes from its log when it is made."""
 
-    disk: Disk
-    name: str
-    fuse: Fuse
+    @property
+    def files(self) -> LogFiles: ...
+    @property
+    def generation(self) -> int: ...
 
 
 class LogOperation(Operation):
@@ -43,8 +51,9 @@ class LogOperation(Operation):
     __slots__ = ("fuse",)
 
     def __init__(self, log: OperatedLog, *, inline: bool = False, order: str = "") -> None:
-        super().__init__(log.disk.directory, order or log.name, log, inline=inline)
-        self.fuse = log.fuse
+        files = log.files
+        super().__init__(files.directory, order or files.name, log, inline=inline)
+        self.fuse = files.fuse
 
     def run(self, disk: Disk) -> Any:
         if self.fuse.blown:
@@ -66,6 +75,7 @@ class Write(LogOperation):
         segment: whose file it goes to; `position` in it.
         chunks: the batches; dropped when the write has completed.
         end_offset: what the log end offset becomes.
+        largest: the segment's largest timestamp and its offset with these appends.
         steps: what it reserved of the producer state.
         index_writes: pieces of the indexes to write as well.
         sync_paths: files to fsync after the write, because of flush.messages; empty for none. `sync_directory`: the
@@ -76,6 +86,7 @@ class Write(LogOperation):
         "chunks",
         "end_offset",
         "index_writes",
+        "largest",
         "path",
         "position",
         "segment",
@@ -93,6 +104,7 @@ class Write(LogOperation):
         self.chunks: list[Buffer] = []
         self.size_bytes = 0
         self.end_offset = 0
+        self.largest = segment.largest_written
         self.steps: list[Step] = []
         self.index_writes: list[IndexWrite] = []
         self.sync_paths: list[str] = []
@@ -111,11 +123,12 @@ class Write(LogOperation):
 class Roll(LogOperation):
     """Closes the indexes of the old segment, saves the producers and makes the new segment's files, all unsynced.
 
-    Attributes: `old` and `new` segment (`old` is None for the first); its `index_writes`; `snapshot`;
+    Attributes: `old` and `new` segment (`old` is None for the first); its `index_writes`; `snapshot`; `rolls`, the
+    offsets to be noted (see `log.rolls`), durably, before there is a file of the new segment;
     `stale_paths`: files of no further use, removed on the way.
     """
 
-    __slots__ = ("index_writes", "new", "old", "paths", "snapshot", "stale_paths")
+    __slots__ = ("index_writes", "name", "new", "old", "paths", "rolls", "snapshot", "stale_paths")
 
     def __init__(
         self,
@@ -124,13 +137,17 @@ class Roll(LogOperation):
         new: Segment,
         snapshot: Snapshot,
         stale_paths: Sequence[str],
+        *,
+        rolls: Sequence[int],
     ) -> None:
         super().__init__(log)
+        self.name = log.files.name
         self.old = old
         self.new = new
         self.index_writes = old.take_index_tails() if old else []
         self.snapshot = snapshot
         self.stale_paths = stale_paths
+        self.rolls = list(rolls)
         self.paths = new.paths
 
     def work(self, disk: Disk) -> None:
@@ -141,6 +158,8 @@ class Roll(LogOperation):
             disk.write(path, 0, [content])
         for path in self.stale_paths:
             disk.unlink(path)
+        if self.rolls:
+            disk.replace(f"{self.name}/{UNFLUSHED_ROLLS}", format_rolls(self.rolls))
         for path in self.paths:
             disk.write(path, 0, [])
 
@@ -161,9 +180,9 @@ class Flush(LogOperation):
         self.end_offset = end_offset
         self.segments = segments
         self.paths = paths
-        self.directory_path: str | None = log.name
+        self.directory_path: str | None = log.files.name
         self.in_background = bool(order)
-        self.generation = 0
+        self.generation = log.generation
 
     def work(self, disk: Disk) -> None:
         for path in self.paths:
@@ -204,16 +223,17 @@ class DeleteFiles(LogOperation):
 
 
 class Close(Flush):
-    """Writes what memory alone holds of the active `segment`, then flushes: the files say all afterwards."""
+    """Writes what memory alone holds of the `active` segment, then flushes: the files say all afterwards."""
 
-    __slots__ = ("index_writes", "snapshot")
+    __slots__ = ("index_writes", "name", "snapshot")
 
     def __init__(
-        self, log: OperatedLog, end_offset: int, closed: Sequence[Segment], segment: Segment, snapshot: Snapshot
+        self, log: OperatedLog, end_offset: int, closed: Sequence[Segment], active: Segment, snapshot: Snapshot
     ) -> None:
-        paths = [path for each in [*closed, segment] for path in each.paths]
+        paths = [path for each in [*closed, active] for path in each.paths]
         super().__init__(log, end_offset, closed, paths)
-        self.index_writes = segment.take_index_tails()
+        self.name = log.files.name
+        self.index_writes = active.take_index_tails()
         self.snapshot = snapshot
 
     def work(self, disk: Disk) -> None:
@@ -224,6 +244,7 @@ class Close(Flush):
             disk.write(path, 0, [content])
             disk.fsync(path)
         super().work(disk)
+        disk.unlink(f"{self.name}/{UNFLUSHED_ROLLS}")
 
 
 class UnlinkFiles(Operation):

@@ -9,14 +9,15 @@ Only the last batch of a producer is in it, so after a restart only that one is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from penstock.errors import StorageError
-from penstock.log.producer_state import NO_OFFSET, Batch, Producer
+from penstock.log.names import SNAPSHOT, file_name
+from penstock.log.producer_state import NO_OFFSET, Batch, Producer, ProducerState
 from penstock.records.batch import NO_SEQUENCE, decrement_sequence
 
 VERSION = 1
@@ -36,6 +37,35 @@ class Entry(NamedTuple):
     timestamp_ms: int
     coordinator_epoch: int
     transaction_first_offset: int
+
+
+Snapshot = tuple[str, bytes] | None
+"""Path and content of a producer snapshot; None where none is due."""
+
+
+class Snapshots:
+    """Which snapshots a log has: `offsets`, rising."""
+
+    __slots__ = ("name", "offsets")
+
+    def __init__(self, name: str, offsets: Sequence[int]) -> None:
+        self.name = name
+        self.offsets = list(offsets)
+
+    def take(self, state: ProducerState, log_start_offset: int) -> Snapshot:
+        """The producers as a file for the offset that they stand at, if there is none for it yet."""
+        offset, producers = state.end_offset, state.producers
+        if self.offsets and offset <= self.offsets[-1]:
+            return None
+        if not producers and not self.offsets and offset == log_start_offset:
+            return None
+        self.offsets.append(offset)
+        return f"{self.name}/{file_name(offset, SNAPSHOT)}", encode(producers)
+
+    def forget(self, offsets: Iterable[int]) -> None:
+        """These are deleted, with their segments."""
+        gone = set(offsets)
+        self.offsets = [offset for offset in self.offsets if offset not in gone]
 
 
 def encode(producers: Mapping[int, Producer]) -> bytes:

@@ -8,12 +8,13 @@ Sequences are checked for batches of clients only (`Origin`). A producer that is
 its records may have been deleted. Kafka's ProducerStateManager and ProducerAppendInfo are the reference.
 
 Open transactions bound the last stable offset from their first record until their marker is replicated: a completed
-one moves to `unreplicated` and leaves it when the high watermark has passed the marker.
+one moves to `unreplicated` and leaves it when the high watermark has passed the marker. Who asks for the bound tells
+the high watermark; who moves that tells too, since nobody may ask for long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -23,6 +24,9 @@ from penstock.records.batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE,
 
 NO_OFFSET = -1
 NO_COORDINATOR_EPOCH = -1
+MAX_PRODUCER_EPOCH = 32767
+EPOCHS_END_TRANSACTIONS = 2
+"""From this transaction.version on the coordinator ends a transaction with an epoch of its own (KIP-890)."""
 
 
 class Origin(Enum):
@@ -66,6 +70,19 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
+class VerificationGuard:
+    """Leave to begin a transaction of a producer epoch here, once its coordinator says that it goes on (KIP-890).
+
+    It goes stale with the producer's next batch or marker, with a newer epoch, and when the log is cut: the answer may
+    be about a transaction that has ended since.
+    """
+
+    __slots__ = ("producer_epoch",)
+
+    def __init__(self, producer_epoch: int) -> None:
+        self.producer_epoch = producer_epoch
+
+
 class CompletedTransaction(NamedTuple):
     """A transaction that a marker ended. `last_stable_offset` is what readers have once it is replicated."""
 
@@ -93,25 +110,23 @@ class ProducerState:
 
     Attributes:
         end_offset: everything below is accounted for (Kafka's map end offset).
-        expiration_ms: a producer without an open transaction is forgotten when its last batch is older.
         ongoing: first offset -> producer id of open transactions, by rising first offset.
-        unreplicated: first offset -> marker's offset of completed ones above the high watermark.
+        unreplicated: first offset -> marker's offset of completed ones that may be above the high watermark.
     """
 
-    __slots__ = ("end_offset", "expiration_ms", "ongoing", "producers", "unreplicated")
+    __slots__ = ("_guards", "_idle_since", "end_offset", "ongoing", "producers", "unreplicated")
 
-    def __init__(self, expiration_ms: int, end_offset: int = 0) -> None:
-        self.expiration_ms = expiration_ms
+    def __init__(self, end_offset: int = 0) -> None:
         self.end_offset = end_offset
         self.producers: dict[int, Producer] = {}
         self.ongoing: dict[int, int] = {}
         self.unreplicated: dict[int, int] = {}
+        self._guards: dict[int, VerificationGuard] = {}
+        self._idle_since: dict[int, tuple[Producer, int]] = {}
 
-    def load(self, entries: Iterator[tuple[int, Producer]] | list[tuple[int, Producer]], now_ms: int) -> None:
-        """Takes the producers of a snapshot, without the expired ones."""
-        for producer_id, producer in entries:
-            if not self._is_expired(producer, now_ms):
-                self.producers[producer_id] = producer
+    def load(self, entries: Iterable[tuple[int, Producer]]) -> None:
+        """Takes the producers of a snapshot. How long they have been idle nobody knows: it counts from now on."""
+        self.producers.update(entries)
         open_transactions = [
             (producer.transaction_first_offset, producer_id)
             for producer_id, producer in self.producers.items()
@@ -130,6 +145,40 @@ class ProducerState:
                 return batch
         return None
 
+    def guard(self, producer_id: int, producer_epoch: int) -> VerificationGuard | None:
+        """What the next transactional batch of a producer needs; None while it has a transaction open in that epoch.
+
+        Who asks twice before the batch comes gets the same guard.
+        """
+        producer = self.producers.get(producer_id, UNKNOWN)
+        if producer.transaction_first_offset != NO_OFFSET and producer.epoch == producer_epoch:
+            return None
+        guard = self._guards.get(producer_id)
+        if guard is None or guard.producer_epoch < producer_epoch:
+            if len(self._guards) >= PRODUCER_IDS_PER_PARTITION_MAX:
+                del self._guards[next(iter(self._guards))]
+            guard = self._guards[producer_id] = VerificationGuard(producer_epoch)
+        return guard
+
+    def check_coordinated(self, header: BatchHeader, guard: VerificationGuard | None, transaction_version: int) -> None:
+        """What a coordinator's batch has to fulfil before it is appended, beyond what `reserve` asks; as in Kafka 4.3.
+
+        A batch that begins a transaction must have been verified: INVALID_TXN_STATE. A marker must have a newer epoch
+        than what it ends, if `transaction_version` is of that kind, unless it comes again: INVALID_PRODUCER_EPOCH.
+        """
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        producer = self.producers.get(producer_id, UNKNOWN)
+        is_open = producer.transaction_first_offset != NO_OFFSET and producer.epoch == epoch
+        if header.is_control:
+            if is_open and transaction_version >= EPOCHS_END_TRANSACTIONS and epoch != MAX_PRODUCER_EPOCH:
+                message = f"a marker of epoch {epoch} ends no transaction of that epoch, producer {producer_id} has one"
+                raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
+        elif header.is_transactional and not is_open and epoch >= producer.epoch:
+            known = self._guards.get(producer_id)
+            if known is None or known is not guard or known.producer_epoch != epoch:
+                message = f"nobody has verified that a transaction of producer {producer_id} in epoch {epoch} goes on"
+                raise RequestError(ErrorCode.INVALID_TXN_STATE, message)
+
     def reserve(self, header: BatchHeader, base_offset: int, origin: Origin, marker: Marker | None = None) -> Step:
         """Accounts for a batch of a producer at `base_offset`.
 
@@ -144,6 +193,8 @@ class ProducerState:
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"epoch {header.producer_epoch} of producer {producer_id} is behind its latest, {producer.epoch}",
             )
+        if self._guards:
+            self._guards.pop(producer_id, None)
         if header.is_control:
             return self._end_transaction(header, base_offset, origin, marker, before)
         if origin is Origin.CLIENT:
@@ -206,21 +257,24 @@ class ProducerState:
         )
         return Step(producer_id, before, completed, NO_OFFSET)
 
-    def undo(self, step: Step) -> None:
-        """Takes one reserved batch back; steps are undone last one first."""
-        if step.started != NO_OFFSET:
-            del self.ongoing[step.started]
-        if step.completed is not None:
-            del self.unreplicated[step.completed.first_offset]
-            self.ongoing[step.completed.first_offset] = step.producer_id
-            self.ongoing = dict(sorted(self.ongoing.items()))
-        if step.before is None:
-            self.producers.pop(step.producer_id, None)
-        else:
-            self.producers[step.producer_id] = step.before
+    def undo(self, steps: Sequence[Step]) -> None:
+        """Takes reserved batches back, the last one first."""
+        for step in reversed(steps):
+            if step.started != NO_OFFSET:
+                del self.ongoing[step.started]
+            if step.completed is not None:
+                del self.unreplicated[step.completed.first_offset]
+                self.ongoing[step.completed.first_offset] = step.producer_id
+                self.ongoing = dict(sorted(self.ongoing.items()))
+            if step.before is None:
+                self.producers.pop(step.producer_id, None)
+            else:
+                self.producers[step.producer_id] = step.before
 
-    def first_unstable_offset(self) -> int | None:
-        """First offset of the oldest transaction that is open, or whose marker is not replicated; None if all is."""
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """First offset of the oldest transaction that is open, or whose marker is not below the high watermark; None
+        if there is none."""
+        self.replicated_to(high_watermark)
         first = next(iter(self.ongoing), None)
         if self.unreplicated:
             oldest = min(self.unreplicated)
@@ -234,16 +288,21 @@ class ProducerState:
             for first in done:
                 del self.unreplicated[first]
 
-    def remove_expired(self, now_ms: int) -> int:
-        """Forgets producers idle for longer than `expiration_ms`; returns how many."""
-        expired = [key for key, producer in self.producers.items() if self._is_expired(producer, now_ms)]
-        for producer_id in expired:
-            del self.producers[producer_id]
-        return len(expired)
+    def remove_idle(self, now_ms: int, expiration_ms: int) -> None:
+        """Forgets the producers without an open transaction that have been found as they are for so long.
 
-    def _is_expired(self, producer: Producer, now_ms: int) -> bool:
-        idle_ms = now_ms - producer.last_timestamp_ms
-        return producer.transaction_first_offset == NO_OFFSET and idle_ms >= self.expiration_ms
+        Their batches' timestamps, which Kafka asks, do not count: a clock that is set, or a client that writes records
+        of last week, would have a batch that is sent again appended twice.
+        """
+        known, self._idle_since = self._idle_since, {}
+        for producer_id, producer in list(self.producers.items()):
+            found, since_ms = known.get(producer_id, (None, now_ms))
+            if found is not producer:
+                since_ms = now_ms
+            if producer.transaction_first_offset == NO_OFFSET and now_ms - since_ms >= expiration_ms:
+                del self.producers[producer_id]
+            else:
+                self._idle_since[producer_id] = producer, since_ms
 
     def _forget_idlest(self) -> None:
         """Producers are in the order of their last batch."""

@@ -2,9 +2,13 @@
 
 Kafka's LogLoader, in the order of its passes: leftovers of deletions and cleanings go; interrupted swaps are finished;
 every segment from the recovery point on, and every one that lacks an index, is scanned batch by batch, its indexes, the
-producer state and the leader epochs rebuilt. The first bad batch ends the log. A torn tail (a batch that the file does
-not hold all of, zeros, bytes with no valid batch among them) is cut. Where valid batches follow, all that is cut is
-first moved aside (`<segment>.log.corrupt`), later segments whole, and the report names the offsets lost.
+producer state and the leader epochs rebuilt. The first bad batch from the recovery point on ends the log; one in an
+older segment ends that segment alone. A torn tail (a batch that the file does not hold all of, zeros, bytes with no
+valid batch among them) is cut. Where valid batches follow, all that is cut is first moved aside
+(`<segment>.log.corrupt`), later segments whole, and the report names the offsets lost.
+
+Offsets that are missing between segments end nothing: a cleaner leaves such gaps. A segment whose tail never reached
+the disk leaves one too, but there a note says that none was there when the next segment was begun (`log.rolls`).
 """
 
 from __future__ import annotations
@@ -13,13 +17,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.config.limits import RECOVERY_CHUNK_BYTES
-from penstock.config.topic import TopicConfig
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log import leader_epochs, producer_snapshot
 from penstock.log.disk import Disk, FileInfo
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.loading import (
+    OpenArguments,
     RecoveryNeeded,
     is_deleted,
     listing,
@@ -27,6 +31,7 @@ from penstock.log.loading import (
     load_segment,
     load_snapshot,
     marker_of,
+    readable,
     replay,
     replay_batch,
 )
@@ -38,12 +43,25 @@ from penstock.log.names import (
     LOG,
     SNAPSHOT,
     SWAP,
+    UNFLUSHED_ROLLS,
     file_name,
     offset_of,
 )
 from penstock.log.producer_state import NO_OFFSET, ProducerState
+from penstock.log.rolls import read_rolls
 from penstock.log.segment import Segment
-from penstock.records.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, BatchHeader, check_crc, read_header
+from penstock.records.batch import (
+    HEADER_BYTES,
+    LENGTH,
+    LENGTH_POSITION,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    BatchHeader,
+    check_crc,
+    is_old_message,
+    read_header,
+)
 
 BASE_OFFSET_PREFIX_BYTES = 4
 """The leading bytes of a base offset, which batches near each other share: what a search for lost batches looks for."""
@@ -79,60 +97,47 @@ class RecoveryReport:
 
 def recover_log(
     disk: Disk,
-    name: str,
-    config: TopicConfig,
+    arguments: OpenArguments,
     *,
-    recovery_point: int,
-    log_start_offset: int,
-    now_ms: int,
-    producer_expiration_ms: int,
     flushed_offset: int = 0,
+    gapless: bool = False,
+    rewrite_from: int | None = None,
 ) -> RecoveryReport:
-    """Makes the files of a log good after an unclean stop, on a blocking disk; `Log.open` opens it afterwards.
+    """Makes the files of a log good after an unclean stop, on a blocking disk; `open_log` opens it afterwards.
 
-    What is below `flushed_offset` is known to have been on disk: bad bytes there are no torn tail, and are kept.
+    What is below `flushed_offset` is known to have been on disk: bad bytes there are no torn tail, and are kept. In a
+    log that is `gapless` no cleaner ever takes records away, so that it ends before the first offset that is missing.
+    What is read at or above `rewrite_from` is written again before it is fsynced: after an fsync that failed, the page
+    cache gives back what is not on disk, and no later fsync writes it.
 
     Runs in a lane or a worker process; touches only files within the log's own directory, so it can be repeated
     whenever it was interrupted. Everything it leaves is fsynced. Raises OSError as the disk does.
     """
-    recovery = Recovery(
-        disk,
-        name,
-        config,
-        log_start_offset=log_start_offset,
-        now_ms=now_ms,
-        producer_expiration_ms=producer_expiration_ms,
-        flushed_offset=flushed_offset,
-    )
-    return recovery.run(recovery_point)
+    recovery = Recovery(disk, arguments, flushed_offset, gapless=gapless, rewrite_from=rewrite_from)
+    return recovery.run(arguments.recovery_point)
 
 
 class Recovery:
     """One run of `recover_log`. `touched` are the paths to fsync at its end."""
 
     def __init__(
-        self,
-        disk: Disk,
-        name: str,
-        config: TopicConfig,
-        *,
-        log_start_offset: int,
-        now_ms: int,
-        producer_expiration_ms: int,
-        flushed_offset: int = 0,
+        self, disk: Disk, arguments: OpenArguments, flushed_offset: int, *, gapless: bool, rewrite_from: int | None
     ) -> None:
         self.disk = disk
-        self.name = name
-        self.config = config
+        self.name = arguments.name
+        self.config = arguments.config
         self.flushed_offset = flushed_offset
-        self.log_start_offset = log_start_offset
-        self.now_ms = now_ms
-        self.producer_expiration_ms = producer_expiration_ms
-        self.report = RecoveryReport(name)
+        self.gapless = gapless
+        self.rewrite_from = rewrite_from
+        self.log_start_offset = arguments.log_start_offset
+        self.wall_ms = arguments.wall_ms
+        self.report = RecoveryReport(self.name)
         self.touched: list[str] = []
+        self.rolls: frozenset[int] = frozenset()
 
     def run(self, recovery_point: int) -> RecoveryReport:
         report = self.report
+        self.rolls = read_rolls(self.disk, self.name)
         self._remove_leftovers()
         bases = self._bases()
         if bases:
@@ -145,6 +150,7 @@ class Recovery:
         for path in dict.fromkeys(self.touched):
             if self.disk.exists(path):
                 self.disk.fsync(path)
+        self.disk.unlink(self._path(UNFLUSHED_ROLLS))
         self.disk.fsync_directory(self.name)
         return report
 
@@ -193,10 +199,10 @@ class Recovery:
     # Segments
 
     def _recover_segments(self, bases: list[int], recovery_point: int) -> None:
-        """Scans what may be bad; the first segment with a bad batch is the last one.
+        """Scans what may be bad; the first segment from the recovery point on that had to be cut is the last one.
 
-        So is one that ends before the next begins: its tail never reached the disk, though the next segment's file did.
-        Not where the topic is compacted: there the cleaner leaves such gaps.
+        So is one that ends before the next begins where no cleaner did that: its tail never reached the disk, though
+        the next segment's file did.
         """
         files = listing(self.disk, self.name)
         epochs = self._leader_epochs(files)
@@ -209,9 +215,10 @@ class Recovery:
                 producers = self._producers_at(base, bases[:number])
             cut = self._recover_segment(base, producers, epochs)
             self._write_snapshot(producers)
+            if number < first:
+                continue
             following = bases[number + 1 : number + 2]
-            hole = number >= first and following and producers.end_offset < following[0]
-            if hole and not self.config.compact:
+            if following and producers.end_offset < following[0] and self._was_gapless(following[0]):
                 self.report.lost.append(OffsetRange(producers.end_offset, following[0]))
                 cut = True
             if cut:
@@ -227,24 +234,31 @@ class Recovery:
             if offset is not None and offset > end:
                 self.disk.unlink(self._path(name))
 
+    def _was_gapless(self, base: int) -> bool:
+        """Whether it is known that no offset was missing before this segment. Nobody knows what a cleaner did since."""
+        return self.gapless or (base in self.rolls and not self.config.compact)
+
     def _lacks_index(self, base: int, files: dict[str, FileInfo]) -> bool:
         """Whether an index of an older segment is missing or cannot be whole."""
         try:
-            load_segment(self.name, files[file_name(base, LOG)], files, self.now_ms)
+            load_segment(self.name, files[file_name(base, LOG)], files, self.wall_ms)
         except RecoveryNeeded:
             return True
         return False
 
     def _recover_segment(self, base: int, producers: ProducerState, epochs: LeaderEpochs) -> bool:
         """Rebuilds one segment's indexes from its batches; whether something had to be cut from it."""
-        segment = Segment(self.name, base, self.now_ms)
+        segment = Segment(self.name, base, self.wall_ms)
         path = segment.log_path
         size_bytes = self.disk.size(path)
         next_offset = base
+        doubtful = None
         for position, header, data in scan(self.disk, path, size_bytes):
             if header.base_offset < next_offset or header.last_offset - base > RELATIVE_OFFSET_MAX:
                 break
             next_offset = header.next_offset
+            if doubtful is None and self.rewrite_from is not None and next_offset > self.rewrite_from:
+                doubtful = position
             segment.reserve(
                 header.size_bytes, header.last_offset, header.max_timestamp_ms, self.config.index_interval_bytes
             )
@@ -256,6 +270,8 @@ class Recovery:
         segment.seal()
         self._write_indexes(segment)
         valid_bytes = segment.reserved_bytes
+        if doubtful is not None:
+            self._write_again(path, doubtful, valid_bytes)
         self.report.scanned_segments += 1
         self.report.scanned_bytes += size_bytes
         self.touched += segment.paths
@@ -263,6 +279,12 @@ class Recovery:
             return False
         self._cut(segment, valid_bytes, size_bytes, next_offset)
         return True
+
+    def _write_again(self, path: str, start: int, end: int) -> None:
+        """Has the bytes of a file count as new to the page cache."""
+        for position in range(start, end, RECOVERY_CHUNK_BYTES):
+            data = self.disk.read(path, position, min(RECOVERY_CHUNK_BYTES, end - position))
+            self.disk.write(path, position, [data])
 
     def _write_indexes(self, segment: Segment) -> None:
         for index in (segment.offset_index, segment.time_index, segment.aborted_index):
@@ -318,10 +340,11 @@ class Recovery:
     def _producers_at(self, offset: int, bases: Sequence[int]) -> ProducerState:
         """The producers as of an offset: from a snapshot and the batches between."""
         files = listing(self.disk, self.name)
-        producers = ProducerState(self.producer_expiration_ms, self.log_start_offset)
-        load_snapshot(self.disk, self.name, files, producers, offset, now_ms=self.now_ms)
-        segments = [load_segment(self.name, files[file_name(base, LOG)], files, self.now_ms) for base in bases]
-        replay(self.disk, segments, producers, offset)
+        producers = ProducerState(self.log_start_offset)
+        load_snapshot(self.disk, self.name, files, producers, offset)
+        segments = [load_segment(self.name, files[file_name(base, LOG)], files, self.wall_ms) for base in bases]
+        with readable(self.name):
+            replay(self.disk, segments, producers, offset)
         return producers
 
     def _write_snapshot(self, producers: ProducerState) -> None:
@@ -348,7 +371,7 @@ class Recovery:
         bases = self._bases()
         if not bases:
             return self.log_start_offset
-        return load_active(self.disk, load_segment(self.name, files[file_name(bases[-1], LOG)], files, self.now_ms))
+        return load_active(self.disk, load_segment(self.name, files[file_name(bases[-1], LOG)], files, self.wall_ms))
 
     def _start_over(self) -> None:
         """The log ends before the offset at which it should begin: all of it goes."""
@@ -373,7 +396,27 @@ def base_of(file: str) -> int:
 
 
 def scan(disk: Disk, path: str, size_bytes: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and bytes of every valid batch from the start of a file to the first that is not."""
+    """Position, header and bytes of every valid batch from the start of a file to the first that is not.
+
+    Raises StorageError when that is a message of an old format, which is none the worse for it.
+    """
+    end = 0
+    for position, header, data in valid_batches(disk, path, size_bytes):
+        yield position, header, data
+        end = position + header.size_bytes
+    head = disk.read(path, end, LOG_OVERHEAD_BYTES)
+    if len(head) < LOG_OVERHEAD_BYTES:
+        return
+    (length,) = LENGTH.unpack_from(head, LENGTH_POSITION)
+    if 0 < length < size_bytes and is_old_message(disk.read(path, end, LOG_OVERHEAD_BYTES + length)):
+        raise StorageError(
+            f"{path} has messages of an old format (before Apache Kafka 0.11) at byte {end}, which Penstock does not "
+            "read; the log is left as it is, and Apache Kafka serves it"
+        )
+
+
+def valid_batches(disk: Disk, path: str, size_bytes: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """As `scan`, and ends at whatever is no valid batch."""
     position = 0
     chunk, chunk_start = memoryview(b""), 0
     while position + HEADER_BYTES <= size_bytes:

@@ -8,15 +8,12 @@ from enum import Enum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.errors import NotResident, StorageError
+from penstock.errors import StorageError
+from penstock.log.directory import LogDirectory
+from penstock.log.not_open import NotOpen, Opening
 
 if TYPE_CHECKING:
-    from penstock.log.directory import LogDirectory
     from penstock.log.log import Log
-
-FUTURE_SUFFIX = "-future"
-NAME_BYTES_MAX = 255
-"""Longest name of a directory in the usual file systems; topics are cut to fit when a suffix is added."""
 
 
 class State(Enum):
@@ -38,30 +35,6 @@ class State(Enum):
     """It cannot be opened; `error` says why."""
     GONE = "gone"
     """Deleted, or its directory failed; nobody finds it any more."""
-
-
-class Opening:
-    """A log on its way to being open. `when_done` functions are called once, on the loop, however it ended."""
-
-    __slots__ = ("name", "when_done")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.when_done: list[Callable[[int], None]] = []
-
-    def done(self, now_ms: int) -> None:
-        """Calls everybody who waits."""
-        waiting, self.when_done = self.when_done, []
-        for function in waiting:
-            function(now_ms)
-
-
-class NotOpen(NotResident):
-    """The log is not open yet. Append a function to `opening.when_done` and run the handler again when it is called."""
-
-    def __init__(self, directory: int, opening: Opening) -> None:
-        super().__init__(directory, opening.name, 0, 0)
-        self.opening = opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +62,8 @@ class Replica:
         retention_ms: when retention looks at it next; None if only after a change.
         flush_set: whether a deadline for flush.ms is in the heap.
         own_name: of a future replica, on its way into use from another directory (`penstock.log.moving`).
-        frozen: closed, or about to, and not to be opened before it has swapped with another.
+        frozen: None, or it is closed, or about to, and not to be opened before it has swapped with another; then called
+            whenever a step has ended with it closed.
         unused: its directory has been made and nothing in it yet, so that opening it needs no look.
     """
 
@@ -132,7 +106,7 @@ class Replica:
         self.retention_ms: int | None = None
         self.flush_set = False
         self.own_name = own_name
-        self.frozen = False
+        self.frozen: Callable[[int], None] | None = None
         self.unused = False
 
     @property
@@ -154,6 +128,11 @@ class Replica:
         """Whether it is on its way into use."""
         return self.own_name is not None
 
+    @property
+    def high_watermark(self) -> int:
+        """As checkpointed; 0 if unknown."""
+        return self.directory.high_watermarks.get(self.key) or 0
+
     def when_open(self) -> list[Callable[[int], None]]:
         """Functions to call when the log is open, or cannot be."""
         if self.opening is None:
@@ -171,23 +150,3 @@ class Replica:
         opening, self.opening = self.opening, None
         if opening is not None:
             opening.done(now_ms)
-
-
-def parse_name(name: str) -> tuple[str, int] | None:
-    """Topic and partition of a log's directory name; None for names that are none (`-delete`, `-stray`, `-future`)."""
-    topic, separator, partition = name.rpartition("-")
-    if not separator or not topic or not partition.isascii() or not partition.isdigit():
-        return None
-    return topic, int(partition)
-
-
-def parse_future_name(name: str) -> tuple[str, int] | None:
-    """Topic and partition of a future replica's directory, `<topic>-<partition>.<32 hex digits>-future`; else None."""
-    partition, separator, unique = name.removesuffix(FUTURE_SUFFIX).rpartition(".")
-    return parse_name(partition) if separator and name.endswith(FUTURE_SUFFIX) and len(unique) == 32 else None
-
-
-def aside_name(topic: str, partition: int, unique: UUID, suffix: str) -> str:
-    """`<topic>-<partition>.<32 hex digits>-<suffix>`, as Kafka renames what is to go; a long topic is cut to fit."""
-    end = f"-{partition}.{unique.hex}-{suffix}"
-    return topic[: NAME_BYTES_MAX - len(end)] + end

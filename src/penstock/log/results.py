@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from penstock.log.disk import FileSlice
 
-if TYPE_CHECKING:
-    from penstock.log.log import Log
+L_contra = TypeVar("L_contra", contravariant=True)
 
 
 @dataclass(slots=True)
@@ -67,33 +66,36 @@ class Randomness(Protocol):
     def randrange(self, stop: int, /) -> int: ...
 
 
-class LogOwner(Protocol):
+class LogOwner(Protocol[L_contra]):
     """Who holds a log and is told what happens to it. All calls are on the loop, with the log's state already new."""
 
-    def log_has_operations(self, log: Log) -> None:
+    def log_has_operations(self, log: L_contra) -> None:
         """Operations wait: call `log.take_operations()` before this turn of the loop ends and emit them in order."""
 
-    def log_advanced(self, log: Log, now_ms: int) -> None:
+    def log_advanced(self, log: L_contra, now_ms: int) -> None:
         """`log_end_offset` has moved forward."""
 
-    def log_start_moved(self, log: Log) -> None:
+    def log_start_moved(self, log: L_contra) -> None:
         """`log_start_offset` has moved, by retention or DeleteRecords: it is in the next log start checkpoint."""
 
-    def log_flushed(self, log: Log, now_ms: int) -> None:
+    def log_flushed(self, log: L_contra, now_ms: int) -> None:
         """`recovery_point` has moved forward: everything below it survives a power failure."""
 
-    def log_truncated(self, log: Log, now_ms: int) -> None:
-        """A truncation has completed; the log may be appended to again.
+    def log_cut(self, log: L_contra, now_ms: int) -> None:
+        """The files of a truncation are cut. `recovery_point` may have gone back: call `end_truncation` once that is
+        durable, or a crash would trust new records below the old point without having checked them."""
 
-        `recovery_point` may have gone back: write its checkpoint before anything else, or a crash would trust new
-        records below the old point without having checked them.
-        """
+    def log_truncated(self, log: L_contra, now_ms: int) -> None:
+        """A truncation has ended; the log may be appended to again."""
 
-    def log_closed(self, log: Log, now_ms: int) -> None:
+    def log_closed(self, log: L_contra, now_ms: int) -> None:
         """The files say all that memory said: a clean start may follow. The object is done with."""
 
-    def log_files_deleted(self, log: Log, paths: Sequence[str], now_ms: int) -> None:
+    def log_files_deleted(self, log: L_contra, paths: Sequence[str], now_ms: int) -> None:
         """Files were renamed to `.deleted`: emit `UnlinkFiles` for them after `config.file_delete_delay_ms`."""
 
-    def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
+    def log_failed(self, log: L_contra, error: OSError, now_ms: int) -> None:
         """An operation failed. The log is dead and its directory must go offline."""
+
+    def log_broke(self, log: L_contra, error: Exception, now_ms: int) -> None:
+        """A bug: what this log believes of itself is not to be trusted any more. It is dead; its directory is well."""

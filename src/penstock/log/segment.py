@@ -12,6 +12,7 @@ from typing import Protocol
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX, AbortedIndex, OffsetIndex, TimeIndex
 from penstock.log.names import ABORTED_INDEX, LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, file_name
+from penstock.log.walks import Walked, Wanted
 from penstock.records.batch import NO_TIMESTAMP
 
 IndexWrite = tuple[str, int, bytes]
@@ -37,12 +38,15 @@ class Segment:
         base_offset: no record in it has a smaller offset; the file's name.
         size_bytes, reserved_bytes: what is written, and with the appends under way.
         largest_timestamp_ms, largest_timestamp_offset: of all batches so far; None until `largest` has read them.
+        largest_written: the same of those that are written, so that readers may have them; None where all are.
         rolling_timestamp_ms: largest timestamp of the first batch; -1 while empty or without timestamps.
         created_ms: when it was begun (or opened); segments without timestamps roll by it.
         modified_ms: last change of the file, for retention of records without timestamps.
         roll_jitter_ms: taken off segment.ms.
         bytes_since_index: since the last index entry.
         flushed: a closed segment whose files were fsynced.
+        log_path: of the file of its records.
+        walks: what came of searches of its batches (`penstock.log.lookup`), for those who come back for it.
     """
 
     __slots__ = (
@@ -53,6 +57,8 @@ class Segment:
         "flushed",
         "largest_timestamp_ms",
         "largest_timestamp_offset",
+        "largest_written",
+        "log_path",
         "modified_ms",
         "name",
         "offset_index",
@@ -61,18 +67,22 @@ class Segment:
         "rolling_timestamp_ms",
         "size_bytes",
         "time_index",
+        "walks",
     )
 
-    def __init__(self, name: str, base_offset: int, now_ms: int, *, size_bytes: int = 0) -> None:
+    def __init__(self, name: str, base_offset: int, wall_ms: int, *, size_bytes: int = 0) -> None:
         self.name = name
         self.base_offset = base_offset
+        self.log_path = self.path(LOG)
         self.size_bytes = size_bytes
         self.reserved_bytes = size_bytes
         self.largest_timestamp_ms: int | None = NO_TIMESTAMP
         self.largest_timestamp_offset = base_offset
+        self.walks: dict[tuple[int, int, Wanted], Walked] | None = None
+        self.largest_written: tuple[int, int] | None = None
         self.rolling_timestamp_ms = NO_TIMESTAMP
-        self.created_ms = now_ms
-        self.modified_ms = now_ms
+        self.created_ms = wall_ms
+        self.modified_ms = wall_ms
         self.roll_jitter_ms = 0
         self.bytes_since_index = 0
         self.flushed = False
@@ -85,14 +95,10 @@ class Segment:
         return f"{self.name}/{file_name(self.base_offset, suffix)}"
 
     @property
-    def log_path(self) -> str:
-        return self.path(LOG)
-
-    @property
     def paths(self) -> list[str]:
         """The files that it has for certain."""
-        paths = [self.path(LOG), self.path(OFFSET_INDEX), self.path(TIME_INDEX)]
-        return [*paths, self.path(ABORTED_INDEX)] if self.aborted_index.entries else paths
+        paths = [self.log_path, self.offset_index.path, self.time_index.path]
+        return [*paths, self.aborted_index.path] if self.aborted_index.entries else paths
 
     @property
     def possible_paths(self) -> list[str]:
@@ -100,7 +106,7 @@ class Segment:
         return [self.path(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, ABORTED_INDEX, SNAPSHOT)]
 
     def should_roll(
-        self, limits: RollLimits, size_bytes: int, largest_timestamp_ms: int, last_offset: int, now_ms: int
+        self, limits: RollLimits, size_bytes: int, largest_timestamp_ms: int, last_offset: int, wall_ms: int
     ) -> bool:
         """Whether a batch with these properties belongs into a new segment (Kafka's LogSegment.shouldRoll)."""
         reserved = self.reserved_bytes
@@ -110,18 +116,18 @@ class Segment:
         return (
             (
                 reserved > 0
-                and self.waited_ms(now_ms, largest_timestamp_ms) > limits.max_segment_ms - self.roll_jitter_ms
+                and self.waited_ms(wall_ms, largest_timestamp_ms) > limits.max_segment_ms - self.roll_jitter_ms
             )
             or self.offset_index.is_full(index_bytes)
             or self.time_index.is_full(index_bytes)
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
         )
 
-    def waited_ms(self, now_ms: int, largest_timestamp_ms: int) -> int:
+    def waited_ms(self, wall_ms: int, largest_timestamp_ms: int) -> int:
         """How long it has waited for its roll, by the records' times if they have any."""
         if self.rolling_timestamp_ms >= 0:
             return largest_timestamp_ms - self.rolling_timestamp_ms
-        return now_ms - self.created_ms
+        return wall_ms - self.created_ms
 
     def reserve(self, size_bytes: int, last_offset: int, largest_timestamp_ms: int, index_interval_bytes: int) -> int:
         """A place for a batch; returns its position. Adds to the indexes when it is time."""
@@ -130,6 +136,8 @@ class Segment:
             self.rolling_timestamp_ms = largest_timestamp_ms
         largest = self.largest_timestamp_ms
         assert largest is not None, "the active segment knows its largest timestamp"
+        if self.largest_written is None:
+            self.largest_written = largest, self.largest_timestamp_offset
         if largest_timestamp_ms > largest:
             self.largest_timestamp_ms = largest = largest_timestamp_ms
             self.largest_timestamp_offset = last_offset
@@ -145,6 +153,11 @@ class Segment:
         """Adds the last time entry, as when a segment is rolled or closed: retention goes by it."""
         if self.largest_timestamp_ms is not None and self.largest_timestamp_ms >= 0:
             self.time_index.append(self.largest_timestamp_ms, self.largest_timestamp_offset)
+
+    @property
+    def index_tails_are_long(self) -> bool:
+        """Whether so many index entries are in memory alone that the next append should write them."""
+        return self.offset_index.tail_is_long or self.time_index.tail_is_long or self.aborted_index.tail_is_long
 
     def take_index_tails(self) -> list[IndexWrite]:
         """All index entries that no write has taken yet."""
@@ -163,6 +176,10 @@ class Segment:
         if self.largest_timestamp_ms is None:
             self.largest_timestamp_ms, self.largest_timestamp_offset = self.time_index.last_entry(disk)
         return self.largest_timestamp_ms, self.largest_timestamp_offset
+
+    def largest_readable(self, disk: Disk) -> tuple[int, int]:
+        """As `largest`, of what is written. May raise NotResident."""
+        return self.largest_written or self.largest(disk)
 
     def retention_time_ms(self, disk: Disk) -> int:
         """The time that retention.ms counts from. May raise NotResident."""

@@ -5,46 +5,49 @@ A directory whose recovery was not complete is not marked, so that the next star
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from penstock.log.checkpointing import Checkpointing
+from penstock.log.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import MarkCleanStop
-from penstock.log.part import ManagerPart
+from penstock.log.outbox import Outbox
 from penstock.log.replica import State
-
-if TYPE_CHECKING:
-    from penstock.log.manager import LogManager
+from penstock.log.table import ReplicaTable
 
 NOT_GOOD = (State.UNRECOVERED, State.RECOVERING, State.BROKEN)
 
 
-class Stopping(ManagerPart):
-    """How far a clean stop is. `proceed` is called after every operation that ended."""
+class Stopping:
+    """How far a clean stop is. Attributes: `done`, whether it is complete, or nothing more can be done for it."""
 
-    def __init__(self, manager: LogManager, broker_epoch: int) -> None:
-        super().__init__(manager)
-        self.broker_epoch = broker_epoch
-        self.marking = False
+    def __init__(self, table: ReplicaTable, outbox: Outbox, checkpointing: Checkpointing) -> None:
         self.done = False
+        self._table = table
+        self._outbox = outbox
+        self._checkpointing = checkpointing
+        self._broker_epoch = UNKNOWN_BROKER_EPOCH
+        self._marking = False
+
+    def begin(self, broker_epoch: int) -> None:
+        """The logs are being closed. `proceed` is to be called until it is done."""
+        self._broker_epoch = broker_epoch
+        self._table.stopping = True
 
     def proceed(self) -> None:
         """Takes the next step once nothing of the last one is under way."""
-        if self.done or not self.manager.quiet:
+        if self.done or not self._quiet():
             return
-        if self.marking:
-            self.done = True
-            return
-        self.marking = True
-        for directory in self.manager.online:
-            for checkpoint in directory.checkpoints:
-                self.manager.upkeep.write_checkpoint(directory, checkpoint)
-            if self._good(directory):
-                self.manager.emit(MarkCleanStop(directory.index, self, self.broker_epoch))
-        if self.manager.quiet:
-            self.done = True
+        if not self._marking:
+            self._marking = True
+            for directory in self._table.online:
+                for checkpoint in directory.checkpoints:
+                    self._checkpointing.write(directory, checkpoint)
+                if self._good(directory):
+                    self._outbox.emit(MarkCleanStop(directory.index, self._outbox, self._broker_epoch))
+        self.done = self._quiet()
+
+    def _quiet(self) -> bool:
+        return not self._table.open and self._outbox.quiet
 
     def _good(self, directory: LogDirectory) -> bool:
         """Whether every log of the directory is as its files say."""
-        return not any(
-            replica.state in NOT_GOOD for replica in self.manager.replicas() if replica.directory is directory
-        )
+        return not any(replica.state in NOT_GOOD for replica in self._table.of_directory(directory))

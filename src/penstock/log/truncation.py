@@ -18,14 +18,13 @@ from penstock.log.segment import IndexWrite, Segment
 class Cut:
     """What a truncation leaves: everything below `offset`, or with `start_over` an empty log that begins there.
 
-    `log_start_offset` is the log's afterwards.
+    `log_start_offset` is the log's afterwards, `wall_ms` the wall time of the cut.
     """
 
     offset: int
     log_start_offset: int
     start_over: bool
-    now_ms: int
-    producer_expiration_ms: int
+    wall_ms: int
 
 
 class Truncate(LogOperation):
@@ -41,7 +40,7 @@ class Truncate(LogOperation):
 
     def __init__(self, log: OperatedLog, cut: Cut, index_writes: Sequence[IndexWrite]) -> None:
         super().__init__(log)
-        self.name = log.name
+        self.name = log.files.name
         self.cut = cut
         self.index_writes = index_writes
 
@@ -62,12 +61,11 @@ class Truncate(LogOperation):
     def _load(self, disk: Disk) -> Loaded:
         """The state by the files; the log itself knows its start and its epochs."""
         cut = self.cut
-        expiration_ms = cut.producer_expiration_ms
-        return load(disk, self.name, log_start_offset=0, now_ms=cut.now_ms, producer_expiration_ms=expiration_ms)
+        return load(disk, self.name, log_start_offset=0, wall_ms=cut.wall_ms)
 
     def _cut_files(self, disk: Disk, target: int, *, start_over: bool) -> list[str]:
         files = listing(disk, self.name)
-        segments = load_segments(self.name, files, self.cut.now_ms)
+        segments = load_segments(self.name, files, self.cut.wall_ms)
         kept = [segment for segment in segments if segment.base_offset <= target and not start_over]
         doomed = {path for segment in segments[len(kept) :] for path in segment.possible_paths}
         for name in files:
@@ -78,7 +76,7 @@ class Truncate(LogOperation):
         if kept:
             cut_segment(disk, kept[-1], target)
         else:
-            segment = Segment(self.name, target, self.cut.now_ms)
+            segment = Segment(self.name, target, self.cut.wall_ms)
             for path in segment.paths:
                 disk.write(path, 0, [])
         return deleted

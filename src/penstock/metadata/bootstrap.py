@@ -25,6 +25,6 @@ def read_bootstrap(disk: Disk) -> Sequence[MetadataMessage]:
 def write_bootstrap(disk: Disk, records: Sequence[MetadataMessage], version: MetadataVersion, now_ms: int) -> None:
     """Writes the file, durably."""
     batches = checkpoint_batches(
-        encode_records(records, version), epoch=0, last_contained_timestamp_ms=0, now_ms=now_ms
+        encode_records(records, version), epoch=0, last_contained_timestamp_ms=0, wall_ms=now_ms
     )
     write_checkpoint(disk, "", FILE, batches)

@@ -17,10 +17,10 @@ from penstock.config.server import SETTINGS
 from penstock.config.setting import Setting
 from penstock.config.topic import TOPIC_SETTINGS, TopicConfig
 from penstock.errors import ConfigError, ErrorCode, RequestError
+from penstock.metadata.eligible import ALL_TOPICS, minimum_changed
 from penstock.metadata.image import ConfigResource, Configs
 from penstock.metadata.names import check_topic_name
 from penstock.metadata.result import ApiError, Result
-from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 
 if TYPE_CHECKING:
@@ -56,16 +56,11 @@ def alter_configs(
             answers[resource] = ApiError.of(error)
         else:
             answers[resource] = ApiError()
-    return Result(answers, [*records, *cleared(controller, records)])
-
-
-def cleared(controller: Controller, records: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
-    """Eligible leader replicas stood on the old `min.insync.replicas`: they go where it changes (KIP-966)."""
-    if not controller.elr_enabled:
-        return []
     changed = [record for record in records if record.name == MIN_INSYNC_REPLICAS]
-    topics = [each.resource_name if each.resource_type == ConfigResource.TOPIC else "" for each in changed]
-    return [ClearElrRecord(topic_name=name) for name in dict.fromkeys(topics)]
+    if not controller.elr_enabled or not changed:
+        return Result(answers, records)
+    topics = [each.resource_name if each.resource_type == ConfigResource.TOPIC else ALL_TOPICS for each in changed]
+    return Result(answers, [*records, *minimum_changed(controller, list(dict.fromkeys(topics)))])
 
 
 def replace_configs(

@@ -2,6 +2,9 @@
 
 A broker tells which of its directories a replica lies in. When it tells that one has failed, the replicas there are as
 if the broker were gone: others lead. A cordoned directory keeps what it has and gets nothing new.
+
+A replica that lies elsewhere now, while its directory is gone from the broker, was made anew and is empty. Unlike
+Kafka's, this controller does not let it pass for the one that was in sync or eligible (`passes_for_another`).
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ from uuid import UUID
 from penstock.errors import ErrorCode
 from penstock.metadata import leadership
 from penstock.metadata.brokers import change, checked
-from penstock.metadata.image import BrokerRegistration
+from penstock.metadata.image import NO_LEADER, BrokerRegistration, PartitionRegistration, TopicImage
 from penstock.metadata.indexes import partition_key
 from penstock.metadata.partition_change import changed_partition
+from penstock.metadata.partitions import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from penstock.metadata.result import MetadataMessage, Result
 
 if TYPE_CHECKING:
@@ -24,20 +28,21 @@ if TYPE_CHECKING:
 CORDONS_FROM_LEVEL = 30
 """metadata.version 4.3-IV0: the first at which cordoned directories are recorded."""
 
-Replica = tuple[UUID, int]
+TopicIdPartition = tuple[UUID, int]
 """Topic id and partition index."""
 
 
 def assign_directories(
-    controller: Controller, broker_id: int, broker_epoch: int, assignments: Mapping[Replica, UUID]
-) -> Result[dict[Replica, ErrorCode]]:
+    controller: Controller, broker_id: int, broker_epoch: int, assignments: Mapping[TopicIdPartition, UUID]
+) -> Result[dict[TopicIdPartition, ErrorCode]]:
     """Records which log directory a broker keeps its replicas in (AssignReplicasToDirs).
 
     `assignments` maps (topic id, partition) to the directory's id. A directory that is not online is recorded as well:
-    a replica that has been lost with it leads no more. Raises RequestError STALE_BROKER_EPOCH.
+    a replica that has been lost with it leads no more. KAFKA_STORAGE_ERROR is the answer for one that would be elected
+    in the place of those that have its records. Raises RequestError STALE_BROKER_EPOCH.
     """
     broker = checked(controller, broker_id, broker_epoch)
-    answers: dict[Replica, ErrorCode] = {}
+    answers: dict[TopicIdPartition, ErrorCode] = {}
     records: list[MetadataMessage] = []
     for (topic_id, index), directory in assignments.items():
         topic = controller.image.topics_by_id.get(topic_id)
@@ -48,14 +53,42 @@ def assign_directories(
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif broker_id not in topic.partitions[index].replicas:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif passes_for_another(controller, broker, topic, index):
+            code = ErrorCode.KAFKA_STORAGE_ERROR
         else:
-            record = changed_partition(controller, topic, index, directory=(broker_id, directory))
+            remade = broker_id if is_made_anew(broker, topic.partitions[index]) else None
+            record = changed_partition(
+                controller, topic, index, directory=(broker_id, directory), unclean_shutdown=remade
+            )
             records += [] if record is None else [record]
             if directory not in broker.log_dirs:
                 lost = leadership.updated(controller, [partition_key(topic_id, index)], leaving=broker_id)
                 records += lost
         answers[topic_id, index] = code
     return Result(answers, records, atomic=False)
+
+
+def is_made_anew(broker: BrokerRegistration, partition: PartitionRegistration) -> bool:
+    """Whether the directory that a replica lay in is gone from its broker: wherever it lies now, it has begun anew."""
+    known = partition.directory(broker.id)
+    if known is None or known in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
+        return False
+    return known not in broker.log_dirs
+
+
+def passes_for_another(controller: Controller, broker: BrokerRegistration, topic: TopicImage, index: int) -> bool:
+    """Whether a replica that was made anew would be elected for what it had been before.
+
+    It would make the others cut their logs to nothing. As long as it is not known to lie in a directory that works it
+    is not elected, not even uncleanly; whoever is elected in its place ends this, and so does its old directory, when
+    it is back with what it holds. Where no other replica exists, or the topic rather loses records than stays without a
+    leader, nothing is won by waiting.
+    """
+    partition = topic.partitions[index]
+    if not is_made_anew(broker, partition) or partition.leader not in (NO_LEADER, broker.id):
+        return False
+    counts = broker.id in (*partition.isr, *partition.elr, *partition.last_known_elr)
+    return counts and len(partition.replicas) > 1 and not controller.unclean_election_allowed(topic.name)
 
 
 def report_directories(

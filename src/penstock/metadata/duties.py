@@ -67,14 +67,15 @@ class Duties:
         news = self._controller.image.brokers is not self._brokers or len(self._controller.unheard) != self._unheard
         if news or self._to_balance or self._leaderless or self._departing or self._to_reconsider:
             return AT_ONCE_MS
-        deadlines = [self.heartbeats.next_deadline_ms()]
+        expires_ms = self.heartbeats.next_deadline_ms()
+        deadlines = [] if expires_ms is None else [expires_ms]
         if self._controller.patient:
             deadlines.append(self._patient_until_ms)
         if len(self._controller.indexes.imbalanced) and self._controller.settings.auto_leader_rebalance_enable:
             deadlines.append(self._balance_ms)
         if len(self._controller.indexes.leaderless):
             deadlines.append(self._unclean_ms)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return min(deadlines, default=None)
 
     def _follow(self, now_ms: int) -> None:
         """Takes note of what has become of brokers. Goes through the partitions of each that is not active, once a time

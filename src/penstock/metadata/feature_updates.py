@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
+from penstock.metadata.eligible import switched_off
 from penstock.metadata.features import (
     ELR_VERSION,
     KRAFT_VERSION,
@@ -67,6 +68,8 @@ def update_features(
     wanted = updates.get(ELR_VERSION)
     if wanted is not None and wanted.level > 0:
         records = [*one_minimum_for_all(controller), *records]
+    elif wanted is not None and controller.elr_enabled:
+        records += switched_off(controller)
     return Result(OK, records)
 
 

@@ -39,7 +39,7 @@ from penstock.metadata.features import (
 from penstock.metadata.result import MetadataMessage
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.raft.checkpoint import BOOTSTRAP, checkpoint_batches, write_checkpoint
-from penstock.raft.operations import NAME
+from penstock.raft.topic import METADATA
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 
 DASH = 62
@@ -175,11 +175,11 @@ def write_first_voters(disk: Disk, request: FormatRequest, directory_id: UUID, k
     if request.controller is None:
         raise ConfigError("--standalone needs a controller listener: see controller.listener.names")
     voters = VoterSet([Voter(ReplicaKey(request.node_id, directory_id), (request.controller,))])
-    disk.make_directory(NAME)
+    disk.make_directory(METADATA.directory)
     batches = checkpoint_batches(
-        (), epoch=0, last_contained_timestamp_ms=now_ms, now_ms=now_ms, kraft_version=kraft_version, voters=voters
+        (), epoch=0, last_contained_timestamp_ms=now_ms, wall_ms=now_ms, kraft_version=kraft_version, voters=voters
     )
-    write_checkpoint(disk, NAME, BOOTSTRAP.file, batches)
+    write_checkpoint(disk, METADATA.directory, BOOTSTRAP.file, batches)
     disk.fsync_directory("")
 
 

@@ -9,8 +9,9 @@ cut to a grace (`connection_lost`), which any later heartbeat takes back: a proc
 one that merely reconnects is not. When its address refuses connections besides, it is fenced at once (`process_gone`).
 
 A broker goes through fenced -> unfenced -> controlled shutdown -> gone. It is unfenced when it has replayed its own
-registration. It may stop when it leads nothing and every active broker has replayed the records that took its
-leaderships away, so that nobody follows it any more. It goes on leading what only unheard brokers could lead.
+registration, by a heartbeat that tells of no directory lost since. It may stop when it leads nothing and every active
+broker has replayed the records that took its leaderships away, so that nobody follows it any more. It goes on leading
+what only unheard brokers could lead.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import brokers
 from penstock.metadata.directories import report_directories
+from penstock.metadata.image import BrokerRegistration
 from penstock.metadata.result import MetadataMessage, Result
 
 if TYPE_CHECKING:
@@ -241,6 +243,11 @@ def caught_up(controller: Controller, heartbeat: Heartbeat) -> bool:
     return offset is not None and heartbeat.metadata_offset >= offset
 
 
+def loses_more(broker: BrokerRegistration, heartbeat: Heartbeat) -> bool:
+    """Whether a broker tells of failed directories that its registration does not know of."""
+    return any(directory in broker.log_dirs for directory in heartbeat.offline_log_dirs)
+
+
 def process_heartbeat(
     controller: Controller, heartbeats: Heartbeats, heartbeat: Heartbeat, now_ms: int
 ) -> Result[HeartbeatReply]:
@@ -252,6 +259,8 @@ def process_heartbeat(
     heartbeats.contact(heartbeat, now_ms)
     current = heartbeats.state_of(broker.id)
     following = heartbeats.next_state(controller, heartbeat)
+    if following is BrokerState.UNFENCED and current is BrokerState.FENCED and loses_more(broker, heartbeat):
+        following = BrokerState.FENCED  # the next heartbeat unfences it, when nothing is led in what it has lost
     records: list[MetadataMessage] = []
     if following is BrokerState.UNFENCED and current is BrokerState.FENCED:
         records += brokers.unfence_broker(controller, broker.id, broker.epoch).records

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import CONTROLLER_RECORDS_PER_BATCH_MAX, LEADERSHIP_CHANGES_PER_STEP
+from penstock.config.limits import LEADERSHIP_CHANGES_PER_STEP
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import TopicImage
 from penstock.metadata.indexes import partition_index, partition_key, topic_number
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 PREFERRED, UNCLEAN = 0, 1
 """Election types of the protocol."""
-TOO_MANY = f"Unable to perform excessively large batch operation: at most {CONTROLLER_RECORDS_PER_BATCH_MAX} records."
 NOT_NEEDED = ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
 NO_PREFERRED = ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
 NO_ELIGIBLE = ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
@@ -135,19 +134,21 @@ def unclean_shutdown(controller: Controller, broker_id: int) -> list[PartitionCh
 
 
 def elect_leaders(
-    controller: Controller, election_type: int, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    controller: Controller,
+    election_type: int,
+    wanted: Iterable[tuple[str, Sequence[int]]] | None,
+    *,
+    everything: bool = False,
 ) -> Result[list[tuple[str, list[tuple[int, ApiError]]]]]:
     """Elects the preferred leaders, or any live replica where there is no leader (KIP-183, KIP-460).
 
-    `wanted` names topics and partitions, None stands for all; then those which need no election are not in the
-    response. Raises RequestError INVALID_REQUEST or POLICY_VIOLATION.
+    `wanted` names topics and partitions, None stands for all. Of all, or of a part of all (`everything`), those which
+    need no election are not in the response. Raises RequestError INVALID_REQUEST.
     """
     if election_type not in (PREFERRED, UNCLEAN):
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
-    image = controller.image
-    everything = wanted is None
     if wanted is None:
-        wanted = [(topic.name, range(len(topic.partitions))) for topic in image.topics_by_name.values()]
+        wanted, everything = all_partitions(controller), True
     records: list[PartitionChangeRecord] = []
     answers = []
     for name, partitions in wanted:
@@ -158,6 +159,12 @@ def elect_leaders(
                 of_topic.append((index, error))
         answers.append((name, of_topic))
     return Result(answers, records, atomic=False)
+
+
+def all_partitions(controller: Controller) -> Iterator[tuple[str, Sequence[int]]]:
+    """The topics as they are now, and their partitions."""
+    topics = controller.image.topics_by_name
+    return ((topic.name, range(len(topic.partitions))) for topic in topics.values())
 
 
 def elected(
@@ -176,8 +183,6 @@ def elected(
     record = changed_partition(controller, topic, index, preferred=preferred, unclean=not preferred)
     if record is None:
         return NO_PREFERRED if preferred else NO_ELIGIBLE
-    if len(records) >= CONTROLLER_RECORDS_PER_BATCH_MAX:
-        raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_MANY)
     records.append(record)
     return OK
 

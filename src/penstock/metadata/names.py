@@ -6,8 +6,9 @@ import re
 
 from penstock.config.limits import TOPIC_NAME_MAX_CHARACTERS
 from penstock.errors import ErrorCode, RequestError
+from penstock.raft.topic import METADATA
 
-METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC = METADATA.name
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics of the coordinators: clients see them flagged as internal."""
 

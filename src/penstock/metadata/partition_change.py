@@ -161,12 +161,16 @@ class _Change:
         if not self.elr_enabled:
             self.elr = ()
             return
-        minimum = min(self.controller.min_insync_replicas(self.topic.name), len(self.topic.partitions[0].replicas))
-        if len(self.isr) >= minimum:
+        if self._enough_in_sync():
             self.elr = ()
         else:
             candidates = {*self.elr, *self.partition.isr} - {*self.isr} - {self.unclean_shutdown}
             self.elr = tuple(sorted(each for each in candidates if each is not None and each in self.replicas))
+
+    def _enough_in_sync(self) -> bool:
+        """Whether the high watermark goes on: then who is not in sync will soon lack records."""
+        minimum = min(self.controller.min_insync_replicas(self.topic.name), len(self.topic.partitions[0].replicas))
+        return len(self.isr) >= minimum
 
     def _elect(self, *, preferred: bool, unclean: bool) -> tuple[int, bool]:
         """The leader that stays or takes over, and whether it has to recover since it may lack records."""
@@ -224,7 +228,7 @@ class _Change:
         record.leader = leader
         if leader in self.elr:
             self.isr = (leader,)
-            self.elr = tuple(each for each in self.elr if each != leader)
+            self.elr = () if self._enough_in_sync() else tuple(each for each in self.elr if each != leader)
         if recovers:
             self.isr, self.elr = (leader,), ()
             self.recovery_state = RECOVERING
@@ -241,8 +245,16 @@ class _Change:
             return
         if record.leader == NO_LEADER != before.leader and not before.last_known_elr:
             record.last_known_elr = [before.leader]
+        elif before.leader == NO_LEADER and self._is_the_last_lost():
+            record.last_known_elr = list(before.isr or before.elr)
         elif record.leader >= 0 and before.last_known_elr:
             record.last_known_elr = []
+
+    def _is_the_last_lost(self) -> bool:
+        """Whether nobody is left who has everything, and nothing tells yet who had it last: the feature was off when
+        the leader was lost, and that is forgotten with it."""
+        before = self.partition
+        return not self.isr and not self.elr and not before.last_known_elr and len(before.isr or before.elr) == 1
 
     def _set_assignment(self, record: PartitionChangeRecord) -> None:
         before = self.partition

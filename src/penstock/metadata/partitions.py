@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
+from penstock.config.limits import REPLICAS_PER_PARTITION_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import BrokerRegistration
 from penstock.protocol.messages.metadata.partition_record import PartitionRecord
@@ -168,9 +169,11 @@ class Placer:
 
 
 def may_get_replicas(broker: BrokerRegistration) -> bool:
-    """Whether a broker stays, and has a log directory that is not cordoned off (KIP-1066)."""
+    """Whether a broker has a log directory that is not cordoned off (KIP-1066), and is not just stopping. One that has
+    stopped is fenced, and expected back like any that is."""
     open_directories = set(broker.log_dirs) - set(broker.cordoned_log_dirs)
-    return not broker.in_controlled_shutdown and (bool(open_directories) or not broker.log_dirs)
+    is_stopping = broker.in_controlled_shutdown and not broker.fenced
+    return not is_stopping and (bool(open_directories) or not broker.log_dirs)
 
 
 def host_of(broker: BrokerRegistration) -> str:
@@ -188,6 +191,9 @@ def check_assignment(
     problem = None
     if not replicas:
         problem = "includes an empty replica list."
+    if len(replicas) > REPLICAS_PER_PARTITION_MAX:
+        problem = f"includes a partition with more than {REPLICAS_PER_PARTITION_MAX} replicas."
+        replicas = ()
     for previous, broker_id in zip([None, *sorted(replicas)], sorted(replicas), strict=False):
         if problem is None and broker_id not in brokers:
             problem = f"includes broker {broker_id}, but no such broker is registered."

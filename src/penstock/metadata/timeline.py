@@ -160,6 +160,10 @@ class TimelineMap(Generic[K, V]):
         self._save(key)
         return self._current.pop(key)
 
+    def copy(self) -> dict[K, V]:
+        """What the map has now."""
+        return self._current.copy()
+
     def items(self, *, at: int | None = None) -> Iterator[tuple[K, V]]:
         """Keys and values, now or at a kept offset. The map must not change meanwhile."""
         if at is None:

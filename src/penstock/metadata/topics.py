@@ -1,17 +1,18 @@
 """Creating and deleting topics, and adding partitions: the controller's side of three APIs.
 
-The rules and sentences are those of Kafka 4.3's ReplicationControlManager and ControllerApis. Every record of a request
-goes into one atomic batch; an error of one topic leaves the others alone.
+The rules and sentences are those of Kafka 4.3's ReplicationControlManager and ControllerApis. An error of one topic
+leaves the others alone. A wide request is decided part by part: `SoFar` is what its parts have in common.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.config.limits import (
+    CONFIGS_PER_RESOURCE_MAX,
     CONTROLLER_RECORDS_PER_BATCH_MAX,
     PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
@@ -38,6 +39,14 @@ ALL_FENCED = "All brokers are currently fenced or in controlled shutdown."
 
 
 @dataclass(slots=True)
+class SoFar:
+    """What earlier parts of a request have come to: how many records, and the names of topics by collision key."""
+
+    records: int = 0
+    names_by_key: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class CreatedTopic:
     """A topic that will exist once the records are committed."""
 
@@ -48,31 +57,39 @@ class CreatedTopic:
     configs: dict[str, str]
 
 
-def create_topics(controller: Controller, wanted: Sequence[CreatableTopic]) -> Result[list[CreatedTopic | ApiError]]:
+def partitions_wanted(controller: Controller, topic: CreatableTopic) -> int:
+    """Of how many partitions a topic is to be; below 0 for what cannot be."""
+    default = controller.settings.num_partitions
+    return len(topic.assignments) or (default if topic.num_partitions == -1 else topic.num_partitions)
+
+
+def create_topics(
+    controller: Controller, wanted: Sequence[CreatableTopic], so_far: SoFar | None = None
+) -> Result[list[CreatedTopic | ApiError]]:
     """Creates topics, whose names are all different. The response has one entry for each, in their order.
 
-    Raises RequestError POLICY_VIOLATION for more partitions than one request may create.
+    Raises RequestError POLICY_VIOLATION for more partitions than one request may create; with `so_far` the caller has
+    checked that.
     """
-    default = controller.settings.num_partitions
-    check_request_size(
-        len(topic.assignments) or (default if topic.num_partitions == -1 else topic.num_partitions) for topic in wanted
-    )
+    if so_far is None:
+        check_request_size(partitions_wanted(controller, topic) for topic in wanted)
+        so_far = SoFar()
     records: list[MetadataMessage] = []
     answers: list[CreatedTopic | ApiError] = []
-    names_by_key: dict[str, str] = {}
     for topic in wanted:
         try:
             check_new_name(controller, topic.name)
             of_topic = records_of(controller, topic)
-            if len(records) + len(of_topic.records) > CONTROLLER_RECORDS_PER_BATCH_MAX:
+            if so_far.records + len(of_topic.records) > CONTROLLER_RECORDS_PER_BATCH_MAX:
                 raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
             key = collision_key(topic.name)
-            if key is not None and names_by_key.setdefault(key, topic.name) != topic.name:
-                raise collision(topic.name, names_by_key[key])
+            if key is not None and so_far.names_by_key.setdefault(key, topic.name) != topic.name:
+                raise collision(topic.name, so_far.names_by_key[key])
         except RequestError as error:
             answers.append(ApiError.of(error))
         else:
             records.extend(of_topic.records)
+            so_far.records += len(of_topic.records)
             answers.append(of_topic.response)
     return Result(answers, records)
 
@@ -94,6 +111,8 @@ def collision(name: str, existing: str) -> RequestError:
 
 def records_of(controller: Controller, topic: CreatableTopic) -> Result[CreatedTopic]:
     """All records of one new topic, in Kafka's order: topic, configs, partitions."""
+    if len(topic.configs) > CONFIGS_PER_RESOURCE_MAX:
+        raise RequestError(ErrorCode.INVALID_CONFIG, f"More than {CONFIGS_PER_RESOURCE_MAX} configs.")
     nulls = [config.name for config in topic.configs if config.value is None]
     if nulls:
         raise RequestError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
@@ -191,33 +210,44 @@ def placed(controller: Controller, topic_id: UUID, first: int, count: int, facto
     return records
 
 
-def delete_topics(controller: Controller, ids: Collection[UUID]) -> Result[dict[UUID, ApiError]]:
+def delete_topics(controller: Controller, ids: Collection[UUID]) -> Result[list[tuple[UUID, ApiError]]]:
     """Deletes topics by id; unknown ids are answered as such."""
-    answers: dict[UUID, ApiError] = {}
+    answers: list[tuple[UUID, ApiError]] = []
     records: list[MetadataMessage] = []
     for topic_id in ids:
         if topic_id in controller.image.topics_by_id:
-            answers[topic_id] = ApiError()
+            answers.append((topic_id, ApiError()))
             records.append(RemoveTopicRecord(topic_id=topic_id))
         else:
-            answers[topic_id] = ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+            error = ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+            answers.append((topic_id, error))
     return Result(answers, records)
 
 
-def create_partitions(controller: Controller, wanted: Sequence[CreatePartitionsTopic]) -> Result[list[ApiError]]:
+def create_partitions(
+    controller: Controller, wanted: Sequence[CreatePartitionsTopic], so_far: SoFar | None = None
+) -> Result[list[ApiError]]:
     """Adds partitions to topics, whose names are all different. One answer for each, in their order."""
+    so_far = so_far or SoFar()
     answers: list[ApiError] = []
     records: list[MetadataMessage] = []
     for topic in wanted:
         try:
             added = added_partitions(controller, topic)
-            check_request_size([len(records), len(added)])
+            check_request_size([so_far.records, len(added)])
+            so_far.records += len(added)
             records.extend(added)
         except RequestError as error:
             answers.append(ApiError.of(error))
         else:
             answers.append(ApiError())
     return Result(answers, records)
+
+
+def partitions_added(controller: Controller, wanted: CreatePartitionsTopic) -> int:
+    """How many partitions a topic may get, at least 1."""
+    topic = controller.image.topics_by_name.get(wanted.name)
+    return 1 if topic is None else max(1, wanted.count - len(topic.partitions))
 
 
 def added_partitions(controller: Controller, wanted: CreatePartitionsTopic) -> list[PartitionRecord]:

@@ -4,11 +4,16 @@ The controller chooses a directory when it places a replica only if the broker h
 past when the directory was replaced. It lets no replica lead that lies, as far as it knows, in a directory which is not
 online: so whatever differs from the metadata is told. One request at a time, of at most
 DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX replicas; without an answer, or refused as a whole, it is made anew after a while.
+
+A replica that is refused by itself is one of a past image: the next image says what it is now. Or it was made anew and
+is not to be taken for what it was: it is told again when its partition changes, and from time to time, since an
+operator may allow unclean elections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -19,6 +24,8 @@ from penstock.config.limits import (
     DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX,
     DIRECTORY_ASSIGNMENTS_PER_STEP,
 )
+from penstock.errors import ErrorCode
+from penstock.node.journal import listed
 from penstock.protocol.message import Message
 from penstock.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
 Replica = tuple[UUID, int]
 """Topic id and partition index."""
 
+logger = logging.getLogger(__name__)
+
 
 class Assignments:
     """What is still to be told. See the module's head."""
@@ -42,6 +51,7 @@ class Assignments:
     def __init__(self, node: Broker) -> None:
         self._node = node
         self._wanted: dict[Replica, UUID] = {}
+        self._empty: dict[Replica, None] = {}
         self._waiting = False
         self._failures = 0
 
@@ -84,13 +94,13 @@ class Assignments:
 
     def _well(self) -> list[UUID]:
         """The directories that have not failed."""
-        return [found.id for found in self._node.logs.online if found.id is not None]
+        return [found.id for found in self._node.logs.table.online if found.id is not None]
 
     def _send_after(self, delay_ms: int) -> None:
         """Sends at the next tick at the earliest, so that what is found in one turn goes together."""
         if not self._waiting:
             self._waiting = True
-            self._node.timers.at(self._node.now_ms + delay_ms, self._send)
+            self._node.timers.at(self._node.now_ms + delay_ms, self._send, duty=True)
 
     def _send(self, now_ms: int) -> None:
         node = self._node
@@ -105,7 +115,6 @@ class Assignments:
         node.channel.to_controller(request, lambda answer, at_ms: self._answered(sent, answer), now_ms)
 
     def _answered(self, sent: dict[Replica, UUID], answer: Message | None) -> None:
-        """A replica that is refused by itself is one of a past image: the next image says what it is now."""
         self._waiting = False
         delay_ms = 0
         if isinstance(answer, AssignReplicasToDirsResponse) and not answer.error_code:
@@ -113,11 +122,41 @@ class Assignments:
             for replica, directory in sent.items():
                 if self._wanted.get(replica) == directory:
                     del self._wanted[replica]
+            self._note_empty(sent, answer)
         else:
             delay_ms = min(DIRECTORY_ASSIGNMENT_RETRY_MAX_MS, DIRECTORY_ASSIGNMENT_RETRY_MS << min(self._failures, 20))
             self._failures += 1
         if self._wanted:
             self._send_after(delay_ms)
+
+    def _note_empty(self, sent: dict[Replica, UUID], answer: AssignReplicasToDirsResponse) -> None:
+        """Says once which replicas wait for somebody to decide, and looks at them again after a while."""
+        empty = [
+            (topic.topic_id, partition.partition_index)
+            for directory in answer.directories
+            for topic in directory.topics
+            for partition in topic.partitions
+            if partition.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        ]
+        new = [replica for replica in empty if replica not in self._empty]
+        for replica in sent:
+            self._empty.pop(replica, None)
+        self._empty.update(dict.fromkeys(empty))
+        if new:
+            logger.warning(
+                "replicas that were the last in sync are empty, since their log directory is gone; bring it back, or "
+                "elect others uncleanly: %s",
+                listed([f"{self._node.replicas.topic_name(topic)}-{index}" for topic, index in new]),
+            )
+        if empty:
+            again_ms = self._node.now_ms + DIRECTORY_ASSIGNMENT_RETRY_MAX_MS
+            self._node.timers.at(again_ms, lambda now_ms: self._look_again(empty), duty=True)
+
+    def _look_again(self, replicas: Sequence[Replica]) -> None:
+        for topic_id, index in replicas:
+            topic = self._node.image.topics_by_id.get(topic_id)
+            if topic is not None and (topic_id, index) in self._empty:
+                self.look(topic.name, topic_id, index, topic.partitions[index])
 
 
 def request_of(broker_id: int, broker_epoch: int, assignments: dict[Replica, UUID]) -> AssignReplicasToDirsRequest:

@@ -154,12 +154,21 @@ class Channel:
             call.timer = None
             self._try(call, at_ms)
 
-        call.timer = self._node.timers.at(now_ms + RETRY_BACKOFF_MS, retry)
+        call.timer = self._node.timers.at(now_ms + RETRY_BACKOFF_MS, retry, duty=True)
 
     def _end(self, call: ControllerCall, answer: Message | None, now_ms: int) -> None:
         if call.number in self._calls:
             self.cancel(call)
-            call.answered(answer, now_ms)
+            self._tell(call.answered, answer, now_ms)
+
+    def _tell(self, answered: Answered, answer: Message | None, now_ms: int) -> None:
+        """Tells the caller. One that breaks over the answer is told that there was none, so that it asks again."""
+        try:
+            answered(answer, now_ms)
+        except Exception as error:
+            if answer is not None:
+                self._tell(answered, None, now_ms)
+            self._node.bug("call", "an answer of the controller", error)
 
     def _forget(self, call: ControllerCall) -> None:
         self._calls.pop(call.number, None)
@@ -188,7 +197,7 @@ class Channel:
         def answered(answer: Message | None, at_ms: int) -> None:
             request.abandoned = None
             assert answer is None or isinstance(answer, EnvelopeResponse)
-            self._node.answer(request, answer_of(request, answer), at_ms)
+            self._node.dispatcher.answer_with(request, lambda: answer_of(request, answer), at_ms)
 
         timeout_ms = request.arrived_ms + self._node.settings.request_timeout_ms - now_ms
         call = self.to_controller(envelope, answered, now_ms, timeout_ms=max(0, timeout_ms))

@@ -23,7 +23,8 @@ from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.metadata.loader import MetadataLoader, Publication
 from penstock.metadata.records import decode_records, encode_records, image_records
 from penstock.raft.checkpoint import Checkpoint, CheckpointId, LogBatch, checkpoint_batches
-from penstock.raft.operations import NAME
+from penstock.raft.topic import METADATA
+from penstock.records.wall import WallTime
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
@@ -67,13 +68,14 @@ class CommittedMetadata:
         high_watermark: how far the log is committed, as far as this node knows.
     """
 
-    def __init__(self, settings: Settings, observer: ImageObserver) -> None:
+    def __init__(self, settings: Settings, observer: ImageObserver, wall: WallTime | None = None) -> None:
         self.settings = settings
         self.image = EMPTY_IMAGE
         self.leadership: Leadership
         self.leads = False
         self.high_watermark = 0
         self._observer = observer
+        self._wall = wall or WallTime()
         self._loader = MetadataLoader()
         self._claiming = False
         self._unpublished: deque[Publication] = deque()
@@ -113,7 +115,7 @@ class CommittedMetadata:
         Records that the image has already are passed over: a metadata transaction may begin within a batch.
         """
         header = batch.header
-        records = decode_records(batch.values, NAME)
+        records = decode_records(batch.values, METADATA.directory)
         known = self._loader.last_offset + 1 - header.base_offset
         self._loader.load(
             records[known:] if known > 0 else records, header.last_offset, header.leader_epoch, header.max_timestamp_ms
@@ -214,6 +216,7 @@ class CommittedMetadata:
         self._checkpoint_running = True
         self._checkpoint_due_ms = None
         self._bytes_since_checkpoint = 0
+        wall_ms = self._wall.at(now_ms)
         version = METADATA_VERSIONS[image.metadata_version]
         kraft_version = history.kraft_version_at(checkpoint.end_offset)
         voters = history.voters_at(checkpoint.end_offset)
@@ -223,7 +226,7 @@ class CommittedMetadata:
                 encode_records(image_records(image), version),
                 epoch=checkpoint.epoch,
                 last_contained_timestamp_ms=image.timestamp_ms,
-                now_ms=now_ms,
+                wall_ms=wall_ms,
                 kraft_version=kraft_version,
                 voters=voters,
             ),

@@ -1,9 +1,9 @@
 """One client connection: what it may have in flight, and in which order its requests execute and are answered.
 
-A request has two phases. *Execute* runs the handler, strictly in the order in which the frames came: while one
-request is held (a read that is not resident, a deferred append, a barrier such as authentication or throttling) later
-frames wait undecoded. *Complete* comes in any order; the answers leave in the order of the requests. So the next
-produce request is appended while the last one waits for replicas.
+A request has two phases. *Execute* runs the handler, strictly in the order in which the frames came: while one request
+is held (a read that is not resident, a deferred append, a barrier such as authentication or throttling), and until the
+connection has its turn (`penstock.node.turns`), later frames wait undecoded. *Complete* comes in any order; the answers
+leave in the order of the requests. So the next produce request is appended while the last one waits for replicas.
 
 Reading stops at `max_in_flight` requests or `max_in_flight_bytes` of frames and goes on at half of either.
 """
@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from penstock.config.limits import ROUND_SHARE_MS
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
 from penstock.node.request import Handler, Request
 from penstock.security.authorizer import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from penstock.node.turns import Work
 
 
 class Connection:
@@ -25,9 +29,11 @@ class Connection:
     Attributes:
         handlers: the APIs of its listener, by key.
         in_flight: executed or executing requests whose answer has not left, oldest first.
-        waiting: frames that came while a request was held.
+        waiting: frames that came while a request was held, or before the connection's turn.
         holds: how many reasons keep later requests from executing.
         closed: it has been closed or lost; answers to it go nowhere.
+        round, share_ms, in_line, work: of `penstock.node.turns`: the round that it last had a share of, what is left of
+            that, whether it waits for its turn, and its long work that can go on.
         client_host: the peer's address as Kafka writes it, with a slash: `/127.0.0.1`.
     """
 
@@ -39,15 +45,19 @@ class Connection:
         "holds",
         "id",
         "in_flight",
+        "in_line",
         "listener",
         "max_in_flight",
         "max_in_flight_bytes",
         "paused",
         "peer",
         "principal",
+        "round",
+        "share_ms",
         "software_name",
         "software_version",
         "waiting",
+        "work",
     )
 
     def __init__(
@@ -72,6 +82,10 @@ class Connection:
         self.max_in_flight_bytes = max_in_flight_bytes
         self.in_flight: deque[Request[Any]] = deque()
         self.waiting: deque[memoryview] = deque()
+        self.work: deque[Work] = deque()
+        self.round = 0
+        self.share_ms = float(ROUND_SHARE_MS)
+        self.in_line = False
         self.frame_bytes = 0
         self.holds = 0
         self.paused = False

@@ -16,12 +16,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Protocol
 
 from penstock.config.limits import CONTROLLER_RECORDS_PER_BATCH_MAX, METADATA_APPENDS_MAX
 from penstock.config.server import Settings
-from penstock.errors import ErrorCode, RequestError
+from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.metadata.activation import activation_records
 from penstock.metadata.controller import Controller
 from penstock.metadata.duties import Duties
@@ -48,6 +49,9 @@ class ControllerObserver(Protocol):
 
     def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
         """The connection to a broker is lost: `ControllerNode.process_gone` is called if its process is no more."""
+
+    def bug(self, place: str, what: str, error: Exception) -> None:
+        """Something was raised that should never be."""
 
 
 Done = Callable[[int], None]
@@ -122,7 +126,7 @@ class ControllerNode:
     def advance(self, last_offset: int, epoch: int, now_ms: int) -> None:
         """The quorum has appended a batch of its own."""
         self._appended_ms = now_ms
-        self.state.advance(last_offset, epoch, now_ms)
+        self.state.advance(last_offset, epoch, self._quorum.wall.at(now_ms))
 
     def committed(self, high_watermark: int) -> list[Publication]:
         """The images that are committed now."""
@@ -131,7 +135,7 @@ class ControllerNode:
     def published(self, high_watermark: int, now_ms: int) -> None:
         """Readers see everything below the offset: answers leave."""
         while self._waiting and self._waiting[0].last_offset < high_watermark:
-            self._waiting.popleft().committed(now_ms)
+            self._tell(partial(self._waiting.popleft().committed, now_ms))
 
     def renounce(self, now_ms: int) -> None:
         """The leadership is lost: what is not committed is undone, and this controller is not active any more."""
@@ -139,7 +143,14 @@ class ControllerNode:
         self.state.revert()
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
-            each.failed(ErrorCode.NOT_CONTROLLER, now_ms)
+            self._tell(partial(each.failed, ErrorCode.NOT_CONTROLLER, now_ms))
+
+    def _tell(self, tell: Callable[[], None]) -> None:
+        """Tells one who waits for a commit; what that raises ends this one request."""
+        try:
+            tell()
+        except Exception as error:
+            self._observer.bug("metadata", "a change that was decided", error)
 
     # Appending
 
@@ -167,16 +178,24 @@ class ControllerNode:
 
         `committed(now_ms)` is called when they are committed and `image` contains them, `failed(code, now_ms)` when
         they are lost; exactly one of them, never before this method has returned. Raises RequestError NOT_CONTROLLER
-        when this node is not active, THROTTLING_QUOTA_EXCEEDED when too many appends wait.
+        when this node is not active, THROTTLING_QUOTA_EXCEEDED when too many appends wait, or what the log refuses a
+        batch with; then nothing is replayed.
         """
         assert records, "an append has records"
         self._check_room()
-        batches = self._batches(records, now_ms, atomic=atomic)
+        wall_ms = self._quorum.wall.at(now_ms)
+        batches = self._batches(records, wall_ms, atomic=atomic)
+        for batch in batches:
+            self._quorum.check_append(batch.size_bytes)
         first = 0
         for batch in batches:
             last = first + batch.record_count
             last_offset = batch.base_offset + batch.record_count - 1
-            self.state.replay(records[first:last], last_offset, self._quorum.epoch, now_ms)
+            try:
+                self.state.replay(records[first:last], last_offset, self._quorum.epoch, wall_ms)
+            except Exception:
+                self._quorum.resign(now_ms)  # a bug left the state half changed: back to what is committed, as Kafka
+                raise
             self._quorum.append(batch, now_ms)
             first = last
         self._appended_ms = now_ms
@@ -203,7 +222,7 @@ class ControllerNode:
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{METADATA_APPENDS_MAX} changes wait for the metadata log."
             )
 
-    def _batches(self, records: Sequence[MetadataMessage], now_ms: int, *, atomic: bool) -> list[BatchBuilder]:
+    def _batches(self, records: Sequence[MetadataMessage], wall_ms: int, *, atomic: bool) -> list[BatchBuilder]:
         """The records as they are to be appended: one batch, or several small enough where each stands for itself."""
         largest = self.settings.internal_metadata_max_batch_size_in_bytes
         next_offset = self._quorum.next_offset
@@ -215,7 +234,7 @@ class ControllerNode:
             if full and builder.record_count and not atomic:
                 builder = BatchBuilder(base_offset=builder.base_offset + builder.record_count, leader_epoch=epoch)
                 batches.append(builder)
-            builder.append(now_ms, None, value)
+            builder.append(wall_ms, None, value)
         if max(each.size_bytes for each in batches) > largest:
             raise RequestError(
                 ErrorCode.POLICY_VIOLATION,
@@ -279,7 +298,7 @@ class ControllerNode:
     def _append_own(self, records: Sequence[MetadataMessage], now_ms: int) -> None:
         try:
             self.append(records, lambda at_ms: None, lambda code, at_ms: None, now_ms, atomic=False)
-        except RequestError as error:  # a record that fits into no batch: nothing of it was replayed
+        except (RequestError, StorageError) as error:  # a record that fits into no batch: nothing of it was replayed
             logger.error("the controller could not append %d records of its own: %s", len(records), error)
             self._due = False
             self._try_again_ms = now_ms + TRY_AGAIN_MS
@@ -302,5 +321,7 @@ class ControllerNode:
             return self._try_again_ms
         if self._due:
             return now_ms
-        deadlines = [self.duties.next_deadline_ms(), self._idle_until_ms()]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        soonest, idle_until_ms = self.duties.next_deadline_ms(), self._idle_until_ms()
+        if soonest is None or idle_until_ms is None:
+            return idle_until_ms if soonest is None else soonest
+        return min(soonest, idle_until_ms)

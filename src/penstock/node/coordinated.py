@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config.limits import COORDINATOR_LOAD_BYTES
 from penstock.errors import ErrorCode, NotResident, PenstockError, RequestError
-from penstock.log.disk import Disk, FileSlice, Operation
+from penstock.log.disk import Disk, FileSlice, Operation, read_slice
 from penstock.log.manager import NotOpen
 from penstock.node.effects import Run
 from penstock.records.batch import read_header
-from penstock.replication.partition import ACKS_ALL, Partition, Prepared
+from penstock.replication.appends import ACKS_ALL, Prepared
+from penstock.replication.partition import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +29,12 @@ Done = Callable[[bytes | None, int], None]
 class LedPartition:
     """A `PartitionLog` over a partition of this node's replicas.
 
-    `lost` is called when the leadership ends while somebody waits for a commit.
+    `coordinator`: whose, for messages. `lost` is called when the leadership ends while somebody waits for a commit.
     """
 
-    def __init__(self, node: Broker, partition: Partition, lost: Callable[[int], None]) -> None:
+    def __init__(self, node: Broker, coordinator: str, partition: Partition, lost: Callable[[int], None]) -> None:
         self._node = node
+        self._coordinator = coordinator
         self._partition = partition
         self._lost = lost
 
@@ -84,18 +86,25 @@ class LedPartition:
         else:
             self._lost(now_ms)
 
+    def broke(self, error: Exception, now_ms: int) -> None:
+        """AppendWaiter: a bug when a commit was told. What waits for it is told with the next one."""
+        self._node.bug(self._coordinator, f"a commit in {self._partition!r}", error)
+
     def read(self, offset: int, done: Done, now_ms: int) -> None:
         try:
             self._use(now_ms)
             log = self._partition.log
             found = log.read(offset, COORDINATOR_LOAD_BYTES, log.log_end_offset)
         except NotOpen as closed:
-            closed.opening.when_done.append(lambda at_ms: self.read(offset, done, at_ms))
+            self._node.when_open(closed, lambda at_ms: self.read(offset, done, at_ms))
         except NotResident as missing:
             piece = FileSlice(missing.directory, missing.path, missing.position, missing.length)
             self._run([piece], lambda data, at_ms: self._read_again(data, offset, done, at_ms))
         except PenstockError:
             self._node.do(later(done, lambda: self._node.now_ms))
+        except Exception as error:
+            self._node.do(later(done, lambda: self._node.now_ms))
+            self._node.bug(self._coordinator, f"reading {self._partition!r}", error)
         else:
             self._run(found.slices, done)
 
@@ -127,7 +136,7 @@ class ReadPieces(Operation):
         self.pieces = pieces
 
     def run(self, disk: Disk) -> Any:
-        return b"".join(disk.read(piece.path, piece.position, piece.length) for piece in self.pieces)
+        return b"".join(read_slice(disk, piece) for piece in self.pieces)
 
 
 class PiecesRead:
@@ -144,5 +153,9 @@ class PiecesRead:
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
         assert isinstance(operation, ReadPieces)
-        self._node.read_failed(operation.directory, operation.pieces[0].path, error, now_ms)
+        self._node.read_failed(operation.directory, error, now_ms)
+        self._done(None, now_ms)
+
+    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        """Who breaks over what was read is told that nothing was."""
         self._done(None, now_ms)

@@ -1,81 +1,81 @@
-"""From a frame to a handler and back: decode, authorize, run, answer; and the one place that knows of `NotResident`.
+"""From a frame to a handler and its outcome: decode, admit, run; and the one place that knows of `NotResident`.
+
+In, a request waits for its connection's turn, is bounded by what the connection may have in flight, and passes the gate
+(`penstock.node.gate`). Out, its answer or refusal goes by the exit (`penstock.node.exit`).
 
 A frame that does not decode, an API that is not served or a version that does not exist closes the connection that sent
 it, as Kafka does; only ApiVersions answers an unsupported version, in version 0 with what is supported. An error in a
 handler is answered with the API's error response.
 
+Frames execute in their connections' turns (`penstock.node.turns`). A handler that may have much to do is a generator:
+what it yields ends a step. A large frame is decoded in steps too, and the answer to a request that took several is
+encoded so.
+
 A handler whose read was not resident is run again after the directory's lane has read the range into memory;
 meanwhile its connection executes nothing else. Handlers change state only after their last read, so running one twice
-does no harm.
+does no harm. A generator can yield what is missing instead, and goes on where it was.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.config.limits import STEPPED_FRAME_BYTES
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
-from penstock.log.disk import Disk, Operation
 from penstock.log.manager import NotOpen
+from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import Connection
 from penstock.node.effects import Run
-from penstock.node.request import AGAIN, FORWARD, LATER, Append, Handler, Message, Outcome, Parked, Request
-from penstock.protocol.api import ApiKey
-from penstock.protocol.codec import decode
-from penstock.protocol.frames import decode_request_header, encode_response
-from penstock.security.authorizer import CLUSTER_NAME, ResourceType
+from penstock.node.exit import Exit
+from penstock.node.request import (
+    AGAIN,
+    FORWARD,
+    LATER,
+    PUT_OFF,
+    Append,
+    Handler,
+    Kept,
+    Outcome,
+    OutcomeInSteps,
+    Parked,
+    Request,
+)
+from penstock.node.steps import let_go
+from penstock.node.turns import Steps, Turns, Work
+from penstock.protocol.api import API_BY_NUMBER, ApiKey
+from penstock.protocol.codec import decode, decode_steps
+from penstock.protocol.frames import RequestHeader, decode_request_header
+from penstock.protocol.message import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Generator as GeneratorType
+
     from penstock.node.broker import Broker
+else:
+    from types import GeneratorType  # of all generators: quicker to tell than by their abstract class
 
 MAX_REPEATS = 100_000
-"""How often one request may be run again, for reads that were not resident above all, before it is given up."""
+"""How often one request may be run again, for reads that were not resident above all, before it is given up; and how
+many reads one step of a long one may need."""
 
-logger = logging.getLogger(__name__)
+ANSWERS = (Message, Kept)
 
-
-class ColdRead(Operation):
-    """Reads a range in the lane so that it is resident when the handler runs again."""
-
-    __slots__ = ("length", "path", "position")
-
-    def __init__(self, missing: NotResident, owner: RepeatRequest, connection: int) -> None:
-        super().__init__(missing.directory, f"read for connection {connection}", owner)
-        self.path = missing.path
-        self.position = missing.position
-        self.length = missing.length
-
-    def run(self, disk: Disk) -> Any:
-        return disk.read(self.path, self.position, self.length)
-
-
-class RepeatRequest:
-    """Owner of a cold read: runs the request again, also after an error, which the handler then meets by itself."""
-
-    __slots__ = ("dispatcher", "request")
-
-    def __init__(self, dispatcher: Dispatcher, request: Request[Any]) -> None:
-        self.dispatcher = dispatcher
-        self.request = request
-
-    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        self.dispatcher.repeat(self.request, now_ms)
-
-    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        assert isinstance(operation, ColdRead)
-        self.dispatcher.node.read_failed(operation.directory, operation.path, error, now_ms)
-        self.dispatcher.repeat(self.request, now_ms)
+Step = TypeVar("Step")
 
 
 class Dispatcher:
     """Executes frames of connections. Part of the broker, split off for its size."""
 
-    def __init__(self, node: Broker, handlers: Mapping[ApiKey, Handler]) -> None:
+    def __init__(self, node: Broker, handlers: Mapping[ApiKey, Handler], work_ms: Callable[[], float]) -> None:
         self.node = node
+        self.turns = Turns(self.execute, self._read_for_work, work_ms, node.abandon)
         self.handlers = handlers
+        self.exit = Exit(node, self.turns, handlers)
         self._of_kind = {
-            kind: {int(key): handler for key, handler in handlers.items() if kind in handler.api.listeners}
+            kind: {int(key): handler.on(kind) for key, handler in handlers.items() if kind in handler.api.listeners}
             for kind in ("broker", "controller")
         }
         self._waiting_for_controller: dict[int, Request[Any]] = {}
@@ -88,65 +88,180 @@ class Dispatcher:
     def received(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
         """Executes a frame now, or when its turn comes."""
         connection.frame_bytes += len(frame)
-        if connection.holds or connection.waiting:
-            connection.waiting.append(frame)
-        else:
-            self.execute(connection, frame, now_ms)
+        self.turns.execute(connection, frame)
         if not connection.closed:
             connection.pause_if_full(self.node.effects)
 
-    def execute(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
+    def execute(self, connection: Connection, frame: memoryview) -> None:
         """Decodes one frame and runs its handler."""
+        now_ms = self.node.now_ms
         try:
             header, position = decode_request_header(frame)
             handler = connection.handlers.get(header.api_key)
             version = header.api_version
             if handler is None:
-                self.node.close(connection, f"{ApiKey(header.api_key).name} is not served on {connection.listener}")
-                return
+                name = API_BY_NUMBER[header.api_key].name
+                self.node.journal.not_served(connection, name, header.client_id)
+                raise ProtocolError(f"{name} is not served on {connection.listener}")
             if handler.min_version <= version <= handler.max_version:
+                if len(frame) > STEPPED_FRAME_BYTES:
+                    self.turns.begin(connection, self._execute_large(connection, handler, header, frame, position))
+                    return
                 body, _ = decode(handler.api.request_class, version, frame, position)
             elif handler.key is ApiKey.API_VERSIONS:
                 body = None
             else:
-                self.node.close(connection, f"version {version} of {handler.key.name} is not supported")
-                return
-        except ProtocolError as error:
-            self.node.close(connection, str(error))
+                raise ProtocolError(f"version {version} of {handler.key.name} is not supported")
+        except Exception as error:
+            self._unreadable(connection, error)
             return
         request: Request[Any] = Request(connection, handler, header, body, now_ms)
         request.frame_bytes = len(frame)
         connection.in_flight.append(request)
         self.run(request, now_ms)
 
+    def _execute_large(
+        self, connection: Connection, handler: Handler, header: RequestHeader, frame: memoryview, position: int
+    ) -> Steps:
+        """Decodes a frame in steps and runs its handler, in the same steps."""
+        arrived_ms, long = self.node.now_ms, False
+        steps = decode_steps(handler.api.request_class, header.api_version, frame, position)
+        try:
+            while True:
+                next(steps)
+                long = True
+                yield None
+        except StopIteration as ended:
+            body, _ = ended.value
+        except Exception as error:
+            self._unreadable(connection, error)
+            return
+        request: Request[Any] = Request(connection, handler, header, body, arrived_ms)
+        request.frame_bytes = len(frame)
+        request.long = long
+        connection.in_flight.append(request)
+        kept = [body] if long else []
+        del body
+        yield from self.guard_steps(request, self._run_in_steps(request))
+        yield from let_go(kept)
+
+    def _unreadable(self, connection: Connection, error: Exception) -> None:
+        """A frame that cannot be executed ends its connection; what no frame should raise is a bug as well."""
+        if isinstance(error, ProtocolError):
+            self.node.close(connection, str(error))
+            return
+        self.node.close(connection, "a frame of it broke the decoder")
+        self.node.bug("request", f"a frame of connection {connection.id}", error)
+
+    def _run_in_steps(self, request: Request[Any]) -> Steps:
+        outcome = self._handled(request, self.node.now_ms)
+        if isinstance(outcome, GeneratorType):
+            yield from self._steps(request, outcome)
+        else:
+            self._finish(request, outcome, self.node.now_ms)
+
     def run(self, request: Request[Any], now_ms: int) -> None:
-        """Runs the handler of a request and does what its outcome says."""
+        """Runs the handler of a request and does what its outcome says. Raises nothing: see `broke`."""
+        try:
+            outcome = self._handled(request, now_ms)
+            if isinstance(outcome, GeneratorType):
+                outcome = self._first_step(request, outcome, now_ms)
+            self._finish(request, outcome, now_ms)
+        except Exception as error:
+            self.broke(request, error, now_ms)
+
+    def _first_step(self, request: Request[Any], steps: OutcomeInSteps, now_ms: int) -> Outcome:
+        """Most handlers that are generators take one step alone: no more is made of it then than of any other."""
+        try:
+            missing = next(steps)
+        except StopIteration as ended:
+            outcome: Outcome = ended.value
+            return outcome
+        except Exception as error:
+            return self._raised(request, error, now_ms)
+        request.long = True
+        rest = self._steps(request, steps)
+        self.turns.begin(request.connection, self.guard_steps(request, chain((missing,), rest)))
+        return PUT_OFF
+
+    def _handled(self, request: Request[Any], now_ms: int) -> Outcome | OutcomeInSteps:
+        """What the handler of a request says; PUT_OFF when it will be asked again."""
         handler = request.handler
         try:
-            if handler.authorize.resource is ResourceType.CLUSTER and not self._cluster_allowed(request):
-                outcome: Outcome = handler.refuse(
-                    request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name
-                )
-            else:
-                outcome = handler.handle(self.node, request, now_ms)
-        except NotResident as missing:
-            self._read_first(request, missing, now_ms)
-            return
-        except RequestError as error:
-            outcome = handler.refuse(request, error.code, error.message)
-        except ProtocolError as error:
-            self.node.close(request.connection, str(error))
-            return
-        except PenstockError as error:
-            outcome = handler.refuse(request, error.code, str(error))
+            needs = handler.needs
+            if needs is not None and not self.node.gate.allows(request, needs):
+                return self.exit.refusal(request, needs.refusal, needs.refusal.name)
+            return handler.handle(self.node, request, now_ms)
         except Exception as error:
-            self.node.bug(f"{handler.key.name} of connection {request.connection.id}", error)
-            outcome = handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
-        self._finish(request, outcome, now_ms)
+            return self._raised(request, error, now_ms)
+
+    def _raised(self, request: Request[Any], error: Exception, now_ms: int) -> Outcome:
+        """What anything that its handler raises makes of a request."""
+        if isinstance(error, NotResident):
+            self._read_first(request, error, now_ms)
+        elif isinstance(error, ProtocolError):
+            self.node.close(request.connection, str(error))
+        elif isinstance(error, RequestError):
+            if error.code is not ErrorCode.NOT_CONTROLLER or not request.connection.ask_next_controller():
+                return self.exit.refusal(request, error.code, error.message)
+        elif isinstance(error, PenstockError):
+            return self.exit.refusal(request, error.code, str(error))
+        else:
+            self.broke(request, error, now_ms)
+        return PUT_OFF
+
+    def _steps(self, request: Request[Any], steps: OutcomeInSteps) -> Steps:
+        """Runs a handler that is a generator; what it returns is its outcome."""
+        reads = 0
+        try:
+            while reads <= MAX_REPEATS:
+                missing = next(steps)
+                request.long = True
+                reads = 0 if missing is None else reads + 1
+                yield missing
+            outcome = self._never_resident(request)
+        except StopIteration as ended:
+            outcome = ended.value
+        except Exception as error:
+            outcome = self._raised(request, error, self.node.now_ms)
+        self._finish(request, outcome, self.node.now_ms)
+
+    def broke(self, request: Request[Any], error: Exception, now_ms: int, *, place: str = "request") -> None:
+        """A bug: `error` was raised on behalf of a request, which is given up. Nobody else notices."""
+        self.give_up(request, now_ms)
+        self.node.bug(place, f"{request.handler.key.name} of connection {request.connection.id}", error)
+
+    def give_up(self, request: Request[Any], now_ms: int) -> None:
+        """Refuses a request after a bug; if this cannot be done, its connection is closed. Who calls this tells of the
+        bug.
+        """
+        connection = request.connection
+        try:
+            abandoned, request.abandoned = request.abandoned, None
+            if abandoned is not None:
+                abandoned()
+            refusal = self._refusal(request)
+            if refusal is not None and not request.done:
+                self.exit.answer(request, refusal, now_ms)
+        except Exception:  # the bug says why
+            refusal = None
+        request.broke = True
+        if refusal is None and not request.done:
+            self.node.close(connection, f"its {request.handler.key.name} broke, and could not be refused")
+
+    def _refusal(self, request: Request[Any]) -> Message | None:
+        """None when there can be none: one that was parked has no body any more, whose parts a refusal has to name; and
+        who wants no answer (acks=0) learns of a failure by the loss of the connection alone, as with Kafka.
+        """
+        if request.body is None:
+            return None
+        return self.exit.refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
 
     def _finish(self, request: Request[Any], outcome: Outcome, now_ms: int) -> None:
         if outcome is LATER:
             request.body = None
+        elif outcome is None or isinstance(outcome, ANSWERS):
+            self.exit.answer(request, outcome, now_ms)
         elif isinstance(outcome, Parked):
             request.body = None
             self._park(request, outcome, now_ms)
@@ -154,32 +269,38 @@ class Dispatcher:
             self._append(request, outcome, now_ms)
         elif outcome is AGAIN:
             self._put_off(request)
-            self.node.do(self._step(request))
+            self.turns.begin(request.connection, self._again(request), needs_place=False)
         elif outcome is FORWARD:
             self._forward(request, now_ms)
-        else:
-            self.answer(request, outcome, now_ms)
 
-    def answer(self, request: Request[Any], message: Message | None, now_ms: int) -> None:
-        """Answers a request (None: without a response frame), in its connection's order."""
-        connection = request.connection
-        if connection.closed:
-            return
-        request.body = None
-        chunks: Sequence[Any] = ()
-        if message is not None:
-            chunks = encode_response(request.api, request.version, request.correlation_id, message)
-        self.node.request_answered(request, now_ms)
-        connection.answered(request, chunks, self.node.effects)
+    def answer_with(self, request: Request[Any], make: Callable[[], Message | None], now_ms: int) -> None:
+        """Answers with a message that is yet to be made: what that raises ends this request."""
+        try:
+            self.exit.answer(request, make(), now_ms)
+        except Exception as error:
+            self.broke(request, error, now_ms)
 
-    def answer_encoded(self, request: Request[Any], chunks: list[Any], now_ms: int) -> None:
-        """Answers with a frame that is encoded already."""
-        connection = request.connection
-        if connection.closed:
-            return
-        request.body = None
-        self.node.request_answered(request, now_ms)
-        connection.answered(request, chunks, self.node.effects)
+    def later(self, request: Request[Any], go_on: Callable[..., None]) -> Callable[..., None]:
+        """`go_on`, as what goes on with a request whose handler has returned LATER: what it raises ends the request."""
+
+        def guarded(*what: Any) -> None:
+            try:
+                go_on(*what)
+            except Exception as error:
+                self.broke(request, error, self.node.now_ms)
+
+        return guarded
+
+    def guard_steps(self, request: Request[Any], steps: Iterator[Step]) -> Iterator[Step]:
+        """Long work on behalf of a request, step by step: what it raises ends the request."""
+        try:
+            yield from steps
+        except Exception as error:
+            self.broke(request, error, self.node.now_ms)
+
+    def go_on(self, request: Request[Any], steps: OutcomeInSteps) -> None:
+        """Goes on with a request for which the handler returned LATER, in steps."""
+        self.turns.begin(request.connection, self.guard_steps(request, self._steps(request, steps)))
 
     def hold(self, connection: Connection) -> None:
         """Nothing later of this connection executes until the matching `release`."""
@@ -189,26 +310,49 @@ class Dispatcher:
         """Takes back one `hold`; executes the frames that waited, as far as nothing holds again."""
         connection.holds -= 1
         assert connection.holds >= 0
-        waiting = connection.waiting
-        while waiting and not connection.holds and not connection.closed:
-            self.execute(connection, waiting.popleft(), now_ms)
-
-    def _cluster_allowed(self, request: Request[Any]) -> bool:
-        row = request.handler.authorize
-        assert row.operation is not None
-        return self.node.authorizer.authorize(request.principal, row.operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        self.turns.proceed(connection)
 
     def _read_first(self, request: Request[Any], missing: NotResident, now_ms: int) -> None:
+        """Has a request run again when what was missing has been read."""
         if request.repeats > MAX_REPEATS:
-            self.node.bug(f"{request.handler.key.name} never finds its data in memory", missing)
-            self._finish(request, request.handler.refuse(request, ErrorCode.KAFKA_STORAGE_ERROR, ""), now_ms)
+            self._finish(request, self._never_resident(request), now_ms)
             return
         self._put_off(request)
+        self._read(
+            missing,
+            request.connection,
+            lambda at_ms: self.repeat(request, at_ms),
+            lambda at_ms: self.give_up(request, at_ms),
+        )
+
+    def _read_for_work(self, work: Work, missing: NotResident) -> None:
+        """Has long work go on when what it needs has been read."""
+        self._read(
+            missing,
+            work.connection,
+            lambda at_ms: self.turns.resume(work),
+            lambda at_ms: self.node.close(work.connection, "a request of it broke"),
+        )
+
+    def _read(
+        self,
+        missing: NotResident,
+        connection: Connection,
+        go_on: Callable[[int], None],
+        broke: Callable[[int], None],
+    ) -> None:
+        node = self.node
         if isinstance(missing, NotOpen):
-            missing.opening.when_done.append(lambda at_ms: self.repeat(request, at_ms))
-        else:
-            self.node.cold_reads += 1
-            self.node.effects.append(Run(ColdRead(missing, RepeatRequest(self, request), request.connection.id)))
+            node.when_open(missing, go_on)
+            return
+        node.cold_reads += 1
+        node.effects.append(Run(ColdRead(missing, Waiter(go_on, broke, node.read_failed), connection.id)))
+
+    def _never_resident(self, request: Request[Any]) -> Outcome:
+        name = request.handler.key.name
+        error = AssertionError("its data is never in memory")
+        self.node.bug("request", f"{name} of connection {request.connection.id}", error)
+        return self.exit.refusal(request, ErrorCode.KAFKA_STORAGE_ERROR, "")
 
     def _put_off(self, request: Request[Any]) -> None:
         """The request is run again by `repeat`; nothing later of its connection executes before."""
@@ -217,9 +361,9 @@ class Dispatcher:
             request.held = True
             self.hold(request.connection)
 
-    def _step(self, request: Request[Any]) -> Iterator[None]:
+    def _again(self, request: Request[Any]) -> Steps:
+        yield None
         self.repeat(request, self.node.now_ms)
-        yield
 
     def repeat(self, request: Request[Any], now_ms: int) -> None:
         """Runs a request again that was put off."""
@@ -234,20 +378,26 @@ class Dispatcher:
             self.release(connection, now_ms)
 
     def _park(self, request: Request[Any], parked: Parked, now_ms: int) -> None:
-        waiting = self.node.purgatory.park(parked, lambda message, at_ms: self.answer(request, message, at_ms))
+        waiting = self.node.purgatory.park(
+            parked,
+            lambda message, at_ms: self.exit.answer(request, message, at_ms),
+            lambda error, at_ms: self.broke(request, error, at_ms, place="parked"),
+        )
         request.abandoned = lambda: self.node.purgatory.cancel(waiting)
 
     def _append(self, request: Request[Any], append: Append, now_ms: int) -> None:
-        def refused(code: ErrorCode, message: str) -> Message:
-            return append.failed(code) if append.failed is not None else request.handler.refuse(request, code, message)
+        def refused(code: ErrorCode, message: str) -> Message | None:
+            return append.failed(code) if append.failed is not None else self.exit.refusal(request, code, message)
 
         def committed(at_ms: int) -> None:
-            self.answer(request, append.response, at_ms)
+            tell = append.tell or partial(self.node.journal.committed, request, request.body, append.response)
+            self.node.guarded("metadata", "what the log says of a change", tell)
+            self.exit.answer(request, append.response, at_ms)
 
         def failed(code: ErrorCode, at_ms: int) -> None:
             if code is ErrorCode.NOT_CONTROLLER and request.connection.ask_next_controller():
                 return
-            self.answer(request, refused(code, code.name), at_ms)
+            self.answer_with(request, lambda: refused(code, code.name), at_ms)
 
         controller = self.node.controller
         try:
@@ -256,7 +406,7 @@ class Dispatcher:
             else:
                 controller.when_committed(committed, failed, now_ms)
         except RequestError as error:
-            self.answer(request, refused(error.code, error.message), now_ms)
+            self.exit.answer(request, refused(error.code, error.message), now_ms)
 
     def _forward(self, request: Request[Any], now_ms: int) -> None:
         """Has the active controller answer, or waits until there is one, as long as a client would."""
@@ -272,7 +422,7 @@ class Dispatcher:
 
         def expire(at_ms: int) -> None:
             if self._waiting_for_controller.pop(sequence, None) is not None:
-                self.answer(request, request.handler.refuse(request, ErrorCode.REQUEST_TIMED_OUT, ""), at_ms)
+                self.answer_with(request, lambda: self.exit.refusal(request, ErrorCode.REQUEST_TIMED_OUT, ""), at_ms)
 
         timer = self.node.timers.at(deadline_ms, expire)
 
@@ -286,8 +436,8 @@ class Dispatcher:
         """There is an active controller, here or elsewhere: runs what waited for it, oldest first."""
         waiting, self._waiting_for_controller = self._waiting_for_controller, {}
         for request in waiting.values():
-            abandoned, request.abandoned = request.abandoned, None
-            if abandoned is not None:
-                abandoned()
+            if request.abandoned is not None:
+                self.node.guarded("request", "a request that waited for a controller", request.abandoned)
+                request.abandoned = None
             if not request.connection.closed:
                 self.run(request, now_ms)

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.config.limits import FETCH_RETRY_MS, FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_STEP, THROTTLED_LOOK_MS
-from penstock.errors import ErrorCode, StorageError
+from penstock.errors import ErrorCode, PenstockError, StorageError
 from penstock.log.manager import NotOpen
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
 from penstock.metadata.image import NO_LEADER
-from penstock.node.handlers.delete_records import low_watermark_of
 from penstock.node.leader_offsets import LeaderOffsets
 from penstock.node.outgoing import Peer
 from penstock.node.timers import Timer
@@ -64,7 +63,6 @@ class Followers:
         self._release_due = False
         self._begun = False
         self._offsets = LeaderOffsets(node, self.peer)
-        replicas.on_low_watermark = lambda partition, now_ms: node.purgatory.fire(low_watermark_of(partition), now_ms)
         self.bytes_in = 0
 
     def begin(self, now_ms: int) -> None:
@@ -125,7 +123,7 @@ class Followers:
 
     def follower_retries(self, follower: Follower, delay_ms: int, now_ms: int) -> None:
         delay_ms = min(delay_ms, self._node.settings.replica_fetch_backoff_ms)
-        self._node.timers.at(now_ms + delay_ms, follower.retry)
+        self._node.timers.at(now_ms + delay_ms, follower.retry, duty=True)
 
     def follower_wrote(self, follower: Follower, size_bytes: int) -> None:
         self.bytes_in += size_bytes
@@ -137,7 +135,9 @@ class Followers:
         self._replicas.high_watermark_moved(follower)
 
     def follower_failed(self, follower: Follower, error: Exception) -> None:
-        if follower.failures == 0:
+        if not isinstance(error, PenstockError):
+            self._node.bug("operation", f"records of {follower!r}", error)
+        elif follower.failures == 0:
             logger.warning("%s-%d from broker %d: %s", follower.topic, follower.index, follower.leader_id, error)
 
     # Logs
@@ -146,7 +146,7 @@ class Followers:
         if self._begun:
             self._to_open[follower.key] = follower
             if len(self._to_open) == 1:
-                self._node.timers.at(now_ms, self._open_some)
+                self._node.timers.at(now_ms, self._open_some, duty=True)
 
     def _open_some(self, now_ms: int) -> None:
         """Opens the logs of a few followers; of many, in steps of long work."""
@@ -171,9 +171,12 @@ class Followers:
         try:
             self._replicas.follower_log(follower, now_ms)
         except NotOpen as not_open:
-            not_open.opening.when_done.append(lambda at_ms: self._open(follower, at_ms))
+            self._node.when_open(not_open, lambda at_ms: self._open(follower, at_ms))
         except StorageError:
             follower.broken(now_ms)
+        except Exception as error:
+            follower.broken(now_ms)
+            self._node.bug("operation", f"the opening of {follower!r}", error)
 
     # Fetches
 
@@ -252,7 +255,8 @@ class Followers:
         if not self._release_due:
             self._release_due = True
             free_ms = self._node.throttles.follower.free_at_ms(now_ms)
-            self._node.timers.at(min(max(free_ms, now_ms + 1), now_ms + THROTTLED_LOOK_MS), self._release)
+            at_ms = min(max(free_ms, now_ms + 1), now_ms + THROTTLED_LOOK_MS)
+            self._node.timers.at(at_ms, self._release, duty=True)
 
     def _release(self, now_ms: int) -> None:
         self._release_due = False

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from penstock.errors import ErrorCode, StorageError
 from penstock.log.manager import ReplicaRequest
+from penstock.metadata.brokers import Registration
 from penstock.metadata.directories import CORDONS_FROM_LEVEL
 from penstock.protocol.messages import broker_registration_request, controller_registration_request
 from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -31,7 +32,6 @@ from penstock.protocol.messages.controller_registration_response import Controll
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from penstock.metadata.brokers import Registration
     from penstock.metadata.image import BrokerRegistration, Endpoint
     from penstock.node.broker import Broker
     from penstock.node.channel import ControllerCall
@@ -93,6 +93,23 @@ class Lifecycle:
 
     # Coming up
 
+    def identify(self, endpoints: Sequence[Endpoint], controller_endpoints: Sequence[Endpoint] | None) -> None:
+        """What this node is to the controller, from now on: another incarnation than any before."""
+        node = self._node
+        settings = node.settings
+        self.incarnation_id = UUID(int=node.random.getrandbits(128), version=4)
+        if settings.is_controller:
+            self.controller_endpoints = controller_endpoints
+        if settings.is_broker:
+            self.registration = Registration(
+                broker_id=node.node_id,
+                incarnation_id=self.incarnation_id,
+                endpoints=tuple(endpoints),
+                log_dirs=tuple(found.id for found in node.directories if found.id is not None and found.error is None),
+                rack=settings.broker_rack,
+                previous_broker_epoch=node.logs.previous_broker_epoch,
+            )
+
     def start(self, now_ms: int) -> None:
         """Begins to register. Calls wait in the channel until there is a controller."""
         if self.registration is not None:
@@ -147,7 +164,7 @@ class Lifecycle:
                 f"no controller has registered this broker within {seconds:g} s (the last answer: {code.name}{hint})"
             )
         else:
-            node.timers.at(now_ms + RETRY_MS, lambda at_ms: self._register(at_ms, deadline_ms))
+            node.timers.at(now_ms + RETRY_MS, lambda at_ms: self._register(at_ms, deadline_ms), duty=True)
 
     def _fail(self, sentence: str) -> None:
         self._node.failure = self._node.failure or StorageError(sentence)
@@ -173,13 +190,14 @@ class Lifecycle:
         """What the image says of this broker, which has been registered."""
         node = self._node
         own = node.image.brokers.get(node.node_id)
-        if own is None and node.replicas.caught_up:
+        if own is None and node.image.offset >= self.broker_epoch:  # its epoch is where its registration stands
             self._register_again(now_ms)
         if own is None or own.epoch != self.broker_epoch:
             return
         if not node.replicas.caught_up:
             node.replicas.caught_up = True
-            node.logs.set_aside_strays(self._assigned, self._assigned_directory, now_ms)
+            node.logs.strays.set_aside(self._assigned, self._assigned_directory, now_ms)
+            node.logs.begin(now_ms)
             node.moves.resume(now_ms)
             node.do(self._make_replicas())
         elif not self.ready and not own.fenced:
@@ -346,7 +364,7 @@ class Lifecycle:
             self._beat_at(now_ms + FAREWELL_INTERVAL_MS)
 
     def _beat_at(self, when_ms: int) -> None:
-        self._heartbeat_due = self._node.timers.at(when_ms, self._beat_again)
+        self._heartbeat_due = self._node.timers.at(when_ms, self._beat_again, duty=True)
 
     def _beat_again(self, now_ms: int) -> None:
         self._heartbeat_due = None
@@ -373,7 +391,7 @@ class Lifecycle:
             if isinstance(answer, ControllerRegistrationResponse) and not answer.error_code:
                 self._registered = True
             else:
-                node.timers.at(at_ms + RETRY_MS, again)
+                node.timers.at(at_ms + RETRY_MS, again, duty=True)
 
         node.channel.to_controller(self._controller_registration(), answered, now_ms)
 
@@ -411,7 +429,7 @@ class Lifecycle:
         node = self._node
         if was_ready and self.registration is not None and node.channel.controller is not None:
             self._beat(now_ms)
-            node.timers.at(now_ms + LEAVE_TIMEOUT_MS, self._left)
+            node.timers.at(now_ms + LEAVE_TIMEOUT_MS, self._left, duty=True)
         else:
             self._left(now_ms)
 
@@ -425,7 +443,7 @@ class Lifecycle:
         if any(each.in_controlled_shutdown and not each.fenced and each.id != node.node_id for each in others):
             if not self._lets_others_go:
                 self._lets_others_go = True
-                node.timers.at(now_ms + FAREWELL_TIMEOUT_MS, self._left)
+                node.timers.at(now_ms + FAREWELL_TIMEOUT_MS, self._left, duty=True)
         else:
             self._left(now_ms)
 
@@ -449,7 +467,7 @@ class Lifecycle:
 
     def proceed(self, now_ms: int) -> None:
         """Something has ended: the metadata log is closed when all other logs are."""
-        if self._closing_logs and not self._closing_metadata and self._node.logs.stopped:
+        if self._closing_logs and not self._closing_metadata and self._node.logs.finish_stop():
             self._closing_metadata = True
             self._node.quorum.shutdown(self._closed, now_ms)
 

@@ -7,11 +7,18 @@ Names are those that the usual rules of the JMX exporter give Kafka's metrics, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import attrgetter
+
+from penstock.errors import ErrorCode
 
 COUNTER = "counter"
 GAUGE = "gauge"
+HISTOGRAM = "histogram"
+SUMMARY = "summary"
 
 TOPICS_MAX = 10_000
 """Topics with counters of their own; what comes after counts in the sums only."""
@@ -84,30 +91,94 @@ class TopicMetrics:
     def samples(self) -> Iterator[Sample]:
         """For each counter the sum over all topics, without a label, and then each topic."""
         for name, attribute, text in TOPIC_SAMPLES:
-            total = getattr(self._others, attribute) + sum(getattr(c, attribute) for c in self._topics.values())
+            total = getattr(self._others, attribute) + sum(map(attrgetter(attribute), self._topics.values()))
             yield Sample(name, COUNTER, text, total)
-            for topic, counters in self._topics.items():
+            for topic, counters in list(self._topics.items()):
                 yield Sample(name, COUNTER, text, getattr(counters, attribute), {"topic": topic})
 
 
-class RequestCounters:
-    """Requests of one API: how many were answered, and how long they took from frame to answer, in all."""
+LATENCY_BOUNDS_MS = (
+    1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1_000, 1_500, 2_000, 3_000, 5_000, 10_000,
+    30_000,
+)  # fmt: skip
+"""Upper bounds of the buckets of request times; one more bucket has what took longer."""
+QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+"""Those of Kafka's timers."""
+WINDOW_MS = 60_000
+"""Quantiles are of the requests of the last one to two of these, as far as somebody has asked in time."""
 
-    __slots__ = ("name", "requests", "total_time_ms")
+
+class RequestCounters:
+    """Requests of one API: how many were answered, and how long they took from frame to answer.
+
+    Attributes: `buckets`, how many took at most as long as each of LATENCY_BOUNDS_MS says and longer than the one
+    before; the last, how many took longer than all. `errors`, how often a whole request was refused, by error.
+    """
+
+    __slots__ = ("_older", "_since_ms", "_window", "buckets", "errors", "name", "total_time_ms")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.requests = 0
         self.total_time_ms = 0
+        self.errors: dict[ErrorCode, int] = {}
+        self.buckets = [0] * (len(LATENCY_BOUNDS_MS) + 1)
+        self._older = self._window = tuple(self.buckets)
+        self._since_ms = 0
+
+    @property
+    def requests(self) -> int:
+        """How many there were."""
+        return sum(self.buckets)
+
+    def add(self, time_ms: int) -> None:
+        """Counts a request."""
+        if time_ms <= 0:  # most are answered in the turn of the loop that they came in
+            self.buckets[0] += 1
+            return
+        self.total_time_ms += time_ms
+        self.buckets[bisect_left(LATENCY_BOUNDS_MS, time_ms)] += 1
+
+    def refused(self, code: ErrorCode) -> None:
+        """Counts a request that is refused as a whole."""
+        self.errors[code] = self.errors.get(code, 0) + 1
+
+    def quantiles_ms(self, now_ms: int) -> Sequence[tuple[float, float]]:
+        """Times that the given shares of the recent requests stayed within; none when there were none."""
+        if now_ms - self._since_ms >= WINDOW_MS:
+            self._older, self._window, self._since_ms = self._window, tuple(self.buckets), now_ms
+        counts = [after - before for after, before in zip(self.buckets, self._older, strict=True)]
+        total = sum(counts)
+        if not total:
+            return ()
+        cumulated = list(accumulate(counts))
+        last = len(LATENCY_BOUNDS_MS) - 1
+        return [(share, LATENCY_BOUNDS_MS[min(last, bisect_left(cumulated, share * total))]) for share in QUANTILES]
 
 
-def request_samples(counters: Iterable[RequestCounters]) -> Iterator[Sample]:
-    """The counters of all APIs."""
+def request_samples(counters: Iterable[RequestCounters], now_ms: int) -> Iterator[Sample]:
+    """The counters of all APIs; times of those that were asked for."""
     found = list(counters)
     name = "kafka_network_requestmetrics_requests_total"
     for api in found:
         yield Sample(name, COUNTER, "Requests answered.", api.requests, {"request": api.name})
-    name = "kafka_network_requestmetrics_totaltimems_sum"
+    name, text = "kafka_network_requestmetrics_errors_total", "Requests refused as a whole, by error."
     for api in found:
-        text = "Time from a request's frame to its answer, in all."
-        yield Sample(name, COUNTER, text, api.total_time_ms, {"request": api.name})
+        for code, count in list(api.errors.items()):
+            yield Sample(name, COUNTER, text, count, {"request": api.name, "error": code.name})
+    name = "kafka_network_requestmetrics_totaltimems"
+    text = "Time from a request's frame to its answer; quantiles of the last minutes, rounded up."
+    for api in found:
+        for share, time_ms in api.quantiles_ms(now_ms):
+            yield Sample(name, SUMMARY, text, time_ms, {"request": api.name, "quantile": f"{share:g}"})
+        yield Sample(f"{name}_sum", SUMMARY, text, api.total_time_ms, {"request": api.name})
+        yield Sample(f"{name}_count", SUMMARY, text, api.requests, {"request": api.name})
+    name, text = "penstock_request_seconds", "The same as a histogram."
+    for api in found:
+        if api.requests:
+            label = {"request": api.name}
+            cumulated, requests, total_ms = list(accumulate(api.buckets)), api.requests, api.total_time_ms
+            for bound_ms, count in zip(LATENCY_BOUNDS_MS, cumulated, strict=False):
+                yield Sample(f"{name}_bucket", HISTOGRAM, text, count, {**label, "le": f"{bound_ms / 1000:g}"})
+            yield Sample(f"{name}_bucket", HISTOGRAM, text, requests, {**label, "le": "+Inf"})
+            yield Sample(f"{name}_sum", HISTOGRAM, text, total_ms / 1000, label)
+            yield Sample(f"{name}_count", HISTOGRAM, text, requests, label)

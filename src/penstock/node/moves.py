@@ -16,12 +16,13 @@ A few moves go on at the same time, the others wait. After a start they go on wh
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.limits import MOVE_READ_BYTES, MOVES_AT_ONCE_MAX, THROTTLED_LOOK_MS
-from penstock.errors import ErrorCode, NotResident, StorageError
+from penstock.errors import ErrorCode, NotResident, PenstockError, StorageError
 from penstock.log.directory_operations import ReadBytes
-from penstock.log.disk import FileSlice, Operation
+from penstock.log.disk import FileSlice
 from penstock.log.log import Log
 from penstock.log.manager import NotOpen
 from penstock.log.replica import State as Stored
@@ -72,14 +73,13 @@ class Move:
 
 
 class Moves:
-    """The moves of a node. See the module's head. It is the `FollowerOwner` of their followers, and hears of reads."""
+    """The moves of a node. See the module's head. It is the `FollowerOwner` of their followers."""
 
     def __init__(self, node: Broker) -> None:
         self._node = node
         self._moves: dict[Key, Move] = {}
         self._due: dict[Key, None] = {}
         self._due_set = False
-        self._moving.on_closed = self._log_closed
 
     def __len__(self) -> int:
         return len(self._moves)
@@ -111,7 +111,7 @@ class Moves:
     def resume(self, now_ms: int) -> None:
         """After a start, with the metadata known and before replicas are made: goes on with what was under way."""
         node, moving = self._node, self._moving
-        for key, replica in list(moving.futures.items()):
+        for key, replica in list(node.logs.table.futures.items()):
             topic = node.image.topics_by_name.get(key[0])
             found = topic.partitions[key[1]] if topic is not None and key[1] < len(topic.partitions) else None
             assigned = found is not None and node.node_id in found.replicas
@@ -166,7 +166,7 @@ class Moves:
         self._due[move.key] = None
         if not self._due_set:
             self._due_set = True
-            self._node.timers.at(self._node.now_ms, self._look)
+            self._node.timers.at(self._node.now_ms, self._look, duty=True)
 
     def _look(self, now_ms: int) -> None:
         self._due_set = False
@@ -180,10 +180,13 @@ class Moves:
                 try:
                     self._step(move, now_ms)
                 except NotOpen as missing:
-                    missing.opening.when_done.append(lambda at_ms, move=move: self._want(move))  # type: ignore[misc]
+                    self._node.when_open(missing, lambda at_ms, move=move: self._want(move))  # type: ignore[misc]
                 except StorageError as error:
                     logger.warning("%s is not moved to %s: %s", move.name, move.target.path, error)
                     self.cancel(*key, now_ms)
+                except Exception as error:
+                    self.cancel(*key, now_ms)
+                    self._node.bug("work", f"moving {move.name} to {move.target.path}", error)
 
     def _step(self, move: Move, now_ms: int) -> None:
         """Goes on as far as it can without waiting. Raises NotOpen, StorageError."""
@@ -228,7 +231,7 @@ class Moves:
             self._refuse(move, now_ms)
         elif position.fetch_offset == source.log_end_offset:
             follower.fetched(position, self._data(move, source), now_ms)
-            self._caught_up(move, source, now_ms)
+            self._caught_up(move, now_ms)
         else:
             self._read(move, source, position, now_ms)
 
@@ -248,26 +251,23 @@ class Moves:
         throttle = self._node.throttles.moves
         if throttle.exceeded(now_ms) and not move.finishing:
             at_ms = min(max(throttle.free_at_ms(now_ms), now_ms + 1), now_ms + THROTTLED_LOOK_MS)
-            self._node.timers.at(at_ms, lambda _: self._want(move))
+            self._node.timers.at(at_ms, lambda _: self._want(move), duty=True)
             return
         move.asked = (position, source, source.generation)
+        outbox = self._node.logs.outbox
         try:
             found = source.read(position.fetch_offset, MOVE_READ_BYTES)
             (piece,) = found.slices
-            read = ReadBytes(piece, self, move, is_data=True)
+            read = ReadBytes(piece, outbox, move, is_data=True)
         except NotResident as missing:
             piece = FileSlice(missing.directory, missing.path, missing.position, missing.length)
-            read = ReadBytes(piece, self, move, is_data=False)
+            read = ReadBytes(piece, outbox, move, is_data=False)
         else:
             if not move.finishing and found.next_offset == source.log_end_offset:
-                self._caught_up(move, source, now_ms)
-        self._node.logs.emit(read)
+                self._caught_up(move, now_ms)
+        outbox.emit(read, self._was_read, broke=self._read_broke)
 
-    # OperationOwner
-
-    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        assert isinstance(operation, ReadBytes)
-        self._node.logs.operation_ended()
+    def _was_read(self, operation: ReadBytes, result: bytes | None, now_ms: int) -> None:
         move = operation.reader
         assert isinstance(move, Move)
         asked, move.asked = move.asked, None
@@ -276,11 +276,11 @@ class Moves:
             if operation.is_data and result is not None and generation == source.generation and not source.truncating:
                 move.follower.fetched(position, self._data(move, source, records=result), now_ms)
             self._want(move)
-        self._node.logs.after_operation(now_ms)
 
-    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        self._node.logs.operation_ended()
-        self._node.logs.fail_directory(operation.directory, error, now_ms)
+    def _read_broke(self, operation: ReadBytes, error: Exception, now_ms: int) -> None:
+        """The move is off; who asked for it may ask again."""
+        assert isinstance(operation.reader, Move)
+        self.cancel(*operation.reader.key, now_ms)
 
     # FollowerOwner
 
@@ -290,7 +290,8 @@ class Moves:
             self._want(move)
 
     def follower_retries(self, follower: Follower, delay_ms: int, now_ms: int) -> None:
-        self._node.timers.at(now_ms + min(delay_ms, self._node.settings.replica_fetch_backoff_ms), follower.retry)
+        delay_ms = min(delay_ms, self._node.settings.replica_fetch_backoff_ms)
+        self._node.timers.at(now_ms + delay_ms, follower.retry, duty=True)
 
     def follower_wrote(self, follower: Follower, size_bytes: int) -> None:
         self._node.throttles.moves.record(size_bytes, self._node.now_ms)
@@ -299,28 +300,30 @@ class Moves:
         self._moving.note_high_watermark((follower.topic, follower.index), follower.high_watermark)
 
     def follower_failed(self, follower: Follower, error: Exception) -> None:
-        if follower.failures == 0:
+        if not isinstance(error, PenstockError):
+            self._node.bug("operation", f"records of {follower!r}", error)
+        elif follower.failures == 0:
             logger.warning("moving %s-%d: %s", follower.topic, follower.index, error)
 
     # The end
 
-    def _caught_up(self, move: Move, source: Log, now_ms: int) -> None:
+    def _caught_up(self, move: Move, now_ms: int) -> None:
         """The future log has all that is in the other, or will with the read under way: more may come all the time.
 
         The controller is told, or has heard of it and they swap.
         """
-        main = self._node.logs.find(*move.key)
-        future = self._moving.futures[move.key]
+        main = self._node.logs.table.find(*move.key)
+        future = self._node.logs.table.futures[move.key]
         assert main is not None
         if move.finishing:
             move.swapping = True
-            self._moving.freeze(future, now_ms)
+            self._moving.freeze(future, partial(self._log_closed, move.key), now_ms)
         elif not self._is_told(move):
             move.waits = True
             self._tell_where(move.key)
         elif main.state is Stored.OPEN:
             move.closing = True
-            self._moving.freeze(main, now_ms)
+            self._moving.freeze(main, partial(self._log_closed, move.key), now_ms)
 
     def _is_told(self, move: Move) -> bool:
         registration = self._registration(move.key)

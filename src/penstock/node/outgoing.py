@@ -28,7 +28,7 @@ from random import Random
 
 from penstock import __version__
 from penstock.config.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIGHT_MAX
-from penstock.errors import ErrorCode, ProtocolError
+from penstock.errors import ErrorCode, ProtocolError, Report, raise_it
 from penstock.node.effects import REFUSED, Dial, Effect, HangUp, SendTo
 from penstock.node.timers import Timer, TimerWheel
 from penstock.protocol.api import API_BY_NUMBER, APIS, Api, ApiKey
@@ -159,6 +159,7 @@ class Outgoing:
         *,
         timers: TimerWheel,
         random: Random,
+        report: Report = raise_it,
         emit: Callable[[Effect], None],
         emit_own: Callable[[Effect], None] | None = None,
         idle_ms: int = 600_000,
@@ -171,6 +172,7 @@ class Outgoing:
         self.failed = 0
         self._timers = timers
         self._random = random
+        self._report = report
         self._emit = emit
         self._emit_own = emit_own
         self._idle_ms = int(idle_ms * IDLE_SHARE)
@@ -248,6 +250,13 @@ class Outgoing:
         found = self._connections.get((peer, channel))
         return found is not None and found.up
 
+    def link(self, node_id: int, channel: str) -> int | None:
+        """The connection to a node, if it is up or being made."""
+        for (peer, name), found in self._connections.items():
+            if peer.node_id == node_id and name == channel:
+                return found.link
+        return None
+
     def is_gone(self, peer: Peer, reason: str | None) -> bool:
         """Whether a call that failed for this reason says that the peer's process is no more.
 
@@ -283,6 +292,10 @@ class Outgoing:
         except ProtocolError as error:
             self._give_up(connection, f"its answer to {call.api.name} is broken: {error}", now_ms)
             return
+        except Exception as error:
+            self._give_up(connection, f"its answer to {call.api.name} broke the decoder", now_ms)
+            self._report(f"{call.api.name} of {connection.peer}", error)
+            return
         connection.in_flight.popleft()
         connection.failures = 0
         connection.used_ms = now_ms
@@ -293,7 +306,18 @@ class Outgoing:
             self._send(connection, now_ms)
         done, call.done = call.done, None
         if done is not None:
-            done(answer, None, now_ms)
+            self._end(call, done, answer, None, now_ms)
+
+    def _end(self, call: Call, done: Done, answer: Message | None, reason: str | None, now_ms: int) -> None:
+        """Tells the caller. One that breaks over the answer is told that there was none, and does what it does then:
+        nearly all ask again after a while.
+        """
+        try:
+            done(answer, reason, now_ms)
+        except Exception as error:
+            if answer is not None:
+                self._end(call, done, None, f"its answer to {call.api.name} broke this node", now_ms)
+            self._report(f"{call.api.name} to {call.connection.peer}", error)
 
     def link_lost(self, link: int, reason: str, now_ms: int) -> None:
         """The connection broke, or could not be made."""
@@ -403,7 +427,7 @@ class Outgoing:
                 del self._connections[key]
                 self._clear(connection)
 
-        self._timers.at(deadline_ms, check)
+        self._timers.at(deadline_ms, check, duty=True)
 
     def _dial_when_allowed(self, connection: PeerConnection, now_ms: int) -> None:
         """Dials now, or when the time since the last attempt is long enough."""
@@ -450,7 +474,10 @@ class Outgoing:
             self._fail(call, text, now_ms)
         if was_up:
             for listener in list(self.on_link_lost):
-                listener(connection.peer, connection.name, reason, now_ms)
+                try:
+                    listener(connection.peer, connection.name, reason, now_ms)
+                except Exception as error:
+                    self._report(f"the lost connection to {connection.peer}", error)
 
     def _clear(self, connection: PeerConnection) -> list[Call]:
         """Hangs up; gives the calls, which somebody must end."""
@@ -495,7 +522,7 @@ class Outgoing:
         done, call.done = call.done, None
         if done is not None:
             self.failed += 1
-            done(None, reason, now_ms)
+            self._end(call, done, None, reason, now_ms)
 
     def _wait_again(self, call: Call, now_ms: int) -> None:
         """Gives a call its time (again): one that was given up and is now the oldest decides on the connection."""

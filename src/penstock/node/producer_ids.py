@@ -73,4 +73,4 @@ class ProducerIds:
             if not self._node.lifecycle.stopping:
                 self._ask(at_ms)
 
-        self._node.timers.at(now_ms + RETRY_MS, retry)
+        self._node.timers.at(now_ms + RETRY_MS, retry, duty=True)

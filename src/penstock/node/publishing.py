@@ -3,27 +3,31 @@
 The image is swapped at once, so handlers never see half of it. What it costs is what the delta changed; replicas of a
 large new topic are made in steps, and one that somebody asks for before its turn is made on the spot
 (`Replicas.leader`). Those of a deleted topic are led no more at once, and their logs go in steps, all of them before a
-topic of the same name is made and before the node stops.
+topic of the same name is made and before the node stops. Configurations come before leaderships: how far a leader may
+go depends on the `min.insync.replicas` by which the controller has decided who is in sync.
 
 A node that starts reads its metadata in steps, and the first images are of the past: no replica is made or deleted
 before they have come to its own registration. A topic that was deleted then may have had the name of one that is here.
+
+What is raised for one topic, or by one part of the node, keeps nobody else from the new image (as in Kafka, which
+counts it in metadata-apply-error-count).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.log.manager import ReplicaRequest
 from penstock.metadata.image import EMPTY, ConfigResource, MetadataImage
 from penstock.node.assignments import Assignments
-from penstock.node.handlers.fetch import hurry_followers
 from penstock.node.lifecycle import REPLICAS_PER_STEP
 
 if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta, TopicDelta
+    from penstock.metadata.image import TopicImage
     from penstock.node.broker import Broker
 
 CLUSTER_DEFAULT = ""
@@ -48,21 +52,27 @@ class Publishing:
         node = self._node
         node.replicas.set_image(new)
         for topic in delta.deleted_topics.values():
-            node.replicas.topic_deleted(topic.name, topic.id, len(topic.partitions), now_ms)
-            node.topic_metrics.forget(topic.name)
-            if node.replicas.caught_up:
-                self._delete_logs(topic.name, len(topic.partitions))
+            self._apply(f"the deletion of {topic.name}", self._topic_deleted, topic, now_ms)
+        self._apply("changed configs", self._configs_changed, delta, now_ms)
         for changed in delta.topics.values():
-            if changed.created:
-                self._finish_deletion(changed.name)
-            self._topic_changed(changed, old, now_ms)
+            self._apply(f"the change of {changed.name}", self._topic_changed, changed, old, now_ms)
         if any(changed.partitions for changed in delta.topics.values()):
-            hurry_followers(node, now_ms)
+            self._apply("fetches of followers", node.fetches.hurry_followers, now_ms)
         if delta.brokers:
-            node.replicas.brokers_changed(now_ms)
-        self._configs_changed(delta, now_ms)
-        node.groups.published(old, new, delta, now_ms)
-        node.lifecycle.published(now_ms)
+            self._apply("changed brokers", node.replicas.brokers_changed, now_ms)
+        for coordinator in node.coordinators.all:
+            self._apply(f"the {coordinator.name} coordinator", coordinator.published, delta, now_ms)
+        self._apply("this node's own registration", node.lifecycle.published, now_ms)
+
+    def _apply(self, what: str, change: Callable[..., None], *args: object) -> None:
+        self._node.guarded("metadata", what, change, *args)
+
+    def _topic_deleted(self, topic: TopicImage, now_ms: int) -> None:
+        node = self._node
+        node.replicas.topic_deleted(topic.name, topic.id, len(topic.partitions), now_ms)
+        node.topic_metrics.forget(topic.name)
+        if node.replicas.caught_up:
+            self._delete_logs(topic.name, len(topic.partitions))
 
     def _delete_logs(self, topic: str, partition_count: int) -> None:
         deletion = self._deletions[topic] = self._deletion(topic, partition_count)
@@ -89,10 +99,17 @@ class Publishing:
 
     def _topic_changed(self, changed: TopicDelta, old: MetadataImage, now_ms: int) -> None:
         node = self._node
+        if changed.created:
+            self._finish_deletion(changed.name)
         for index, registration in changed.partitions.items():
-            node.replicas.partition_changed(changed.name, index, registration, now_ms)
-        if not node.replicas.caught_up:
-            return
+            name = f"the change of {changed.name}-{index}"
+            self._apply(name, node.replicas.partition_changed, changed.name, index, registration, now_ms)
+        if node.replicas.caught_up:
+            self._place(changed, old, now_ms)
+
+    def _place(self, changed: TopicDelta, old: MetadataImage, now_ms: int) -> None:
+        """Replicas of this node are made and deleted as the topic's new state says."""
+        node = self._node
         requests = []
         before = old.topics_by_id.get(changed.id)
         for index, registration in changed.partitions.items():
@@ -142,7 +159,7 @@ class Publishing:
                 topics.update(dict.fromkeys(node.image.topics_by_name))
         for name in topics:
             if name in node.image.topics_by_name:
-                node.logs.config_changed(name, now_ms)
+                node.logs.config_changed(name)
 
     def _broker_changed(self) -> None:
         node = self._node
@@ -156,8 +173,8 @@ class Publishing:
         except ConfigError as error:
             logger.warning("dynamic configs are left as they were: %s", error)
             return
-        node.logs.settings = node.settings
+        node.logs.settings_changed(node.settings)
         node.throttles.configure(node.settings)
         if node.settings.cordoned_log_dirs != cordoned:
             node.lifecycle.directories_changed(node.now_ms)
-        node.fetch_sessions.capacity = node.settings.max_incremental_fetch_session_cache_slots
+        node.fetches.sessions.capacity = node.settings.max_incremental_fetch_session_cache_slots

@@ -9,20 +9,29 @@ partition itself. Both share the timers.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
 
-from penstock.node.request import Message, Parked
+from penstock.node.request import Parked
 from penstock.node.timers import Timer, TimerWheel
+from penstock.protocol.message import Message
+
+if TYPE_CHECKING:
+    from penstock.replication.partition import Partition
+
+Broke = Callable[[Exception, int], None]
 
 
 class Waiting:
     """A parked request and how to answer it."""
 
-    __slots__ = ("answer", "parked", "sequence", "timer")
+    __slots__ = ("answer", "broke", "forgotten", "parked", "sequence", "timer")
 
-    def __init__(self, sequence: int, parked: Parked, answer: Callable[[Message, int], None]) -> None:
+    def __init__(self, sequence: int, parked: Parked, answer: Callable[[Message, int], None], broke: Broke) -> None:
         self.sequence = sequence
         self.parked = parked
         self.answer = answer
+        self.broke = broke
+        self.forgotten = False
         self.timer: Timer | None = None
 
 
@@ -38,10 +47,13 @@ class Purgatory:
     def __len__(self) -> int:
         return self._size
 
-    def park(self, parked: Parked, answer: Callable[[Message, int], None]) -> Waiting:
-        """Keeps a request until a key completes it or its deadline passes; then `answer(message, now_ms)` once."""
+    def park(self, parked: Parked, answer: Callable[[Message, int], None], broke: Broke) -> Waiting:
+        """Keeps a request until a key completes it or its deadline passes; then `answer(message, now_ms)` once.
+
+        When it is completed by raising, `broke(error, now_ms)` is called instead; the others go on.
+        """
         self._sequence += 1
-        waiting = Waiting(self._sequence, parked, answer)
+        waiting = Waiting(self._sequence, parked, answer, broke)
         for key in parked.keys:
             self._by_key.setdefault(key, {})[waiting.sequence] = waiting
         if parked.deadline_ms is not None:
@@ -57,22 +69,36 @@ class Purgatory:
         for waiting in list(waiting_here.values()):
             if waiting.sequence not in waiting_here:
                 continue
-            message = waiting.parked.complete(now_ms)
-            if message is not None:
-                self._forget(waiting)
-                waiting.answer(message, now_ms)
+            try:
+                message = waiting.parked.complete(now_ms)
+                if message is not None:
+                    self._forget(waiting)
+                    waiting.answer(message, now_ms)
+            except Exception as error:
+                if not waiting.forgotten:
+                    self._forget(waiting)
+                waiting.broke(error, now_ms)
+
+    def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
+        """The least log start of a partition's replicas may be another."""
+        self.fire(low_watermark_of(partition), now_ms)
 
     def cancel(self, waiting: Waiting) -> None:
-        """Drops a parked request without an answer: its connection is gone."""
-        self._forget(waiting)
+        """Drops a parked request without an answer: its connection is gone, or it broke."""
+        if not waiting.forgotten:
+            self._forget(waiting)
         if waiting.parked.cancelled is not None:
             waiting.parked.cancelled()
 
     def _expire(self, waiting: Waiting, now_ms: int) -> None:
         self._forget(waiting)
-        waiting.answer(waiting.parked.expire(now_ms), now_ms)
+        try:
+            waiting.answer(waiting.parked.expire(now_ms), now_ms)
+        except Exception as error:
+            waiting.broke(error, now_ms)
 
     def _forget(self, waiting: Waiting) -> None:
+        waiting.forgotten = True
         for key in waiting.parked.keys:
             here = self._by_key.get(key)
             if here is not None:
@@ -82,3 +108,8 @@ class Purgatory:
         if waiting.timer is not None:
             self._timers.cancel(waiting.timer)
         self._size -= 1
+
+
+def low_watermark_of(partition: Partition) -> Hashable:
+    """The key of a partition's low watermark."""
+    return ("low watermark", partition.topic, partition.index)

@@ -1,8 +1,8 @@
 """The metadata quorum as this node takes part in it: a replica of raft, the metadata log, and what is committed of it.
 
 `start` reads `quorum-state`, the newest checkpoint and the log, and the replica begins: a controller may vote and lead,
-a broker observes. The replica decides, and its effects are carried out here: operations of the metadata disk, requests
-to other nodes, answers to theirs. What is committed goes to `committed`, which makes the images.
+a broker observes. `raft.driver` carries out what the replica wants; here is what surrounds it: requests to other nodes,
+answers to theirs, and what is committed, which goes to `metadata`, which makes the images.
 
 The only voter of a quorum has committed all that it finds in its log, and reads it at once; nothing is published before
 its new epoch's first record is committed.
@@ -11,7 +11,6 @@ its new epoch's first record is committed.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
@@ -30,28 +29,14 @@ from penstock.protocol.message import Message
 from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.config import RaftConfig
 from penstock.raft.core import Identity
-from penstock.raft.effects import (
-    Answer,
-    AppendControl,
-    AppendFetched,
-    Call,
-    Committed,
-    Effect,
-    InstallSnapshot,
-    LeaderChanged,
-    LoadSnapshot,
-    PersistElection,
-    Target,
-    Truncate,
-    WriteSnapshot,
-)
-from penstock.raft.election import ElectionState
+from penstock.raft.driver import Driver, read
+from penstock.raft.effects import Answer, Call, Committed, Effect, LeaderChanged, Target
 from penstock.raft.history import QuorumHistory
 from penstock.raft.replica import QuorumDescription, Replica
 from penstock.raft.storage import Storage
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from penstock.records.builder import BatchBuilder
-from penstock.records.control import control_batch
+from penstock.records.wall import WallTime
 
 HAND_OVER_TIMEOUT_MS = 1_000
 """How long a clean stop waits until others know that this node leads no more."""
@@ -59,8 +44,6 @@ BOOTSTRAP_ID = -2
 """Node id of the first of controller.quorum.bootstrap.servers, counted down from here, as Kafka does."""
 
 logger = logging.getLogger(__name__)
-
-Write = AppendFetched | AppendControl | PersistElection | Truncate | WriteSnapshot | InstallSnapshot
 
 
 class QuorumObserver(ImageObserver, Protocol):
@@ -71,6 +54,9 @@ class QuorumObserver(ImageObserver, Protocol):
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         """The metadata log directory has failed. Without it the node cannot go on."""
+
+    def bug(self, place: str, what: str, error: Exception) -> None:
+        """Something was raised that should never be."""
 
     def call_quorum(
         self,
@@ -91,7 +77,7 @@ class Quorum:
 
     Attributes:
         local: this replica's key.
-        committed: the committed metadata.
+        metadata: what is committed. wall: the time that records are stamped with.
         last_other_leader: the node that led most recently and is not this one, as far as known.
     """
 
@@ -104,45 +90,43 @@ class Quorum:
         cluster_id: str | None = None,
         directory_id: UUID,
         random: Random,
+        wall: WallTime | None = None,
     ) -> None:
         """`disk` is the blocking disk of the metadata log directory (`metadata.log.dir`), `directory_id` its id."""
         self.settings = settings
         self.local = ReplicaKey(settings.node_id, directory_id)
-        self.committed = CommittedMetadata(settings, observer)
+        self.wall = wall or WallTime()
+        self.metadata = CommittedMetadata(settings, observer, self.wall)
         self._disk = disk
         self._observer = observer
         self._cluster_id = cluster_id
         self._random = random
-        self._effects: deque[Effect] = deque()
-        self._performing = False
         self.last_other_leader: int | None = None
         self._stopped: Callable[[int], None] | None = None
         self._stop_deadline_ms: int | None = None
-        self._closing = False
         self._failed = False
         self._foreign: set[Target] = set()
         self._now_ms = 0
-        self._storage: Storage
-        self._replica: Replica
+        self._driver: Driver
 
     @property
     def image(self) -> MetadataImage:
         """The committed metadata."""
-        return self.committed.image
+        return self.metadata.image
 
     @property
     def leadership(self) -> Leadership:
         """The controller."""
-        return self.committed.leadership
+        return self.metadata.leadership
 
     @leadership.setter
     def leadership(self, controller: Leadership) -> None:
-        self.committed.leadership = controller
+        self.metadata.leadership = controller
 
     @property
     def leads(self) -> bool:
         """Whether this node leads and its controller acts."""
-        return self.committed.leads
+        return self.metadata.leads
 
     @property
     def is_only_voter(self) -> bool:
@@ -154,6 +138,10 @@ class Quorum:
         """The finalized kraft.version, which is not among `image.features`."""
         return self._replica.kraft_version
 
+    @property
+    def _replica(self) -> Replica:
+        return self._driver.replica
+
     # Start
 
     def start(self, now_ms: int, endpoints: Sequence[VoterEndpoint] = ()) -> None:
@@ -164,38 +152,28 @@ class Quorum:
         supported, a quorum that this controller cannot belong to.
         """
         self._now_ms = now_ms
-        self._storage = Storage(self._disk, self.settings, self, self._random, now_ms)
-        self._storage.replica = self
-        history = self._read()
-        self._replica = Replica(
-            self._identity(endpoints, history.voters),
-            history,
-            self._storage.election,
-            self._storage,
+        self._driver = Driver(
+            self._disk,
+            self.settings,
+            self,
+            lambda storage: self._prepare(storage, endpoints),
             config=raft_config(self.settings),
-            random=self._random,
+            randoms=(self._random, self._random),
+            wall=self.wall,
+            now_ms=now_ms,
         )
-        self.perform(self._replica.start(now_ms), now_ms)
+        self._driver.start(now_ms)
 
-    def _read(self) -> QuorumHistory:
-        """Loads the newest checkpoint, and the log after it when this node alone has committed it; finds the voters."""
-        history = QuorumHistory(self._static_voters())
-        self.committed.open(self._storage, history)
-        start_offset = 0
-        found = self._storage.newest_checkpoint()
+    def _prepare(self, storage: Storage, endpoints: Sequence[VoterEndpoint]) -> tuple[Identity, QuorumHistory]:
+        """Loads the newest checkpoint, and the log after it when this node alone has committed it."""
+        history, found, batches = read(storage, self._static_voters())
+        self.metadata.open(storage, history)
         if found is not None:
-            checkpoint_id, checkpoint = found
-            start_offset = checkpoint_id.end_offset
-            history.start_at(start_offset, checkpoint.voters, checkpoint.kraft_version or 0)
-            self.committed.load_checkpoint(checkpoint_id, checkpoint)
-        batches = list(self._storage.batches(start_offset))
-        for batch in batches:
-            for number, message in enumerate(batch.control):
-                history.note(batch.header.base_offset + number, message)
+            self.metadata.load_checkpoint(*found)
         if list(history.voters.voters) == [self.local.id]:
             for batch in batches:
-                self.committed.load(batch)
-        return history
+                self.metadata.load(batch)
+        return self._identity(endpoints, history.voters), history
 
     def _static_voters(self) -> VoterSet:
         """The voters of `controller.quorum.voters`."""
@@ -237,94 +215,58 @@ class Quorum:
                 f"{voters}"
             )
 
-    # What the replica wants done
+    # What is around the replica, see `raft.driver.Host`
 
-    def _hear(self, event: Callable[[], Sequence[Effect]], now_ms: int) -> None:
-        """Tells the replica of something, and does what it wants. If it cannot read its log, the node fails."""
-        try:
-            effects = event()
-        except StorageError as error:
-            self._fail(error, now_ms)
-            return
-        self.perform(effects, now_ms)
+    def carries_out(self, effect: Effect) -> None:
+        """It is no news."""
 
-    def perform(self, effects: Sequence[Effect], now_ms: int) -> None:
-        """Carries out effects, in order; those that come meanwhile follow."""
-        self._now_ms = now_ms
-        self._effects.extend(effects)
-        if self._performing:
-            return
-        self._performing = True
-        try:
-            while self._effects:
-                self._carry_out(self._effects.popleft(), now_ms)
-        except (MetadataError, StorageError) as error:  # a record that this version cannot follow
-            self._effects.clear()
-            self._fail(error, now_ms)
-        finally:
-            self._performing = False
-        if self._replica.fault is not None:
-            self._fail(StorageError(self._replica.fault), now_ms)
-        if self._stop_deadline_ms is not None:
-            self._close_if_handed_over(now_ms)
-
-    def _carry_out(self, effect: Effect, now_ms: int) -> None:
-        if isinstance(effect, Committed):
-            self.committed.commit(effect.high_watermark, now_ms, claim=effect.first)
-        elif isinstance(effect, Call):
-            done = partial(self._answered, effect.call, effect.target)
-            self._observer.call_quorum(effect.target, effect.request, effect.timeout_ms, done, now_ms)
-        elif isinstance(effect, Answer):
-            self._observer.answer(effect.token, effect.response, now_ms)
-        elif isinstance(effect, LeaderChanged):
-            self._leader_changed(effect, now_ms)
-        elif isinstance(effect, LoadSnapshot):
-            self.committed.replace(effect.snapshot, now_ms)
-        else:
-            self._write(effect, now_ms)
-
-    def _write(self, effect: Write, now_ms: int) -> None:
-        storage = self._storage
-        if isinstance(effect, AppendFetched):
-            storage.append_fetched(effect.records, now_ms)
-        elif isinstance(effect, AppendControl):
-            self._append_control(effect, now_ms)
-        elif isinstance(effect, PersistElection):
-            storage.persist_election(effect.state, self.kraft_version, self._replica.voters.voters)
-        elif isinstance(effect, Truncate):
-            storage.truncate(effect.offset, now_ms)
-        elif isinstance(effect, WriteSnapshot):
-            storage.write_snapshot(effect.snapshot, effect.position, effect.data)
-        else:
-            storage.install_snapshot(effect.snapshot)
-
-    def _append_control(self, control: AppendControl, now_ms: int) -> None:
-        base_offset = self.next_offset
-        batch = control_batch(control.records, base_offset=base_offset, leader_epoch=control.epoch, now_ms=now_ms)
-        last_offset = base_offset + len(control.records) - 1
+    def control_appended(self, batch: bytearray, last_offset: int, epoch: int, now_ms: int) -> None:
         if self.leads:
-            self.leadership.advance(last_offset, control.epoch, now_ms)
-            self.committed.appended(len(batch))
-        self._append(batch, last_offset + 1, now_ms)
+            self.leadership.advance(last_offset, epoch, now_ms)
+            self.metadata.appended(len(batch))
 
-    def _append(self, batch: bytearray, end_offset: int, now_ms: int) -> None:
-        self._storage.append(batch, self._replica.epoch, now_ms)
-        assert self.next_offset == end_offset, "the batch and the log agree on offsets"
-        self._hear(lambda: self._replica.appended(end_offset, now_ms), now_ms)
+    def committed(self, committed: Committed, now_ms: int) -> None:
+        self.metadata.commit(committed.high_watermark, now_ms, claim=committed.first)
 
-    def _leader_changed(self, changed: LeaderChanged, now_ms: int) -> None:
+    def load_snapshot(self, snapshot: CheckpointId, now_ms: int) -> None:
+        self.metadata.replace(snapshot, now_ms)
+
+    def leader_changed(self, changed: LeaderChanged, now_ms: int) -> None:
         own = changed.leader_id == self.local.id
         if self.leads and not own:
-            self.committed.renounce(now_ms)
+            self.metadata.renounce(now_ms)
         if changed.leader_id is not None and not own:
             self.last_other_leader = changed.leader_id
         self._observer.leader_changed(None if own else self._replica.leader_target, now_ms)
 
+    def call(self, call: Call, now_ms: int) -> None:
+        done = partial(self._answered, call.call, call.target)
+        self._observer.call_quorum(call.target, call.request, call.timeout_ms, done, now_ms)
+
+    def answer(self, answer: Answer, now_ms: int) -> None:
+        self._observer.answer(answer.token, answer.response, now_ms)
+
+    def truncated(self, now_ms: int) -> None:
+        """What was cut was never committed."""
+
+    def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
+        self.metadata.checkpoint_written(now_ms)
+
+    def failed(self, error: Exception, now_ms: int, *, raised: bool = False) -> None:
+        """What is not committed is undone, and this node takes no further part."""
+        self._fail(error, now_ms)
+        if raised and not isinstance(error, MetadataError | StorageError):
+            self._observer.bug("metadata", "the metadata log", error)
+
+    def performed(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        if self._stop_deadline_ms is not None:
+            self._close_if_handed_over(now_ms)
+
     def _answered(self, call: int, target: Target, response: Message | None, now_ms: int) -> None:
         if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._refused_by(target)
-        if not self._closing:
-            self._hear(lambda: self._replica.answered(call, response, now_ms), now_ms)
+        self._driver.answered(call, response, now_ms)
 
     def _refused_by(self, target: Target) -> None:
         """Says once of each node that it belongs to another cluster; it goes on to be asked, should that be mended."""
@@ -353,29 +295,37 @@ class Quorum:
     @property
     def next_offset(self) -> int:
         """The offset of the record that is appended next."""
-        return self._storage.end_offset
+        return self._driver.storage.end_offset
 
     @property
     def high_watermark(self) -> int | None:
         """The offset below which everything is committed, as far as this node knows."""
         return self._replica.high_watermark
 
+    def check_append(self, size_bytes: int) -> None:
+        """Raises RequestError or StorageError when the log would refuse a batch of this size: then nothing of it must
+        be replayed."""
+        self._driver.storage.log.check_append(size_bytes)
+
     def append(self, batch: BatchBuilder, now_ms: int) -> None:
         """Appends a batch that begins at `next_offset`, as the leader. The controller has replayed it."""
         assert self.leads, "only the leader appends"
-        built = batch.build()
-        self.committed.appended(len(built))
-        self._append(built, batch.base_offset + batch.record_count, now_ms)
+        try:
+            built = batch.build()
+            self.metadata.appended(len(built))
+            self._driver.append(built, batch.base_offset + batch.record_count, now_ms)
+        except Exception as error:  # a bug: what the log holds and what was replayed are not the same any more
+            self._fail(error, now_ms)
+            raise
 
     def handle(self, request: Any, now_ms: int) -> None:
         """A request of another node to the replica: it is answered now or later."""
-        if not self._closing:
-            self._hear(lambda: self._replica.handle(request.body, request.version, now_ms, request), now_ms)
+        self._driver.handle(request.body, request.version, request, now_ms)
 
     def leader_link_lost(self, now_ms: int) -> None:
         """The connection by which the log is fetched from the leader broke."""
-        if not self._closing:
-            self._hear(lambda: self._replica.leader_link_lost(now_ms), now_ms)
+        if not self._driver.closing:
+            self._driver.hear(lambda: self._replica.leader_link_lost(now_ms), now_ms)
 
     def upgrade_kraft_version(self, version: int, now_ms: int, *, validate_only: bool = False) -> None:
         """As the leader, finalizes a kraft.version; what is appended next is committed after it.
@@ -383,16 +333,16 @@ class Quorum:
         Raises RequestError INVALID_UPDATE_VERSION for one that the voters do not support, or not all are known to.
         """
         assert self.leads, "only the leader finalizes a version"
-        self.perform(self._replica.upgrade_kraft_version(version, now_ms, validate_only=validate_only), now_ms)
+        self._driver.perform(self._replica.upgrade_kraft_version(version, now_ms, validate_only=validate_only), now_ms)
 
     def leader_gone(self, now_ms: int) -> None:
         """Nobody listens where the leader did: its process is no more."""
-        if not self._closing:
-            self.perform(self._replica.leader_gone(now_ms), now_ms)
+        if not self._driver.closing:
+            self._driver.perform(self._replica.leader_gone(now_ms), now_ms)
 
     def resign(self, now_ms: int) -> None:
         """Gives up the leadership."""
-        self._hear(lambda: self._replica.resign(now_ms), now_ms)
+        self._driver.hear(lambda: self._replica.resign(now_ms), now_ms)
 
     def describe(self) -> QuorumDescription:
         """The quorum's state, for DescribeQuorum."""
@@ -400,34 +350,39 @@ class Quorum:
 
     # Time and the disk
 
+    @property
+    def has_operations(self) -> bool:
+        """Whether `take_operations` may have something to do."""
+        return self._driver.storage.has_operations
+
     def take_operations(self, now_ms: int) -> list[Operation]:
         """What to run on the metadata disk, in order: once at the end of every turn of the loop.
 
         All appends of the turn go out as one write and one fsync.
         """
-        return self._storage.take_operations(now_ms)
+        return self._driver.storage.take_operations(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Time has come to `next_deadline_ms`."""
-        if self._closing:
+        if self._driver.closing:
             return
-        self._hear(lambda: self._replica.tick(now_ms), now_ms)
-        if self.committed.behind:
+        self._driver.hear(lambda: self._replica.tick(now_ms), now_ms)
+        if self.metadata.behind:
             try:
-                self.committed.step(now_ms)
+                self.metadata.step(now_ms)
             except (MetadataError, StorageError) as error:
                 self._fail(error, now_ms)
         else:
-            self.committed.consider_checkpoint(now_ms)
+            self.metadata.consider_checkpoint(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` and `take_operations` are wanted."""
-        soonest = self._storage.next_deadline_ms()
-        if self._closing:
+        soonest = self._driver.storage.next_deadline_ms()
+        if self._driver.closing:
             return soonest
         for deadline in (
             self._replica.next_deadline_ms(),
-            self.committed.next_deadline_ms(self._now_ms),
+            self.metadata.next_deadline_ms(self._now_ms),
             self._stop_deadline_ms,
         ):
             if deadline is not None and (soonest is None or deadline < soonest):
@@ -437,57 +392,28 @@ class Quorum:
     def shutdown(self, stopped: Callable[[int], None], now_ms: int) -> None:
         """Hands the leadership over, flushes and closes the log; `stopped(now_ms)` when that is done."""
         if self._failed:
-            self._storage.close(stopped, now_ms)
+            self._driver.storage.close(stopped, now_ms)
             return
         self._stopped = stopped
         self._stop_deadline_ms = now_ms + HAND_OVER_TIMEOUT_MS
-        self._hear(lambda: self._replica.stop(now_ms), now_ms)
+        self._driver.hear(lambda: self._replica.stop(now_ms), now_ms)
 
     def _close_if_handed_over(self, now_ms: int) -> None:
         assert self._stop_deadline_ms is not None
         assert self._stopped is not None
-        if self._closing or not (self._replica.stopped or now_ms >= self._stop_deadline_ms):
+        if self._driver.closing or not (self._replica.stopped or now_ms >= self._stop_deadline_ms):
             return
-        self._closing = True
-        self.committed.renounce(now_ms)
-        self._storage.close(self._stopped, now_ms)
-
-    def election_persisted(self, state: ElectionState, now_ms: int) -> None:
-        self._hear(lambda: self._replica.election_persisted(state, now_ms), now_ms)
-
-    def log_written(self, offset: int, now_ms: int) -> None:
-        self._hear(lambda: self._replica.written(offset, now_ms), now_ms)
-
-    def log_flushed(self, offset: int, now_ms: int) -> None:
-        self._hear(lambda: self._replica.flushed(offset, now_ms), now_ms)
-
-    def log_truncated(self, log_end_offset: int, now_ms: int) -> None:
-        self._hear(lambda: self._replica.truncated(log_end_offset, now_ms), now_ms)
-
-    def snapshot_written(self, snapshot: CheckpointId, size_bytes: int, now_ms: int) -> None:
-        self._hear(lambda: self._replica.snapshot_written(snapshot, size_bytes, now_ms), now_ms)
-
-    def snapshot_installed(
-        self, snapshot: CheckpointId, voters: VoterSet | None, kraft_version: int, now_ms: int
-    ) -> None:
-        self._hear(lambda: self._replica.snapshot_installed(snapshot, voters, kraft_version, now_ms), now_ms)
-
-    def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> None:
-        self._hear(lambda: self._replica.snapshot_refused(snapshot, now_ms), now_ms)
-
-    def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
-        self.committed.checkpoint_written(now_ms)
-
-    def storage_failed(self, error: Exception, now_ms: int) -> None:
-        """The disk has failed: what is not committed is undone, and this node takes no further part."""
-        self._fail(error, now_ms)
+        self._driver.close()
+        self.metadata.renounce(now_ms)
+        self._driver.storage.close(self._stopped, now_ms)
 
     def _fail(self, error: Exception, now_ms: int) -> None:
         if self._failed:
             return
-        self._failed = self._closing = True
+        self._failed = True
+        self._driver.close()
         self._replica.resign(now_ms)
-        self.committed.renounce(now_ms)
+        self.metadata.renounce(now_ms)
         self._observer.metadata_log_failed(error, now_ms)
 
 

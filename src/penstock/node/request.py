@@ -3,7 +3,7 @@
 A handler is a plain function `handle(node, request, now_ms)`. It reads first and changes state after, since it may be
 run again when a read was not resident. It returns one of:
 
-- a response message: the answer, now;
+- a response message: the answer, now; or `Kept`, one that was encoded before;
 - `None`: there is no answer (Produce with acks=0);
 - `Parked`: a later event or a deadline answers;
 - `LATER`: the handler has arranged by itself that somebody calls `node.answer(request, message, now_ms)` once;
@@ -11,26 +11,36 @@ run again when a read was not resident. It returns one of:
 - `Append`: records for the controller's log; the answer leaves when they are committed and this broker's image has
   them;
 - `FORWARD`: only the active controller can do it; run again when there is one, or time out.
+
+A handler that may have much to do is a generator, which returns one of these. It yields None after every step, about
+half a millisecond of work, so that others have their turn, and a `NotResident` to be gone on with once that is in
+memory. Meanwhile nothing else of its connection executes, but everything else may change. `penstock.node.steps` helps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from penstock.errors import ErrorCode
+from penstock.errors import ErrorCode, NotResident
 from penstock.protocol.api import APIS, Api, ApiKey
-from penstock.protocol.frames import RequestHeader
-from penstock.security.authorizer import Authorize, Principal
+from penstock.protocol.frames import RequestHeader, decode_response, encode_response
+from penstock.protocol.message import Message
+from penstock.security.authorizer import Principal
+from penstock.security.rights import ROWS
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
     from penstock.node.connection import Connection
     from penstock.node.effects import Chunk
 
-Message = Any
 Body = TypeVar("Body")
+
+LENGTH_BYTES = 4
+CORRELATION_ID_BYTES = 4
 
 
 class Request(Generic[Body]):
@@ -43,7 +53,10 @@ class Request(Generic[Body]):
         principal, listener, client_id: who asks, and where it came in.
         arrived_ms: when the frame was delivered; deadlines count from here.
         frame_bytes: size of the frame, for the connection's bounds.
+        broke: a bug has ended it: it was refused, and what else is still done for it concerns nobody.
         repeats, held: how often it was put off to be run again, and whether it waits for that now.
+        long: it took more than one step; so its answer may be large.
+        throttle_time_ms: how long its client is to wait before the next; the answer says so.
         state: what the handler keeps between two runs of the same request; None at the first.
         abandoned: called when the connection goes away before the answer; set by who parks the request.
     """
@@ -54,6 +67,7 @@ class Request(Generic[Body]):
         "api",
         "arrived_ms",
         "body",
+        "broke",
         "client_id",
         "connection",
         "correlation_id",
@@ -61,8 +75,10 @@ class Request(Generic[Body]):
         "frame_bytes",
         "handler",
         "held",
+        "long",
         "repeats",
         "state",
+        "throttle_time_ms",
         "version",
     )
 
@@ -80,9 +96,12 @@ class Request(Generic[Body]):
         self.arrived_ms = now_ms
         self.answer: Sequence[Chunk] = ()
         self.done = False
+        self.broke = False
         self.held = False
+        self.long = False
         self.state: Any = None
         self.repeats = 0
+        self.throttle_time_ms = 0
         self.abandoned: Callable[[], None] | None = None
 
     @property
@@ -119,49 +138,61 @@ class Append:
     `records` are metadata records as `metadata.controller` returns them. With none at all the answer still waits for
     what was appended before: a refusal may speak of it (INVALID_UPDATE_VERSION), and it may yet be undone. `failed`
     makes the answer when the append is lost (NOT_CONTROLLER, REQUEST_TIMED_OUT); by default the API's error response.
-    `atomic` is that of the Result.
+    `atomic` is that of the Result. `tell` tells the log of the change; by default it is told what was asked for and the
+    response.
     """
 
     records: Sequence[Any]
     response: Message
     failed: Callable[[ErrorCode], Message] | None = None
     atomic: bool = True
+    tell: Callable[[], object] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
-    """Only the active controller can answer; see `FORWARD`."""
+class Kept:
+    """An answer that is the same for all who ask the same, encoded once: all of its frame but the correlation id."""
+
+    __slots__ = ("rest", "start")
+
+    def __init__(self, api: Api, version: int, message: Message) -> None:
+        chunks = encode_response(api, version, 0, message)
+        frame = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes | bytearray | memoryview))
+        self.start = frame[:LENGTH_BYTES]
+        self.rest = frame[LENGTH_BYTES + CORRELATION_ID_BYTES :]
+
+    def message(self, api: Api, version: int) -> Message:
+        """What was encoded."""
+        return decode_response(api, version, memoryview(bytes(CORRELATION_ID_BYTES) + self.rest))[1]
 
 
-FORWARD = Forward()
+class NoAnswerYet(Enum):
+    """Why there is none yet; see the module's head. PUT_OFF is the dispatcher's own: it runs the request again."""
+
+    LATER = auto()
+    AGAIN = auto()
+    FORWARD = auto()
+    PUT_OFF = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
-    """Whoever holds the request answers it by `node.answer`; see `LATER`."""
+LATER: Final = NoAnswerYet.LATER
+AGAIN: Final = NoAnswerYet.AGAIN
+FORWARD: Final = NoAnswerYet.FORWARD
+PUT_OFF: Final = NoAnswerYet.PUT_OFF
 
-
-LATER = Later()
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """One step of long work is done; see `AGAIN`."""
-
-
-AGAIN = Again()
-
-Outcome = Message | Parked | Append | Forward | None
+Outcome = Message | Kept | Parked | Append | NoAnswerYet | None
+OutcomeInSteps = Generator[NotResident | None, None, Outcome]
 
 
 class HandleFunction(Protocol):
-    def __call__(self, node: Broker, request: Request[Any], now_ms: int, /) -> Outcome: ...
+    def __call__(self, node: Broker, request: Request[Any], now_ms: int, /) -> Outcome | OutcomeInSteps: ...
 
 
 class RefuseFunction(Protocol):
-    """The API's error response: every part of the request answered with `code`, as Kafka's getErrorResponse."""
+    """The API's error response: every part of the request answered with `code`, as Kafka's getErrorResponse. None for
+    who wants no answer.
+    """
 
-    def __call__(self, request: Request[Any], code: ErrorCode, message: str, /) -> Message: ...
+    def __call__(self, request: Request[Any], code: ErrorCode, message: str, /) -> Message | None: ...
 
 
 class Handler:
@@ -170,7 +201,7 @@ class Handler:
     Attributes:
         key: the API. What is in the registry is advertised, nothing else is.
         handle: the function that answers.
-        authorize: what the caller must be allowed. Rows on the cluster are enforced by the dispatcher.
+        needs: the right on the cluster without which nothing of a request is done; None: none is needed.
         refuse: makes the error response; by default it fills a top-level `error_code` (and `error_message`).
         min_version, max_version: what we serve; the schema's stable range unless said otherwise.
         advertised_min_version: Produce advertises versions that it refuses (KAFKA-18659).
@@ -179,11 +210,11 @@ class Handler:
     __slots__ = (
         "advertised_min_version",
         "api",
-        "authorize",
         "handle",
         "key",
         "max_version",
         "min_version",
+        "needs",
         "number",
         "refuse",
     )
@@ -192,7 +223,6 @@ class Handler:
         self,
         key: ApiKey,
         handle: HandleFunction,
-        authorize: Authorize,
         refuse: RefuseFunction | None = None,
         *,
         min_version: int | None = None,
@@ -202,12 +232,21 @@ class Handler:
         self.key = key
         self.number = int(key)
         self.handle = handle
-        self.authorize = authorize
+        self.needs = ROWS[key].first
         self.refuse: RefuseFunction = refuse or refuse_whole
         self.api = APIS[key]
         self.min_version = self.api.min_version if min_version is None else min_version
         self.max_version = self.api.stable_max_version if max_version is None else max_version
         self.advertised_min_version = self.min_version if advertised_min_version is None else advertised_min_version
+
+    def on(self, kind: str) -> Handler:
+        """The same on listeners of a kind, "broker" or "controller"."""
+        needs = ROWS[self.key].first_on_controllers if kind == "controller" else self.needs
+        if needs is self.needs:
+            return self
+        other = copy(self)
+        other.needs = needs
+        return other
 
 
 def refuse_whole(request: Request[Any], code: ErrorCode, message: str) -> Message:

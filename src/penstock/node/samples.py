@@ -1,22 +1,230 @@
-"""The samples of a node, gathered when somebody asks for them."""
+"""The samples of a node, gathered when somebody asks for them.
+
+On a node with very many partitions that is long work. So it is done in steps, a None between two of them where nothing
+is to be told; the node may change from one `next` to the next, hence what may change is copied before it is walked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from penstock.config.limits import METRICS_GROUP_OFFSETS_MAX, METRICS_PARTITIONS_MAX, METRICS_PARTITIONS_PER_STEP
+from penstock.metadata.image import NO_LEADER
 from penstock.node.metrics import COUNTER, GAUGE, Sample, request_samples
 
 if TYPE_CHECKING:
+    from penstock.log.log import Log
+    from penstock.metadata.image import MetadataImage, PartitionRegistration
     from penstock.node.broker import Broker
 
+Steps = Iterator[Sample | None]
 
-def samples_of(node: Broker) -> Iterator[Sample]:
+
+def samples_of(node: Broker) -> Steps:
     """All samples of a node; those of one name follow each other."""
     yield from node.topic_metrics.samples()
-    yield from request_samples(node.request_counters.values())
+    yield from request_samples(node.dispatcher.exit.counters.values(), node.now_ms)
+    yield from metadata_samples(node)
     yield from replica_samples(node)
-    sessions = node.fetch_sessions
+    yield from partition_samples(node)
+    yield from quorum_samples(node)
+    yield from group_samples(node)
+    yield from own_samples(node)
+
+
+def partitions_in_steps(image: MetadataImage) -> Iterator[tuple[str, Sequence[PartitionRegistration], bool]]:
+    """The partitions of an image, a topic or a part of a large one at a time, and whether a step ends there."""
+    size, looked_at = METRICS_PARTITIONS_PER_STEP, 0
+    for topic in image.topics_by_name.values():
+        for start in range(0, len(topic.partitions), size):
+            partitions = topic.partitions[start : start + size]
+            looked_at += len(partitions)
+            yield topic.name, partitions, looked_at >= size
+            if looked_at >= size:
+                looked_at = 0
+
+
+def metadata_samples(node: Broker) -> Steps:
+    """The cluster as the metadata says; its leaders as every controller sees them."""
+    image = node.image
+    name = "kafka_controller_kafkacontroller"
+    active = 1 if node.controller.active else 0
+    yield Sample(f"{name}_activecontrollercount", GAUGE, "1 on the active controller.", active)
+    yield Sample(f"{name}_globaltopiccount", GAUGE, "Topics of the cluster.", len(image.topics_by_name))
+    yield Sample(f"{name}_globalpartitioncount", GAUGE, "Partitions of the cluster.", image.partition_count)
+    fenced = sum(broker.fenced for broker in image.brokers.values())
+    yield Sample(f"{name}_fencedbrokercount", GAUGE, "Brokers that are registered and fenced.", fenced)
+    text = "Brokers that are registered and not fenced."
+    yield Sample(f"{name}_activebrokercount", GAUGE, text, len(image.brokers) - fenced)
+    if node.settings.is_controller:
+        offline = imbalanced = 0
+        for _, partitions, step_ends in partitions_in_steps(image):
+            for partition in partitions:
+                offline += partition.leader == NO_LEADER
+                imbalanced += partition.leader != partition.replicas[0]
+            if step_ends:
+                yield None
+        yield Sample(f"{name}_offlinepartitionscount", GAUGE, "Partitions without a leader.", offline)
+        text = "Partitions that another than their first replica leads."
+        yield Sample(f"{name}_preferredreplicaimbalancecount", GAUGE, text, imbalanced)
+        name = "kafka_controller_controllerstats_uncleanleaderelections_total"
+        text = "Leaders that were elected without being in sync, seen as the active controller."
+        yield Sample(name, COUNTER, text, node.journal.unclean_elections)
+
+
+def replica_samples(node: Broker) -> Steps:
+    """Gauges of the replicas of this broker."""
+    name = "kafka_server_replicamanager_partitioncount"
+    count = sum(len(replicas) for replicas in node.logs.describe().values())
+    yield Sample(name, GAUGE, "Replicas on this broker.", count)
+    text = "Led partitions that something has used since the start."
+    yield Sample("penstock_replication_partitions_in_use", GAUGE, text, len(node.replicas))
+    name = "kafka_log_logmanager_offlinelogdirectorycount"
+    offline = sum(1 for directory in node.directories if directory.error is not None)
+    yield Sample(name, GAUGE, "Log directories that have failed.", offline)
+    yield from in_sync_samples(node)
+    own = node.image.brokers.get(node.node_id)
+    state = 3 if node.ready else 2 if own is not None else 1
+    yield Sample("kafka_server_kafkaserver_brokerstate", GAUGE, "1 starting, 2 recovering, 3 running.", state)
+
+
+def in_sync_samples(node: Broker) -> Steps:
+    """What operators watch of the in-sync replicas of the partitions that this broker leads."""
+    leaders = under_replicated = under_min_isr = at_min_isr = 0
+    for topic, partitions, step_ends in partitions_in_steps(node.image):
+        min_insync_replicas: int | None = None
+        for partition in partitions:
+            if partition.leader != node.node_id:
+                continue
+            if min_insync_replicas is None:
+                min_insync_replicas = node.topic_config(topic).min_insync_replicas
+            leaders += 1
+            least = min(min_insync_replicas, len(partition.replicas))
+            under_replicated += len(partition.isr) < len(partition.replicas) - len(partition.adding_replicas)
+            under_min_isr += len(partition.isr) < least
+            at_min_isr += len(partition.isr) == least
+        if step_ends:
+            yield None
+    name = "kafka_server_replicamanager"
+    yield Sample(f"{name}_leadercount", GAUGE, "Partitions that this broker leads.", leaders)
+    text = "Led partitions with replicas that are not in sync."
+    yield Sample(f"{name}_underreplicatedpartitions", GAUGE, text, under_replicated)
+    text = "Led partitions with fewer in-sync replicas than min.insync.replicas."
+    yield Sample(f"{name}_underminisrpartitioncount", GAUGE, text, under_min_isr)
+    text = "Led partitions with exactly min.insync.replicas in-sync replicas."
+    yield Sample(f"{name}_atminisrpartitioncount", GAUGE, text, at_min_isr)
+    changes = node.isr_changes
+    text = "Changes by which replicas left the in-sync replicas."
+    yield Sample(f"{name}_isrshrinks_total", COUNTER, text, changes.shrinks)
+    text = "Changes by which replicas joined the in-sync replicas."
+    yield Sample(f"{name}_isrexpands_total", COUNTER, text, changes.expands)
+    text = "Changes of in-sync replicas that the controller did not make."
+    yield Sample(f"{name}_failedisrupdates_total", COUNTER, text, changes.failures)
+    text = "Bytes that followers here have fetched from their leaders."
+    yield Sample("kafka_server_brokertopicmetrics_replicationbytesin_total", COUNTER, text, node.followers.bytes_in)
+    lag = 0
+    for number, follower in enumerate(list(node.replicas.following()), start=1):
+        lag = max(lag, follower.lag or 0)
+        if not number % METRICS_PARTITIONS_PER_STEP:
+            yield None
+    yield Sample("kafka_server_replicafetchermanager_maxlag", GAUGE, "Greatest lag of a follower, in records.", lag)
+
+
+def partition_samples(node: Broker) -> Steps:
+    """Size and ends of the replicas here, one by one. A log that nobody has used since the start is not opened for
+    this: it has a size, where that is known, and no offsets.
+    """
+    found = node.logs.describe()
+    chosen = list(islice(chain.from_iterable(found.values()), METRICS_PARTITIONS_MAX))
+    left_out = sum(map(len, found.values())) - len(chosen)
+    sizes: list[tuple[dict[str, str], int]] = []
+    logs: list[tuple[dict[str, str], Log]] = []
+    for number, (topic, index) in enumerate(chosen, start=1):
+        if not number % METRICS_PARTITIONS_PER_STEP:
+            yield None
+        replica = node.logs.table.find(topic, index)
+        if replica is None:
+            continue
+        labels = {"topic": topic, "partition": str(index)}
+        if replica.log is not None:
+            logs.append((labels, replica.log))
+            sizes.append((labels, replica.log.size_bytes))
+        elif replica.size_bytes is not None:
+            sizes.append((labels, replica.size_bytes))
+    for labels, size_bytes in sizes:
+        yield Sample("kafka_log_log_size", GAUGE, "Bytes of a replica's log here.", size_bytes, labels)
+    for labels, log in logs:
+        yield Sample("kafka_log_log_logstartoffset", GAUGE, "First offset of a log.", log.log_start_offset, labels)
+    for labels, log in logs:
+        yield Sample("kafka_log_log_logendoffset", GAUGE, "Offset after a log's last.", log.log_end_offset, labels)
+    for labels, log in logs:
+        yield Sample("kafka_log_log_numlogsegments", GAUGE, "Segments of a log.", len(log.segments.all), labels)
+    text = "Replicas here without metrics of their own: there are too many."
+    yield Sample("penstock_metrics_partitions_left_out", GAUGE, text, left_out)
+
+
+def quorum_samples(node: Broker) -> Steps:
+    """The controllers' quorum as this node sees it, named as Kafka's raft-metrics."""
+    quorum = node.quorum
+    name = "kafka_server_raft_metrics"
+    leader = -1 if quorum.leader_id is None else quorum.leader_id
+    yield Sample(f"{name}_current_leader", GAUGE, "Node id of the quorum's leader; -1: unknown.", leader)
+    yield Sample(f"{name}_current_epoch", GAUGE, "Epoch of the quorum.", quorum.epoch)
+    high_watermark = -1 if quorum.high_watermark is None else quorum.high_watermark
+    yield Sample(f"{name}_high_watermark", GAUGE, "End of the committed metadata; -1: unknown.", high_watermark)
+    yield Sample(f"{name}_log_end_offset", GAUGE, "End of the metadata log here.", quorum.next_offset)
+    name = "kafka_server_broker_metadata_metrics_last_applied_record_offset"
+    yield Sample(name, GAUGE, "Offset of the last metadata record that this node acts upon.", node.image.offset)
+
+
+def group_samples(node: Broker) -> Steps:
+    """Groups that this broker coordinates, and how far they are, named as by the usual exporter of consumer groups.
+
+    Lag is told of partitions that have a replica here.
+    """
+    shards = list(node.coordinators.groups.runtime.each_active())
+    count = sum(len(shard.machine.state.groups) for shard in shards)
+    text = "Groups that this broker coordinates."
+    yield Sample("kafka_coordinator_group_groupmetadatamanager_numgroups", GAUGE, text, count)
+    offsets: list[tuple[dict[str, str], int]] = []
+    lags: list[tuple[dict[str, str], int]] = []
+    left_out = looked_at = 0
+    for shard in shards:
+        committed = shard.machine.state.offsets.committed
+        for group_id in committed.groups():
+            room = METRICS_GROUP_OFFSETS_MAX - len(offsets)
+            each = list(islice(committed.each(group_id), room + 1))
+            left_out += len(each) > room
+            for topic, index, at in each[:room]:
+                labels = {"consumergroup": group_id, "topic": topic, "partition": str(index)}
+                offsets.append((labels, at.offset))
+                if (end_offset := high_watermark_here(node, topic, index)) is not None:
+                    lags.append((labels, max(0, end_offset - at.offset)))
+            looked_at += len(each) + 1
+            if looked_at >= METRICS_PARTITIONS_PER_STEP:
+                looked_at = 0
+                yield None
+    for labels, offset in offsets:
+        yield Sample("kafka_consumergroup_current_offset", GAUGE, "Offset that a group has committed.", offset, labels)
+    for labels, lag in lags:
+        yield Sample("kafka_consumergroup_lag", GAUGE, "Records that a group has not committed yet.", lag, labels)
+    text = "Groups with offsets that have no metrics of their own: there are too many."
+    yield Sample("penstock_metrics_groups_left_out", GAUGE, text, left_out)
+
+
+def high_watermark_here(node: Broker, topic: str, index: int) -> int | None:
+    """The high watermark as the replica here knows it, checkpointed if nobody has used it; None without a replica."""
+    replica = node.replicas.in_use(topic, index) or node.replicas.follower(topic, index)
+    if replica is not None:
+        return replica.high_watermark
+    return node.logs.high_watermark(topic, index) if node.logs.exists(topic, index) else None
+
+
+def own_samples(node: Broker) -> Steps:
+    """Fetch sessions, connections, and what has no counterpart in Kafka."""
+    sessions = node.fetches.sessions
     name = "kafka_server_fetchsessioncache"
     yield Sample(f"{name}_numincrementalfetchsessions", GAUGE, "Incremental fetch sessions.", len(sessions))
     text = "Partitions of all incremental fetch sessions."
@@ -29,66 +237,7 @@ def samples_of(node: Broker) -> Iterator[Sample]:
     yield Sample("penstock_node_calls_total", COUNTER, "Requests to nodes, this one included.", outgoing.calls)
     yield Sample("penstock_node_calls_failed_total", COUNTER, "Those that had no answer.", outgoing.failed)
     text = "Requests that wait for an event."
-    yield Sample("penstock_node_parked_requests", GAUGE, text, len(node.purgatory) + len(node.parked_fetches))
+    yield Sample("penstock_node_parked_requests", GAUGE, text, len(node.purgatory) + len(node.fetches.waiting))
     text = "Reads that were not in memory and went to a lane."
     yield Sample("penstock_node_cold_reads_total", COUNTER, text, node.cold_reads)
-    yield Sample("penstock_node_bugs_total", COUNTER, "Errors that should never happen; see the log.", node.bugs)
-
-
-def replica_samples(node: Broker) -> Iterator[Sample]:
-    """Gauges of the metadata and of the replicas."""
-    image = node.image
-    active = 1 if node.controller.active else 0
-    yield Sample("kafka_controller_kafkacontroller_activecontrollercount", GAUGE, "1 on the active controller.", active)
-    name = "kafka_controller_kafkacontroller_globaltopiccount"
-    yield Sample(name, GAUGE, "Topics of the cluster.", len(image.topics_by_name))
-    name = "kafka_controller_kafkacontroller_globalpartitioncount"
-    yield Sample(name, GAUGE, "Partitions of the cluster.", image.partition_count)
-    name = "kafka_server_replicamanager_partitioncount"
-    count = sum(len(replicas) for replicas in node.logs.describe().values())
-    yield Sample(name, GAUGE, "Replicas on this broker.", count)
-    text = "Led partitions that something has used since the start."
-    yield Sample("penstock_replication_partitions_in_use", GAUGE, text, len(node.replicas))
-    name = "kafka_log_logmanager_offlinelogdirectorycount"
-    offline = sum(1 for directory in node.directories if directory.error is not None)
-    yield Sample(name, GAUGE, "Log directories that have failed.", offline)
-    yield from replication_samples(node)
-    own = image.brokers.get(node.node_id)
-    state = 3 if node.ready else 2 if own is not None else 1
-    yield Sample("kafka_server_kafkaserver_brokerstate", GAUGE, "1 starting, 2 recovering, 3 running.", state)
-
-
-def replication_samples(node: Broker) -> Iterator[Sample]:
-    """What operators watch of the in-sync replicas of the partitions that this broker leads."""
-    leaders = under_replicated = under_min_isr = at_min_isr = 0
-    for topic in node.image.topics_by_name.values():
-        min_insync_replicas: int | None = None
-        for partition in topic.partitions:
-            if partition.leader != node.node_id:
-                continue
-            if min_insync_replicas is None:
-                min_insync_replicas = node.topic_config(topic.name).min_insync_replicas
-            leaders += 1
-            least = min(min_insync_replicas, len(partition.replicas))
-            under_replicated += len(partition.isr) < len(partition.replicas) - len(partition.adding_replicas)
-            under_min_isr += len(partition.isr) < least
-            at_min_isr += len(partition.isr) == least
-    name = "kafka_server_replicamanager"
-    yield Sample(f"{name}_leadercount", GAUGE, "Partitions that this broker leads.", leaders)
-    text = "Led partitions with replicas that are not in sync."
-    yield Sample(f"{name}_underreplicatedpartitions", GAUGE, text, under_replicated)
-    text = "Led partitions with fewer in-sync replicas than min.insync.replicas."
-    yield Sample(f"{name}_underminisrpartitioncount", GAUGE, text, under_min_isr)
-    text = "Led partitions with exactly min.insync.replicas in-sync replicas."
-    yield Sample(f"{name}_atminisrpartitioncount", GAUGE, text, at_min_isr)
-    replicas = node.replicas
-    text = "Changes by which replicas left the in-sync replicas."
-    yield Sample(f"{name}_isrshrinks_total", COUNTER, text, replicas.isr_shrinks)
-    text = "Changes by which replicas joined the in-sync replicas."
-    yield Sample(f"{name}_isrexpands_total", COUNTER, text, replicas.isr_expands)
-    text = "Changes of in-sync replicas that the controller did not make."
-    yield Sample(f"{name}_failedisrupdates_total", COUNTER, text, node.isr_changes.failures)
-    text = "Bytes that followers here have fetched from their leaders."
-    yield Sample("kafka_server_brokertopicmetrics_replicationbytesin_total", COUNTER, text, node.followers.bytes_in)
-    lag = max((follower.lag or 0 for follower in replicas.following()), default=0)
-    yield Sample("kafka_server_replicafetchermanager_maxlag", GAUGE, "Greatest lag of a follower, in records.", lag)
+    yield from node.bugs.samples()

@@ -51,7 +51,7 @@ class ReplicationThrottles:
         """Whether a follower gets nothing of a led partition now."""
         return (
             self.leads_throttled(partition)
-            and replica_id not in partition.in_sync_replicas
+            and replica_id not in partition.isr.committed
             and self.leader.exceeded(now_ms)
         )
 

@@ -3,6 +3,9 @@
 Every parked request has a deadline and nearly all are cancelled before it, so arming and cancelling must cost next to
 nothing: both are one dictionary operation. Only a tick that had no timer costs a heap push. A deadline is rounded up to
 the tick, so a timer never fires early and at most one tick late.
+
+What a callback raises concerns nobody else: it is reported, and the others fire. A *duty*, which arms itself again
+whenever it has fired, is armed again for it.
 """
 
 from __future__ import annotations
@@ -10,24 +13,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
+from penstock.config.limits import DUTY_PAUSE_MS
+from penstock.errors import Report, raise_it
+
 TICK_MS = 5
 
 
 class Timer:
     """One armed timer. `cancel` it through the wheel."""
 
-    __slots__ = ("callback", "sequence", "tick")
+    __slots__ = ("callback", "is_duty", "sequence", "tick")
 
-    def __init__(self, tick: int, sequence: int, callback: Callable[[int], None]) -> None:
+    def __init__(self, tick: int, sequence: int, callback: Callable[[int], None], is_duty: bool) -> None:
         self.tick = tick
         self.sequence = sequence
+        self.is_duty = is_duty
         self.callback: Callable[[int], None] | None = callback
 
 
 class TimerWheel:
-    """Calls functions when their time has come, in the order of (tick, arming)."""
+    """Calls functions when their time has come, in the order of (tick, arming). `report` gets what they raise."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Report = raise_it) -> None:
+        self._report = report
         self._buckets: dict[int, dict[int, Timer]] = {}
         self._ticks: list[int] = []
         self._sequence = 0
@@ -35,11 +43,14 @@ class TimerWheel:
     def __len__(self) -> int:
         return sum(len(bucket) for bucket in self._buckets.values())
 
-    def at(self, deadline_ms: int, callback: Callable[[int], None]) -> Timer:
-        """Calls `callback(now_ms)` from the first `advance` at or after `deadline_ms`."""
+    def at(self, deadline_ms: int, callback: Callable[[int], None], *, duty: bool = False) -> Timer:
+        """Calls `callback(now_ms)` from the first `advance` at or after `deadline_ms`.
+
+        A `duty` that raises is called again after DUTY_PAUSE_MS: nobody else would arm it.
+        """
         tick = -(-deadline_ms // TICK_MS)
         self._sequence += 1
-        timer = Timer(tick, self._sequence, callback)
+        timer = Timer(tick, self._sequence, callback, duty)
         bucket = self._buckets.get(tick)
         if bucket is None:
             bucket = self._buckets[tick] = {}
@@ -65,7 +76,15 @@ class TimerWheel:
             for timer in list(bucket.values()):
                 callback, timer.callback = timer.callback, None
                 if callback is not None:
-                    callback(now_ms)
+                    self._fire(timer, callback, now_ms)
+
+    def _fire(self, timer: Timer, callback: Callable[[int], None], now_ms: int) -> None:
+        try:
+            callback(now_ms)
+        except Exception as error:
+            if timer.is_duty:
+                self.at(now_ms + DUTY_PAUSE_MS, callback, duty=True)
+            self._report(f"timer {getattr(callback, '__qualname__', callback)}", error)
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do next; None without timers."""

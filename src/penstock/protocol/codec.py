@@ -3,6 +3,8 @@
 `encode` and `decode` look up the function for (message class, version) and call it; the first call for a pair writes
 the function's source from the schema, compiles it and keeps it. `prepare` does that ahead of the first use.
 
+A large message is read or written in steps by `decode_steps` and `encode_steps`: generators with the same result.
+
 Whatever is wrong with the bytes raises `ProtocolError`, never anything else, and takes memory in proportion to the
 bytes given. A message that cannot be written raises it too, naming the field.
 """
@@ -11,8 +13,8 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 from penstock.errors import ProtocolError, UnsupportedVersionError
 from penstock.protocol import schema
@@ -26,8 +28,18 @@ M = TypeVar("M", bound=Message)
 Decoder = Callable[[Buffer, int], tuple[Message, int]]
 Encoder = Callable[[Message], list[Chunk]]
 
+DecoderSteps = Callable[[Buffer, int], Generator[None, None, tuple[Message, int]]]
+EncoderSteps = Callable[[Message], Generator[None, None, list[Chunk]]]
+
 DECODERS: dict[tuple[type[Message], int], Decoder] = {}
 ENCODERS: dict[tuple[type[Message], int], Encoder] = {}
+STEPPED_DECODERS: dict[tuple[type[Message], int], DecoderSteps] = {}
+STEPPED_ENCODERS: dict[tuple[type[Message], int], EncoderSteps] = {}
+
+BROKEN = (struct.error, IndexError, UnicodeDecodeError)
+"""What reading broken bytes raises."""
+UNWRITABLE = (struct.error, TypeError, AttributeError, ValueError, OverflowError)
+"""What writing a message raises whose values do not fit their fields."""
 
 
 def decode(cls: type[M], version: int, view: Buffer, position: int = 0) -> tuple[M, int]:
@@ -42,7 +54,16 @@ def decode(cls: type[M], version: int, view: Buffer, position: int = 0) -> tuple
     decoder = DECODERS.get((cls, version)) or make_decoder(cls, version)
     try:
         return decoder(view, position)  # type: ignore[return-value]
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except BROKEN as error:
+        raise ProtocolError(f"broken {cls.NAME} version {version}: {error}") from None
+
+
+def decode_steps(cls: type[M], version: int, view: Buffer, position: int = 0) -> Generator[None, None, tuple[M, int]]:
+    """As `decode`, in steps: yields after every ELEMENTS_PER_STEP elements of arrays."""
+    decoder = STEPPED_DECODERS.get((cls, version)) or make_stepped_decoder(cls, version)
+    try:
+        return (yield from decoder(view, position))  # type: ignore[return-value]
+    except BROKEN as error:
         raise ProtocolError(f"broken {cls.NAME} version {version}: {error}") from None
 
 
@@ -57,9 +78,25 @@ def encode(message: Message, version: int) -> list[Chunk]:
     encoder = ENCODERS.get((cls, version)) or make_encoder(cls, version)
     try:
         return encoder(message)
-    except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
-        fault = first_fault(message, schema.message(cls.NAME), version)
-        raise ProtocolError(f"cannot write {cls.NAME} version {version}: {fault or error}") from error
+    except UNWRITABLE as error:
+        raise unwritable(message, version, error) from error
+
+
+def encode_steps(message: Message, version: int) -> Generator[None, None, list[Chunk]]:
+    """As `encode`, in steps: yields after every ELEMENTS_PER_STEP elements of arrays. The message must not change."""
+    cls = message.__class__
+    encoder = STEPPED_ENCODERS.get((cls, version)) or make_stepped_encoder(cls, version)
+    try:
+        return (yield from encoder(message))
+    except UNWRITABLE as error:
+        raise unwritable(message, version, error) from error
+
+
+def unwritable(message: Message, version: int, error: Exception) -> ProtocolError:
+    """The error of a message that cannot be written, naming the field if it is found."""
+    cls = message.__class__
+    fault = first_fault(message, schema.message(cls.NAME), version)
+    return ProtocolError(f"cannot write {cls.NAME} version {version}: {fault or error}")
 
 
 def encode_bytes(message: Message, version: int) -> bytes:
@@ -78,20 +115,41 @@ def prepare(cls: type[Message], version: int) -> None:
 
 def make_decoder(cls: type[Message], version: int) -> Decoder:
     """Writes, compiles and keeps a decoder."""
-    source, namespace = decoder_source(schema_of(cls, version), version, classes_of(cls))
-    exec(compile(source, f"<decode {cls.NAME} version {version}>", "exec"), namespace)
-    decoder: Decoder = namespace["decode"]  # type: ignore[assignment]
+    written = decoder_source(schema_of(cls, version), version, classes_of(cls))
+    decoder: Decoder = compiled("decode", written, cls, version)
     DECODERS[cls, version] = decoder
     return decoder
 
 
 def make_encoder(cls: type[Message], version: int) -> Encoder:
     """Writes, compiles and keeps an encoder."""
-    source, namespace = encoder_source(schema_of(cls, version), version, classes_of(cls))
-    exec(compile(source, f"<encode {cls.NAME} version {version}>", "exec"), namespace)
-    encoder: Encoder = namespace["encode"]  # type: ignore[assignment]
+    written = encoder_source(schema_of(cls, version), version, classes_of(cls))
+    encoder: Encoder = compiled("encode", written, cls, version)
     ENCODERS[cls, version] = encoder
     return encoder
+
+
+def make_stepped_decoder(cls: type[Message], version: int) -> DecoderSteps:
+    """Writes, compiles and keeps a decoder that works in steps."""
+    written = decoder_source(schema_of(cls, version), version, classes_of(cls), stepped=True)
+    decoder: DecoderSteps = compiled("decode", written, cls, version)
+    STEPPED_DECODERS[cls, version] = decoder
+    return decoder
+
+
+def make_stepped_encoder(cls: type[Message], version: int) -> EncoderSteps:
+    """Writes, compiles and keeps an encoder that works in steps."""
+    written = encoder_source(schema_of(cls, version), version, classes_of(cls), stepped=True)
+    encoder: EncoderSteps = compiled("encode", written, cls, version)
+    STEPPED_ENCODERS[cls, version] = encoder
+    return encoder
+
+
+def compiled(name: str, written: tuple[str, dict[str, object]], cls: type[Message], version: int) -> Any:
+    """The function of this name out of a source and its globals."""
+    source, namespace = written
+    exec(compile(source, f"<{name} {cls.NAME} version {version}>", "exec"), namespace)
+    return namespace[name]
 
 
 def schema_of(cls: type[Message], version: int) -> schema.MessageSchema:

@@ -31,6 +31,7 @@ class DecoderWriter(SourceWriter):
             self.add("data = view if view.__class__ is bytes else bytes(view)")
         self.add("end = len(data)")
         self.add(f"budget = {ARRAY_ELEMENTS_MAX}")
+        self.begin_steps()
         self.struct("m", root)
         self.flush()
         with self.block("if p > end:"):
@@ -256,7 +257,7 @@ class DecoderWriter(SourceWriter):
         """Reads `count` elements."""
         code = FIXED_TYPES.get(field.type)
         if code is not None and code != "16s":
-            self.check_count(name, count, FIXED_SIZES_BYTES[code], budgeted=False)
+            self.check_count(name, count, FIXED_SIZES_BYTES[code])
             self.integers(place, count, code)
             return
         if field.struct is not None:
@@ -266,13 +267,14 @@ class DecoderWriter(SourceWriter):
         else:
             minimum_size = 1 if self.is_flexible(field) else 2
         assert minimum_size > 0, f"{name} has elements of no bytes"
-        self.check_count(name, count, minimum_size, budgeted=True)
+        self.check_count(name, count, minimum_size)
         items = self.fresh("l")
         self.add(f"{items} = {place} = []")
         if field.struct is not None:
             self.structs(items, field.struct, count)
             return
         with self.block(f"for _ in range({count}):"):
+            self.pace()
             if code is not None:
                 self.add("u = bytes(data[p:p + 16])")
                 self.add("p += 16")
@@ -282,14 +284,12 @@ class DecoderWriter(SourceWriter):
                 self.string(text, name, self.is_flexible(field), nullable=False)
                 self.add(f"{items}.append({text})")
 
-    def check_count(self, name: str, count: str, minimum_size: int, *, budgeted: bool) -> None:
+    def check_count(self, name: str, count: str, minimum_size: int) -> None:
         """Refuses a count that the bytes left cannot hold, or that is more than one message may have."""
         product = count if minimum_size == 1 else f"{count} * {minimum_size}"
-        test = f"{product} > end - p" + (f" or {count} > budget" if budgeted else "")
-        with self.block(f"if {test}:"):
+        with self.block(f"if {product} > end - p or {count} > budget:"):
             self.add(f"raise too_many({name!r}, {count}, end - p)")
-        if budgeted:
-            self.add(f"budget -= {count}")
+        self.add(f"budget -= {count}")
 
     def integers(self, place: str, count: str, code: str) -> None:
         """Reads an array of numbers with one struct call."""
@@ -327,6 +327,7 @@ class DecoderWriter(SourceWriter):
         iterate = self.packer(formats, "iter_unpack")
         element = self.fresh("o")
         with self.block(f"for {', '.join(names)}, in {iterate}(data[p:{stop}]):"):
+            self.pace()
             self.add(f"{element} = new({group.name})")
             for field in group.fields:
                 if field not in fields:
@@ -341,13 +342,16 @@ class DecoderWriter(SourceWriter):
         """Reads structs one by one."""
         element = self.fresh("o")
         with self.block(f"for _ in range({count}):"):
+            self.pace()
             self.struct(element, group)
             self.flush()
             self.add(f"{items}.append({element})")
 
 
-def decoder_source(schema: MessageSchema, version: int, classes: dict[str, type]) -> tuple[str, dict[str, object]]:
+def decoder_source(
+    schema: MessageSchema, version: int, classes: dict[str, type], *, stepped: bool = False
+) -> tuple[str, dict[str, object]]:
     """The source of a decoder and the globals it needs."""
-    writer = DecoderWriter(schema, version, dict(classes))
+    writer = DecoderWriter(schema, version, dict(classes), stepped=stepped)
     source = writer.write()
     return source, writer.namespace

@@ -15,9 +15,13 @@ from penstock.protocol.schema import FIXED_TYPES, Field, MessageSchema, Struct
 from penstock.protocol.source import SourceWriter, qualified
 from penstock.protocol.wire import JOINED_RECORDS_MAX_BYTES
 
+SHORTENED = "error_message"
+"""The end of the names of fields that are cut where they are too long; other strings that are too long are refused."""
+
 
 class EncoderWriter(SourceWriter):
-    """The encoder of one version of a message. `out` holds the pieces, `chunks` what is finished."""
+    """The encoder of one version of a message. `out` holds the pieces, `chunks` what is finished, and `written` what an
+    encoder in steps has joined so far: to join millions of pieces in the end would be a long step by itself."""
 
     def write(self) -> str:
         """The source of `encode(m) -> list of chunks`."""
@@ -25,18 +29,30 @@ class EncoderWriter(SourceWriter):
         self.out = "out"
         self.lines.append("def encode(m):")
         self.add("out = []")
+        self.begin_steps()
         keeps_chunks = self.has_type(root, "records")
         if keeps_chunks:
             self.add("chunks = []")
+        self.written = "chunks" if keeps_chunks else "written"
+        if self.stepped and not keeps_chunks:
+            self.add("written = []")
         self.struct("m", root)
         self.flush()
         if keeps_chunks:
             with self.block("if out:"):
                 self.add("chunks.append(b''.join(out))")
             self.add("return chunks")
+        elif self.stepped:
+            self.add("return [b''.join(written + out)]")
         else:
             self.add("return [b''.join(out)]")
         return "\n".join(self.lines) + "\n"
+
+    def end_of_step(self) -> None:
+        """Writes what becomes of the pieces of a step. Those of tagged fields wait, and come after them."""
+        self.add(f"{self.written}.append(b''.join(out))")
+        self.add("out.clear()")
+        super().end_of_step()
 
     # Runs of fixed-width values
 
@@ -197,6 +213,9 @@ class EncoderWriter(SourceWriter):
         """Writes a string that is not null."""
         text, count = self.fresh("s"), self.fresh("n")
         self.add(f"{text} = {value}.encode()")
+        if name.endswith(SHORTENED):
+            with self.block(f"if len({text}) > {STRING_MAX_BYTES}:"):
+                self.add(f"{text} = shortened({text})")
         if flexible:
             self.add(f"{count} = len({text}) + 1")
             self.flush_with_varint(count, f"check_string_length({count} - 1, {name!r})")
@@ -258,6 +277,7 @@ class EncoderWriter(SourceWriter):
                 return
             item = self.fresh("o")
             with self.block(f"for {item} in {items}:"):
+                self.pace()
                 if field.struct is not None:
                     self.struct(item, field.struct)
                 elif code is not None:
@@ -274,8 +294,10 @@ class EncoderWriter(SourceWriter):
             self.add(f"{self.out}.append(struct_pack(f'>{{len({items})}}{code}', *{items}))")
 
 
-def encoder_source(schema: MessageSchema, version: int, classes: dict[str, type]) -> tuple[str, dict[str, object]]:
+def encoder_source(
+    schema: MessageSchema, version: int, classes: dict[str, type], *, stepped: bool = False
+) -> tuple[str, dict[str, object]]:
     """The source of an encoder and the globals it needs."""
-    writer = EncoderWriter(schema, version, dict(classes))
+    writer = EncoderWriter(schema, version, dict(classes), stepped=stepped)
     source = writer.write()
     return source, writer.namespace

@@ -9,6 +9,7 @@ Frames come here without their length prefix (the socket's reader needed it to c
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct, error
 from typing import NamedTuple, TypeGuard
 
@@ -22,6 +23,18 @@ REQUEST_HEADER = Struct(">hhih")
 RESPONSE_HEADER = Struct(">i")
 RESPONSE_START = Struct(">ii")
 RESPONSE_START_FLEXIBLE = Struct(">iib")
+HTTP_STARTS = frozenset({b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"HTTP", b"PRI "})
+"""How requests and answers begin; PRI is HTTP/2."""
+TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+"""How an alert and a handshake begin, in any version of TLS."""
+
+
+def foreign_protocol(length: int) -> str | None:
+    """What the other side speaks instead, when the four bytes that should be a frame's length begin something else."""
+    start = (length & 0xFFFFFFFF).to_bytes(4, "big")
+    if start in HTTP_STARTS:
+        return "HTTP"
+    return "TLS" if start.startswith(TLS_RECORDS) else None
 
 
 class RequestHeader(NamedTuple):
@@ -80,7 +93,19 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
 
 def encode_response(api: Api, version: int, correlation_id: int, message: Message) -> list[Chunk]:
     """Writes a response as a frame: chunks that follow each other, the length first."""
-    chunks = codec.encode(message, version)
+    return response_frame(api, version, correlation_id, codec.encode(message, version))
+
+
+def encode_response_steps(
+    api: Api, version: int, correlation_id: int, message: Message
+) -> Generator[None, None, list[Chunk]]:
+    """As `encode_response`, in steps (`codec.encode_steps`)."""
+    chunks = yield from codec.encode_steps(message, version)
+    return response_frame(api, version, correlation_id, chunks)
+
+
+def response_frame(api: Api, version: int, correlation_id: int, chunks: list[Chunk]) -> list[Chunk]:
+    """A response that is written, with what comes before it."""
     length = len(chunks[0]) if is_one_piece(chunks) else sum(map(chunk_length, chunks))
     if version >= api.flexible_response_from:
         head = RESPONSE_START_FLEXIBLE.pack(length + 5, correlation_id, 0)

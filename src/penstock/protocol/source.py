@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from penstock.config.limits import ELEMENTS_PER_STEP
 from penstock.protocol.schema import FIXED_SIZES_BYTES, FIXED_TYPES, Field, MessageSchema, Struct
 from penstock.protocol.wire import COMMON
 
@@ -18,9 +19,10 @@ class SourceWriter:
         lines: the source so far.
         namespace: the globals that the function needs: classes, struct formats, defaults.
         run: fixed-width values that are next to each other, as (format character, expression), not written yet.
+        stepped: the function is a generator, which yields after every ELEMENTS_PER_STEP elements of arrays.
     """
 
-    def __init__(self, schema: MessageSchema, version: int, classes: dict[str, Any]) -> None:
+    def __init__(self, schema: MessageSchema, version: int, classes: dict[str, Any], *, stepped: bool = False) -> None:
         self.schema = schema
         self.version = version
         self.flexible = version in schema.heading.flexible
@@ -30,9 +32,28 @@ class SourceWriter:
         self.run: list[tuple[str, str]] = []
         self.depth = 1
         self.names = 0
+        self.stepped = stepped
 
     def add(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
+
+    def begin_steps(self) -> None:
+        """Writes what makes the function a generator, also where it has no arrays."""
+        if self.stepped:
+            self.add("element = 0")
+            with self.block("if element:"):
+                self.add("yield")
+
+    def pace(self) -> None:
+        """Writes the end of a step, at the beginning of a loop's body."""
+        if self.stepped:
+            self.add("element += 1")
+            with self.block(f"if not element % {ELEMENTS_PER_STEP}:"):
+                self.end_of_step()
+
+    def end_of_step(self) -> None:
+        """Writes what happens after a step."""
+        self.add("yield")
 
     @contextmanager
     def block(self, line: str) -> Iterator[None]:

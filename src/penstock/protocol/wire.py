@@ -9,12 +9,7 @@ import struct
 from typing import Any
 from uuid import UUID, SafeUUID
 
-from penstock.config.limits import (
-    ARRAY_ELEMENTS_MAX,
-    STRING_MAX_BYTES,
-    TAGGED_FIELDS_MAX,
-    UUID_CACHE_MAX,
-)
+from penstock.config.limits import ARRAY_ELEMENTS_MAX, STRING_MAX_BYTES, TAGGED_FIELDS_MAX, UUID_CACHE_MAX
 from penstock.errors import ProtocolError, UnsupportedVersionError
 from penstock.protocol.message import ZERO_UUID, Buffer, Chunk, Records
 
@@ -24,6 +19,8 @@ JOINED_RECORDS_MAX_BYTES = 512
 
 ONE_BYTE = tuple(bytes((value,)) for value in range(128))
 """Unsigned varints of one byte."""
+
+ELLIPSIS = "…".encode()
 
 SMALL = 16
 """Integer arrays shorter than this have a ready packer."""
@@ -80,6 +77,11 @@ def check_string_length(length: int, name: str) -> None:
     """Refuses to write a string that no peer would read."""
     if length > STRING_MAX_BYTES:
         raise ProtocolError(f"{name} is a string of {length} bytes, more than {STRING_MAX_BYTES}")
+
+
+def shortened(text: bytes) -> bytes:
+    """A sentence for people, cut to what a string holds. It may quote a name that is as long as a string may be."""
+    return text[: STRING_MAX_BYTES - len(ELLIPSIS)].decode(errors="ignore").encode() + ELLIPSIS
 
 
 def skip_tags(data: Any, position: int, end: int, count: int) -> int:
@@ -182,6 +184,7 @@ COMMON: dict[str, Any] = {
     "read_string_length": read_string_length,
     "read_varint": read_varint,
     "records_length": records_length,
+    "shortened": shortened,
     "skip_tags": skip_tags,
     "struct_pack": struct.pack,
     "struct_unpack_from": struct.unpack_from,

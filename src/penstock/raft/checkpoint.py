@@ -84,7 +84,7 @@ def checkpoint_batches(
     *,
     epoch: int,
     last_contained_timestamp_ms: int,
-    now_ms: int,
+    wall_ms: int,
     kraft_version: int = 0,
     voters: VoterSet | None = None,
 ) -> Iterator[bytearray]:
@@ -96,18 +96,18 @@ def checkpoint_batches(
     if kraft_version > 0:
         assert voters is not None, "from kraft.version 1 on, the voters are in the log"
         first += [KRaftVersionRecord(kraft_version=kraft_version), voters.to_record()]
-    yield control_batch(first, base_offset=0, leader_epoch=epoch, now_ms=now_ms)
+    yield control_batch(first, base_offset=0, leader_epoch=epoch, wall_ms=wall_ms)
     builder = BatchBuilder(base_offset=len(first), leader_epoch=epoch)
     for value in values:
         if builder.record_count and builder.size_bytes + len(value) > BATCH_MAX_BYTES:
             next_offset = builder.base_offset + builder.record_count
             yield builder.build()
             builder = BatchBuilder(base_offset=next_offset, leader_epoch=epoch)
-        builder.append(now_ms, None, value)
+        builder.append(wall_ms, None, value)
     next_offset = builder.base_offset + builder.record_count
     if builder.record_count:
         yield builder.build()
-    yield control_batch([SnapshotFooterRecord()], base_offset=next_offset, leader_epoch=epoch, now_ms=now_ms)
+    yield control_batch([SnapshotFooterRecord()], base_offset=next_offset, leader_epoch=epoch, wall_ms=wall_ms)
 
 
 def write_checkpoint(disk: Disk, directory: str, name: str, batches: Iterable[bytearray]) -> int:

@@ -26,6 +26,7 @@ from penstock.raft.history import QuorumHistory
 from penstock.raft.messages import LeaderView, News
 from penstock.raft.replica_log import RaftLog
 from penstock.raft.states import Ballot, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
+from penstock.raft.topic import METADATA, QuorumTopic
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 
 DISCOVERY_INTERVAL_RETRIES = 10
@@ -43,6 +44,7 @@ class Identity:
         endpoints: where this replica's own controller listeners are.
         bootstrap: whom to ask for the leader while no voter is known (`controller.quorum.bootstrap.servers`).
         stands: whether it may ever vote or lead: False for a broker, which only observes.
+        topic: of the quorum's log.
     """
 
     key: ReplicaKey
@@ -51,6 +53,7 @@ class Identity:
     endpoints: tuple[VoterEndpoint, ...] = ()
     bootstrap: Sequence[Target] = ()
     stands: bool = True
+    topic: QuorumTopic = METADATA
 
 
 @dataclass(slots=True)
@@ -168,13 +171,13 @@ class Core:
         """What responses say of the leader."""
         leader_id = self.known_leader_id
         if leader_id is None:
-            return LeaderView(messages.UNKNOWN, self.epoch, None)
+            return LeaderView(messages.UNKNOWN, self.epoch, None, self.identity.topic)
         if isinstance(self.role, Leader):
             own = next((each for each in self.identity.endpoints if each.name == self.identity.listener), None)
             target = None if own is None else Target(leader_id, own.host, own.port, own.name)
         else:
             target = self.role.target if isinstance(self.role, Follower | Prospective) else self.target_of(leader_id)
-        return LeaderView(leader_id, self.epoch, target)
+        return LeaderView(leader_id, self.epoch, target, self.identity.topic)
 
     def target_of(self, voter_id: int) -> Target | None:
         """Where a voter is reached, by the newest set."""
@@ -309,6 +312,7 @@ class Core:
             high_watermark=self.high_watermark,
             max_wait_ms=max_wait_ms,
             max_bytes=self.config.fetch_max_bytes,
+            topic=self.identity.topic,
         )
 
     # Roles

@@ -24,8 +24,6 @@ from penstock.protocol.message import Buffer, Message
 from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.election import ElectionState
 
-UNKNOWN_NODE = -1
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Target:

@@ -8,7 +8,7 @@ or has only just come back, raises no epoch and deposes nobody.
 from __future__ import annotations
 
 from penstock.errors import ErrorCode
-from penstock.protocol.message import ZERO_UUID
+from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from penstock.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
 from penstock.protocol.messages.vote_request import PartitionData, VoteRequest
@@ -34,7 +34,7 @@ class Elections:
     def on_vote(self, request: VoteRequest, version: int, now_ms: int, token: object) -> None:
         """Vote, versions 0-2; version 2 adds the pre-vote."""
         core = self._core
-        partition: PartitionData | None = messages.partition_of(request)
+        partition: PartitionData | None = messages.partition_of(request, self._core.identity.topic)
         if partition is None:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return
@@ -95,7 +95,7 @@ class Elections:
     def on_begin(self, request: BeginQuorumEpochRequest, version: int, now_ms: int, token: object) -> None:
         """BeginQuorumEpoch, versions 0-1: the leader makes itself known to those that do not fetch from it."""
         core = self._core
-        asked = messages.partition_of(request)
+        asked = messages.partition_of(request, self._core.identity.topic)
         if asked is None:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return
@@ -114,7 +114,7 @@ class Elections:
     def on_end(self, request: EndQuorumEpochRequest, version: int, now_ms: int, token: object) -> None:
         """EndQuorumEpoch, versions 0-1: the leader resigns; the first of its successors need not wait."""
         core = self._core
-        asked = messages.partition_of(request)
+        asked = messages.partition_of(request, self._core.identity.topic)
         if asked is None:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return
@@ -154,7 +154,7 @@ class Elections:
         found = next((each for each in request.leader_endpoints if each.name == listener), None)
         return None if found is None else Target(leader_id, found.host, found.port, listener)
 
-    def _view(self, request: object, version: int) -> LeaderView:
+    def _view(self, request: Message, version: int) -> LeaderView:
         view = self._core.leader_view()
         return view if version >= messages.ENDPOINTS_FROM[type(request)] else view._replace(target=None)
 
@@ -163,7 +163,7 @@ class Elections:
     def vote_answered(self, voter_id: int, response: object, *, pre_vote: bool, current: bool, now_ms: int) -> None:
         """A voter has answered. `current`: this replica is still in the role in which it asked."""
         core = self._core
-        partition = messages.partition_of(response)
+        partition = messages.partition_of(response, self._core.identity.topic)
         if partition is None:
             core.back_off(voter_id, now_ms, core.config.election_timeout_ms)
             unsupported = getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.UNSUPPORTED_VERSION
@@ -278,6 +278,7 @@ class Elections:
                     last_epoch=core.log.last_epoch,
                     end_offset=core.log.end_offset,
                     pre_vote=pre_vote,
+                    topic=core.identity.topic,
                 ),
             )
         return next_ms
@@ -328,7 +329,12 @@ class Elections:
                 continue
             endpoints = core.identity.endpoints
             request = messages.end_quorum_epoch(
-                core.identity.cluster_id, core.local.id, role.epoch, role.successors, endpoints
+                core.identity.cluster_id,
+                core.local.id,
+                role.epoch,
+                role.successors,
+                endpoints,
+                topic=core.identity.topic,
             )
             core.call(target, request)
         return None if core.stopping and not role.unacknowledged else next_ms
@@ -336,7 +342,7 @@ class Elections:
     def end_answered(self, voter_id: int, response: object, *, current: bool, now_ms: int) -> None:
         """A voter has heard of the resignation."""
         core = self._core
-        partition = messages.partition_of(response)
+        partition = messages.partition_of(response, self._core.identity.topic)
         if partition is None:
             core.back_off(voter_id, now_ms, core.config.election_timeout_ms)
             return

@@ -106,6 +106,7 @@ class Following:
             role.download.snapshot,
             position=role.download.position,
             max_bytes=core.config.fetch_snapshot_max_bytes,
+            topic=core.identity.topic,
         )
 
     def suspect(self, now_ms: int) -> None:
@@ -137,7 +138,11 @@ class Following:
     def fetch_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
         """The leader, or whoever was asked for it, has answered."""
         core = self._core
-        partition = messages.partition_of(response) if response.error_code == ErrorCode.NONE else None
+        partition = (
+            messages.partition_of(response, self._core.identity.topic)
+            if response.error_code == ErrorCode.NONE
+            else None
+        )
         if partition is None:
             core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
             return
@@ -260,7 +265,11 @@ class Following:
     def snapshot_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
         """A piece of the snapshot has come, or the leader has it no more: then the next fetch names another."""
         core = self._core
-        partition = messages.partition_of(response) if response.error_code == ErrorCode.NONE else None
+        partition = (
+            messages.partition_of(response, self._core.identity.topic)
+            if response.error_code == ErrorCode.NONE
+            else None
+        )
         if partition is None:
             core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
             return

@@ -120,7 +120,7 @@ class Leading:
     def on_fetch(self, request: FetchRequest, version: int, now_ms: int, token: object) -> bool:
         """Fetch of the metadata log, versions 12-18. Whether the high watermark moved."""
         core = self._core
-        asked = messages.partition_of(request)
+        asked = messages.partition_of(request, self._core.identity.topic)
         if asked is None:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return False
@@ -242,7 +242,7 @@ class Leading:
     def on_fetch_snapshot(self, request: FetchSnapshotRequest, version: int, now_ms: int, token: object) -> None:
         """FetchSnapshot, versions 0-1: a piece of a checkpoint of this replica."""
         core = self._core
-        asked = messages.partition_of(request)
+        asked = messages.partition_of(request, self._core.identity.topic)
         partition = fetch_snapshot_response.PartitionSnapshot()
         if asked is None:
             core.answer(token, messages.refusal(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -300,13 +300,13 @@ class Leading:
                 key = core.voters.voters[voter_id].key
                 endpoints = core.identity.endpoints
                 request = messages.begin_quorum_epoch(
-                    core.identity.cluster_id, core.local.id, core.epoch, key, endpoints
+                    core.identity.cluster_id, core.local.id, core.epoch, key, endpoints, topic=core.identity.topic
                 )
                 core.call(target, request)
 
     def begin_answered(self, voter_id: int, response: object, *, current: bool, now_ms: int) -> None:
         """A voter has heard who leads; it shows that by fetching. Or it knows of a later epoch."""
         core = self._core
-        partition = messages.partition_of(response)
+        partition = messages.partition_of(response, self._core.identity.topic)
         if partition is not None:
             core.hear_news(messages.news_of(response, partition, core.identity.listener), now_ms)

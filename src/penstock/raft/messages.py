@@ -7,7 +7,6 @@ API it comes from. Fields that an older version lacks are left out by the versio
 from __future__ import annotations
 
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from penstock.errors import ErrorCode
 from penstock.protocol.message import ZERO_UUID, Message
@@ -41,16 +40,19 @@ from penstock.protocol.messages.vote_request import VoteRequest
 from penstock.protocol.messages.vote_response import VoteResponse
 from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.effects import Target
+from penstock.raft.topic import METADATA, QuorumTopic
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint
 
-TOPIC = "__cluster_metadata"
-TOPIC_ID = UUID(int=1)
-"""The id of the metadata topic, the same in every cluster."""
 PARTITION = 0
 UNKNOWN = -1
 
-ENDPOINTS_FROM = {VoteRequest: 1, BeginQuorumEpochRequest: 1, EndQuorumEpochRequest: 1, FetchRequest: 16,
-                  FetchSnapshotRequest: 1}  # fmt: skip
+ENDPOINTS_FROM: dict[type[Message], int] = {
+    VoteRequest: 1,
+    BeginQuorumEpochRequest: 1,
+    EndQuorumEpochRequest: 1,
+    FetchRequest: 16,
+    FetchSnapshotRequest: 1,
+}
 """The version from which a response says where the leader is."""
 
 
@@ -69,6 +71,7 @@ class LeaderView(NamedTuple):
     leader_id: int
     epoch: int
     target: Target | None
+    topic: QuorumTopic = METADATA
 
 
 # Requests
@@ -83,6 +86,7 @@ def vote(
     last_epoch: int,
     end_offset: int,
     pre_vote: bool,
+    topic: QuorumTopic = METADATA,
 ) -> VoteRequest:
     partition = vote_request.PartitionData(
         partition_index=PARTITION,
@@ -94,12 +98,18 @@ def vote(
         last_offset=end_offset,
         pre_vote=pre_vote,
     )
-    topics = [vote_request.TopicData(topic_name=TOPIC, partitions=[partition])]
+    topics = [vote_request.TopicData(topic_name=topic.name, partitions=[partition])]
     return VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=topics)
 
 
 def begin_quorum_epoch(
-    cluster_id: str | None, leader_id: int, epoch: int, voter: ReplicaKey, endpoints: tuple[VoterEndpoint, ...]
+    cluster_id: str | None,
+    leader_id: int,
+    epoch: int,
+    voter: ReplicaKey,
+    endpoints: tuple[VoterEndpoint, ...],
+    *,
+    topic: QuorumTopic = METADATA,
 ) -> BeginQuorumEpochRequest:
     partition = begin_quorum_epoch_request.PartitionData(
         partition_index=PARTITION, voter_directory_id=voter.directory_id, leader_id=leader_id, leader_epoch=epoch
@@ -107,7 +117,7 @@ def begin_quorum_epoch(
     return BeginQuorumEpochRequest(
         cluster_id=cluster_id,
         voter_id=voter.id,
-        topics=[begin_quorum_epoch_request.TopicData(topic_name=TOPIC, partitions=[partition])],
+        topics=[begin_quorum_epoch_request.TopicData(topic_name=topic.name, partitions=[partition])],
         leader_endpoints=[
             begin_quorum_epoch_request.LeaderEndpoint(name=each.name, host=each.host, port=each.port)
             for each in endpoints
@@ -121,6 +131,8 @@ def end_quorum_epoch(
     epoch: int,
     successors: tuple[ReplicaKey, ...],
     endpoints: tuple[VoterEndpoint, ...],
+    *,
+    topic: QuorumTopic = METADATA,
 ) -> EndQuorumEpochRequest:
     partition = end_quorum_epoch_request.PartitionData(
         partition_index=PARTITION,
@@ -134,7 +146,7 @@ def end_quorum_epoch(
     )
     return EndQuorumEpochRequest(
         cluster_id=cluster_id,
-        topics=[end_quorum_epoch_request.TopicData(topic_name=TOPIC, partitions=[partition])],
+        topics=[end_quorum_epoch_request.TopicData(topic_name=topic.name, partitions=[partition])],
         leader_endpoints=[
             end_quorum_epoch_request.LeaderEndpoint(name=each.name, host=each.host, port=each.port)
             for each in endpoints
@@ -152,6 +164,7 @@ def fetch(
     high_watermark: int | None,
     max_wait_ms: int,
     max_bytes: int,
+    topic: QuorumTopic = METADATA,
 ) -> FetchRequest:
     partition = fetch_request.FetchPartition(
         partition=PARTITION,
@@ -167,12 +180,19 @@ def fetch(
         replica_state=fetch_request.ReplicaState(replica_id=local.id),
         max_wait_ms=max_wait_ms,
         max_bytes=max_bytes,
-        topics=[fetch_request.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
+        topics=[fetch_request.FetchTopic(topic=topic.name, topic_id=topic.topic_id, partitions=[partition])],
     )
 
 
 def fetch_snapshot(
-    cluster_id: str | None, local: ReplicaKey, epoch: int, snapshot: CheckpointId, *, position: int, max_bytes: int
+    cluster_id: str | None,
+    local: ReplicaKey,
+    epoch: int,
+    snapshot: CheckpointId,
+    *,
+    position: int,
+    max_bytes: int,
+    topic: QuorumTopic = METADATA,
 ) -> FetchSnapshotRequest:
     partition = fetch_snapshot_request.PartitionSnapshot(
         partition=PARTITION,
@@ -185,7 +205,7 @@ def fetch_snapshot(
         cluster_id=cluster_id,
         replica_id=local.id,
         max_bytes=max_bytes,
-        topics=[fetch_snapshot_request.TopicSnapshot(name=TOPIC, partitions=[partition])],
+        topics=[fetch_snapshot_request.TopicSnapshot(name=topic.name, partitions=[partition])],
     )
 
 
@@ -262,7 +282,7 @@ def vote_answer(error: ErrorCode, leader: LeaderView, *, granted: bool) -> VoteR
         leader_epoch=leader.epoch,
         vote_granted=granted,
     )
-    topics = [vote_response.TopicData(topic_name=TOPIC, partitions=[partition])]
+    topics = [vote_response.TopicData(topic_name=leader.topic.name, partitions=[partition])]
     return VoteResponse(topics=topics, node_endpoints=endpoints_of(vote_response, leader))
 
 
@@ -271,7 +291,7 @@ def begin_answer(error: ErrorCode, leader: LeaderView) -> BeginQuorumEpochRespon
     partition = module.PartitionData(
         partition_index=PARTITION, error_code=error, leader_id=leader.leader_id, leader_epoch=leader.epoch
     )
-    topics = [module.TopicData(topic_name=TOPIC, partitions=[partition])]
+    topics = [module.TopicData(topic_name=leader.topic.name, partitions=[partition])]
     return BeginQuorumEpochResponse(topics=topics, node_endpoints=endpoints_of(module, leader))
 
 
@@ -280,13 +300,15 @@ def end_answer(error: ErrorCode, leader: LeaderView) -> EndQuorumEpochResponse:
     partition = module.PartitionData(
         partition_index=PARTITION, error_code=error, leader_id=leader.leader_id, leader_epoch=leader.epoch
     )
-    topics = [module.TopicData(topic_name=TOPIC, partitions=[partition])]
+    topics = [module.TopicData(topic_name=leader.topic.name, partitions=[partition])]
     return EndQuorumEpochResponse(topics=topics, node_endpoints=endpoints_of(module, leader))
 
 
 def fetch_answer(leader: LeaderView, partition: fetch_response.PartitionData) -> FetchResponse:
     partition.current_leader = fetch_response.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
-    topic = fetch_response.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
+    topic = fetch_response.FetchableTopicResponse(
+        topic=leader.topic.name, topic_id=leader.topic.topic_id, partitions=[partition]
+    )
     return FetchResponse(responses=[topic], node_endpoints=endpoints_of(fetch_response, leader))
 
 
@@ -295,14 +317,14 @@ def fetch_snapshot_answer(
 ) -> FetchSnapshotResponse:
     module = fetch_snapshot_response
     partition.current_leader = module.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
-    topics = [module.TopicSnapshot(name=TOPIC, partitions=[partition])]
+    topics = [module.TopicSnapshot(name=leader.topic.name, partitions=[partition])]
     return FetchSnapshotResponse(topics=topics, node_endpoints=endpoints_of(module, leader))
 
 
 # Reading
 
 
-def partition_of(message: Any) -> Any | None:
+def partition_of(message: Any, wanted: QuorumTopic = METADATA) -> Any | None:
     """The one partition of a request or response; None if it is about anything else."""
     topics = message.responses if isinstance(message, FetchResponse) else message.topics
     if len(topics) != 1 or len(topics[0].partitions) != 1:
@@ -313,7 +335,7 @@ def partition_of(message: Any) -> Any | None:
     index = next(
         getattr(partition, each) for each in ("partition_index", "partition", "index") if hasattr(partition, each)
     )
-    named = name == TOPIC or (not name and topic_id == TOPIC_ID)
+    named = name == wanted.name or (not name and topic_id == wanted.topic_id)
     return partition if named and index == PARTITION else None
 
 

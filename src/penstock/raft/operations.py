@@ -7,80 +7,90 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from penstock.errors import StorageError
-from penstock.log.disk import Buffer, Disk, Operation
+from penstock.log.disk import Buffer, Disk, Operation, OperationOwner
 from penstock.raft.checkpoint import PARTIAL_SUFFIX, SUFFIX, CheckpointId, read_checkpoint, write_checkpoint
 from penstock.raft.election import FILE, ElectionState
 from penstock.raft.voters import VoterSet
 
-if TYPE_CHECKING:
-    from penstock.raft.storage import Storage
 
-NAME = "__cluster_metadata-0"
-CHECKPOINTS = f"{NAME} checkpoints"
-"""The order of the operations on checkpoints."""
+class OnCheckpoints(Operation):
+    """An operation on the checkpoints of a log. They share an order of their own. `name` is the log's directory."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, directory: int, name: str, owner: OperationOwner) -> None:
+        super().__init__(directory, f"{name} checkpoints", owner)
+        self.name = name
 
 
 class PersistElection(Operation):
     """Replaces `quorum-state`, durably."""
 
-    __slots__ = ("content", "state")
+    __slots__ = ("content", "name", "state")
 
-    def __init__(self, directory: int, owner: Storage, state: ElectionState, content: bytes) -> None:
-        super().__init__(directory, NAME, owner)
+    def __init__(self, directory: int, name: str, owner: OperationOwner, state: ElectionState, content: bytes) -> None:
+        super().__init__(directory, name, owner)
+        self.name = name
         self.state = state
         self.content = content
 
     def run(self, disk: Disk) -> None:
-        disk.replace(f"{NAME}/{FILE}", self.content)
+        disk.replace(f"{self.name}/{FILE}", self.content)
 
 
-class WriteCheckpoint(Operation):
+class WriteCheckpoint(OnCheckpoints):
     """Writes a checkpoint. The batches are made while it runs, off the loop, from an image that does not change."""
 
     __slots__ = ("batches", "checkpoint")
 
     def __init__(
-        self, directory: int, owner: Storage, checkpoint: CheckpointId, batches: Callable[[], Iterable[bytearray]]
+        self,
+        directory: int,
+        name: str,
+        owner: OperationOwner,
+        checkpoint: CheckpointId,
+        batches: Callable[[], Iterable[bytearray]],
     ) -> None:
-        super().__init__(directory, CHECKPOINTS, owner)
+        super().__init__(directory, name, owner)
         self.checkpoint = checkpoint
         self.batches = batches
 
     def run(self, disk: Disk) -> int:
-        return write_checkpoint(disk, NAME, self.checkpoint.file, self.batches())
+        return write_checkpoint(disk, self.name, self.checkpoint.file, self.batches())
 
 
-class DeleteCheckpoints(Operation):
+class DeleteCheckpoints(OnCheckpoints):
     """Removes checkpoints that newer ones have made superfluous."""
 
     __slots__ = ("checkpoints",)
 
-    def __init__(self, directory: int, owner: Storage, checkpoints: Sequence[CheckpointId]) -> None:
-        super().__init__(directory, CHECKPOINTS, owner)
+    def __init__(self, directory: int, name: str, owner: OperationOwner, checkpoints: Sequence[CheckpointId]) -> None:
+        super().__init__(directory, name, owner)
         self.checkpoints = checkpoints
 
     def run(self, disk: Disk) -> None:
         for checkpoint in self.checkpoints:
-            disk.unlink(f"{NAME}/{checkpoint.file}")
-        disk.fsync_directory(NAME)
+            disk.unlink(f"{self.name}/{checkpoint.file}")
+        disk.fsync_directory(self.name)
 
 
-class WriteSnapshot(Operation):
+class WriteSnapshot(OnCheckpoints):
     """Writes a piece of a snapshot that is fetched into its partial file; the first piece begins it anew."""
 
     __slots__ = ("data", "position", "snapshot")
 
-    def __init__(self, directory: int, owner: Storage, snapshot: CheckpointId, position: int, data: Buffer) -> None:
-        super().__init__(directory, CHECKPOINTS, owner)
+    def __init__(
+        self, directory: int, name: str, owner: OperationOwner, snapshot: CheckpointId, *, position: int, data: Buffer
+    ) -> None:
+        super().__init__(directory, name, owner)
         self.snapshot = snapshot
         self.position = position
         self.data = data
 
     def run(self, disk: Disk) -> int:
-        path = partial_path(self.snapshot)
+        path = partial_path(self.name, self.snapshot)
         if not self.position:
             disk.unlink(path)
         disk.write(path, self.position, [self.data])
@@ -96,17 +106,17 @@ class Installed:
     kraft_version: int
 
 
-class InstallSnapshot(Operation):
+class InstallSnapshot(OnCheckpoints):
     """Checks every batch of a fetched snapshot and gives it its name, durably. The result is None if it is damaged."""
 
     __slots__ = ("snapshot",)
 
-    def __init__(self, directory: int, owner: Storage, snapshot: CheckpointId) -> None:
-        super().__init__(directory, CHECKPOINTS, owner)
+    def __init__(self, directory: int, name: str, owner: OperationOwner, snapshot: CheckpointId) -> None:
+        super().__init__(directory, name, owner)
         self.snapshot = snapshot
 
     def run(self, disk: Disk) -> Installed | None:
-        path = partial_path(self.snapshot)
+        path = partial_path(self.name, self.snapshot)
         if not disk.exists(path):
             return None
         size_bytes = disk.size(path)
@@ -116,11 +126,11 @@ class InstallSnapshot(Operation):
             disk.unlink(path)
             return None
         disk.fsync(path)
-        disk.rename(path, f"{NAME}/{self.snapshot.file}")
-        disk.fsync_directory(NAME)
+        disk.rename(path, f"{self.name}/{self.snapshot.file}")
+        disk.fsync_directory(self.name)
         return Installed(size_bytes, found.voters, found.kraft_version or 0)
 
 
-def partial_path(snapshot: CheckpointId) -> str:
+def partial_path(name: str, snapshot: CheckpointId) -> str:
     """Where a snapshot grows while it is fetched; such files are removed at start."""
-    return f"{NAME}/{snapshot.file.removesuffix(SUFFIX)}.fetched{PARTIAL_SUFFIX}"
+    return f"{name}/{snapshot.file.removesuffix(SUFFIX)}.fetched{PARTIAL_SUFFIX}"

@@ -3,7 +3,9 @@
 The directory `__cluster_metadata-0` is a partition's directory as any other, read by the same `penstock.log`. What is
 different: the log is fsynced before it counts, checkpoints take the place of retention, and recovery loses nothing
 that was fsynced: damage below what was ever flushed (see `flushed`) is an error, for a person to look at, and only what
-had not been flushed is cut.
+had not been flushed is cut. An fsync that fails ends the process; the next one may read from the page cache what is not
+on disk, and no further fsync writes that. So what was not known to be flushed, `quorum-state` too, is written again at
+start, before anybody is told of it.
 
 Reads happen at start, on a blocking disk. Later everything is an operation; `take_operations` asks for one flush of
 all that was appended since the last, so the appends of one turn share an fsync, and so do those made while one runs.
@@ -15,18 +17,22 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from random import Random
+from dataclasses import replace
 from typing import Any, Protocol
-from uuid import UUID
 
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
 from penstock.errors import StorageError
 from penstock.log import partition_metadata
 from penstock.log.disk import Buffer, Disk, Operation
-from penstock.log.log import Log, Origin, UnlinkFiles
+from penstock.log.loading import OpenArguments
+from penstock.log.log import Log
 from penstock.log.names import CORRUPT, PARTITION_METADATA
+from penstock.log.opening import open_log
+from penstock.log.operations import UnlinkFiles
+from penstock.log.producer_state import Origin
 from penstock.log.recovery import recover_log
+from penstock.log.results import Randomness
 from penstock.raft.checkpoint import (
     BOOTSTRAP,
     PARTIAL_SUFFIX,
@@ -40,7 +46,6 @@ from penstock.raft.election import FILE, ElectionState, format_election, parse_e
 from penstock.raft.flushed import FILE as NOTE
 from penstock.raft.flushed import LowerFlushed, NoteFlushed, noted, read_flushed
 from penstock.raft.operations import (
-    NAME,
     DeleteCheckpoints,
     Installed,
     InstallSnapshot,
@@ -49,10 +54,10 @@ from penstock.raft.operations import (
     WriteSnapshot,
 )
 from penstock.raft.replica_log import EpochEnd
+from penstock.raft.topic import METADATA, QuorumTopic
 from penstock.raft.voters import VoterSet
+from penstock.records.wall import WallTime
 
-TOPIC_ID = UUID(int=1)
-"""The id of the metadata topic, the same in every cluster."""
 READ_BYTES = 1024 * 1024
 """What one read of the log at start asks for."""
 NEVER = "9223372036854775807"
@@ -66,16 +71,6 @@ class StorageOwner(Protocol):
 
     def log_flushed(self, offset: int, now_ms: int) -> None:
         """The log is durable up to this offset."""
-
-    def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
-        """A checkpoint is complete and durable."""
-
-    def storage_failed(self, error: Exception, now_ms: int) -> None:
-        """An operation failed. Nothing more is written or reported."""
-
-
-class ReplicaEvents(Protocol):
-    """Who is told what the disk has done for a replica among several (`raft.replica` has an event for each)."""
 
     def log_written(self, offset: int, now_ms: int) -> None:
         """Everything below the offset can be read."""
@@ -94,20 +89,37 @@ class ReplicaEvents(Protocol):
     def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> None:
         """A fetched snapshot is damaged and was thrown away."""
 
+    def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
+        """A checkpoint is complete and durable."""
+
+    def storage_failed(self, error: Exception, now_ms: int) -> None:
+        """An operation failed. Nothing more is written or reported."""
+
 
 class Storage:
     """See the module's head. To a replica it is its log (`raft.replica_log`).
 
     Attributes:
-        replica: told what concerns a replica among several; None where there is only one voter.
         election: what `quorum-state` said at start.
         checkpoints: complete checkpoints with (size in bytes, time written), oldest first.
     """
 
-    def __init__(self, disk: Disk, settings: Settings, owner: StorageOwner, random: Random, now_ms: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        settings: Settings,
+        owner: StorageOwner,
+        random: Randomness,
+        now_ms: int,
+        *,
+        wall: WallTime | None = None,
+        topic: QuorumTopic = METADATA,
+    ) -> None:
         """Opens or creates the files; blocks. Raises StorageError for damage that is not a torn tail."""
         self.disk = disk
         self.owner = owner
+        self.name = name = topic.directory
+        self.wall = wall or WallTime()
         self.failed = False
         self._retention = (settings.metadata_max_retention_bytes, settings.metadata_max_retention_ms)
         self._operations: list[Operation] = []
@@ -115,88 +127,81 @@ class Storage:
         self._flush_wanted = False
         self._flushing = False
         self._notes = 0
-        self.replica: ReplicaEvents | None = None
+        self._opening = True
         self._installing: tuple[CheckpointId, Installed] | None = None
         self._stopped: Callable[[int], None] | None = None
-        if not disk.exists(NAME):
-            disk.make_directory(NAME)
+        if not disk.exists(name):
+            disk.make_directory(name)
             disk.fsync_directory("")
-        if not disk.exists(f"{NAME}/{PARTITION_METADATA}"):
+        if not disk.exists(f"{name}/{PARTITION_METADATA}"):
             disk.replace_all([
-                (f"{NAME}/{PARTITION_METADATA}", partition_metadata.encode(TOPIC_ID)),
-                (f"{NAME}/{NOTE}", noted(0)),
+                (f"{name}/{PARTITION_METADATA}", partition_metadata.encode(topic.topic_id)),
+                (f"{name}/{NOTE}", noted(0)),
             ])  # fmt: skip
-            disk.fsync_directory(NAME)
+            disk.fsync_directory(name)
         self.checkpoints = self._find_checkpoints()
         self.election = self._read_election()
         self.log = self._open_log(settings, random, now_ms)
         newest = next(reversed(self.checkpoints), None)
-        if newest is not None and newest.end_offset > self.log.log_end_offset and newest.end_offset > 0:
+        if newest is not None and newest.end_offset > 0 and not self._leads_to(newest):
             self._begin_after(newest, now_ms)
         if self.log.log_start_offset > (newest.end_offset if newest else 0):
-            raise StorageError(f"{NAME} starts at offset {self.log.log_start_offset}, and no checkpoint goes so far")
-        if not disk.exists(f"{NAME}/{NOTE}"):
-            disk.replace(f"{NAME}/{NOTE}", noted(self.log.log_end_offset))
+            raise StorageError(f"{name} starts at offset {self.log.log_start_offset}, and no checkpoint goes so far")
+        disk.replace(f"{name}/{NOTE}", noted(self.log.log_end_offset))
+        self._opening = False
+
+    def _leads_to(self, checkpoint: CheckpointId) -> bool:
+        """Whether the log holds the record that a checkpoint ends with. One of our own, always; a longer log of other
+        epochs does not hold it, and nothing of it was committed."""
+        found = self.end_of_epoch(checkpoint.epoch)
+        return found is not None and found.epoch == checkpoint.epoch and found.end_offset >= checkpoint.end_offset
 
     def _begin_after(self, checkpoint: CheckpointId, now_ms: int) -> None:
         """Ends what a crash has interrupted: a snapshot was installed, and the log had still to begin at its end."""
+        LowerFlushed(self.disk.directory, self, self.name, 0).run(self.disk)
         self.log.truncate_fully_and_start_at(checkpoint.end_offset, now_ms)
         for operation in self.log.take_operations():
             self.log.operation_completed(operation, operation.run(self.disk), now_ms)
 
     def _find_checkpoints(self) -> dict[CheckpointId, tuple[int, int]]:
         found = {}
-        for entry in self.disk.list(NAME):
+        for entry in self.disk.list(self.name):
             checkpoint = CheckpointId.of_file(entry.name)
             if checkpoint is not None:
                 found[checkpoint] = (entry.size_bytes, entry.modified_ms)
             elif entry.name.endswith(PARTIAL_SUFFIX):
-                self.disk.unlink(f"{NAME}/{entry.name}")
+                self.disk.unlink(f"{self.name}/{entry.name}")
         return {checkpoint: found[checkpoint] for checkpoint in sorted(found)}
 
     def _read_election(self) -> ElectionState:
-        path = f"{NAME}/{FILE}"
+        path = f"{self.name}/{FILE}"
         if not self.disk.exists(path):
             return ElectionState()
-        return parse_election(self.disk.read(path, 0, self.disk.size(path)), path)
+        content = self.disk.read(path, 0, self.disk.size(path))
+        election = parse_election(content, path)
+        self.disk.replace(path, content)
+        return election
 
-    def _open_log(self, settings: Settings, random: Random, now_ms: int) -> Log:
-        aside = [f"{NAME}/{entry.name}" for entry in self.disk.list(NAME) if entry.name.endswith(CORRUPT)]
-        flushed_offset = read_flushed(self.disk, NAME)
-        config = log_config(settings)
-        expiration_ms = settings.producer_id_expiration_ms
+    def _open_log(self, settings: Settings, random: Randomness, now_ms: int) -> Log:
+        aside = [f"{self.name}/{entry.name}" for entry in self.disk.list(self.name) if entry.name.endswith(CORRUPT)]
+        flushed_offset = read_flushed(self.disk, self.name)
+        arguments = OpenArguments(self.name, log_config(settings), 0, 0, self.wall.at(now_ms))
         report = recover_log(
-            self.disk,
-            NAME,
-            config,
-            recovery_point=0,
-            log_start_offset=0,
-            now_ms=now_ms,
-            producer_expiration_ms=expiration_ms,
-            flushed_offset=flushed_offset,
+            self.disk, arguments, flushed_offset=flushed_offset, gapless=True, rewrite_from=flushed_offset
         )
         if report.lost or aside:
             kept_aside = sorted({*aside, *report.kept_aside})
             if not 0 <= flushed_offset <= report.log_end_offset:
-                raise StorageError(damaged(report.log_end_offset if report.lost else None, kept_aside))
+                raise StorageError(damaged(self.name, report.log_end_offset if report.lost else None, kept_aside))
             for path in kept_aside:  # written, never flushed, acknowledged to nobody
                 self.disk.unlink(path)
         elif flushed_offset > report.log_end_offset:
             raise StorageError(
-                f"{NAME} ends at offset {report.log_end_offset}, and was once flushed up to {flushed_offset}: restore "
-                f"the log from a copy, or remove {NAME}/{NOTE} to go on without what is lost"
+                f"{self.name} ends at offset {report.log_end_offset}, and was once flushed up to {flushed_offset}: "
+                f"restore the log from a copy, or remove {self.name}/{NOTE} to go on without what is lost"
             )
-        return Log.open(
-            self.disk,
-            NAME,
-            config,
-            recovery_point=report.recovery_point,
-            log_start_offset=0,
-            now_ms=now_ms,
-            owner=self,
-            random=random,
-            producer_expiration_ms=expiration_ms,
-        )
+        arguments = replace(arguments, recovery_point=report.recovery_point)
+        return open_log(self.disk, arguments, self, random=random, wall=self.wall)
 
     # Reading at start
 
@@ -205,16 +210,16 @@ class Storage:
         if not self.checkpoints:
             return None
         checkpoint = next(reversed(self.checkpoints))
-        path = f"{NAME}/{checkpoint.file}"
+        path = f"{self.name}/{checkpoint.file}"
         return checkpoint, read_checkpoint(self.disk.read(path, 0, self.disk.size(path)), path)
 
     def batches(self, start_offset: int) -> Iterator[LogBatch]:
         """All batches of the log from the one with `start_offset` on, each checked."""
         offset = start_offset
         while offset < self.log.log_end_offset:
-            with readable():
+            with readable(self.name):
                 view = self.log.read_bytes(offset, READ_BYTES)
-            for batch in read_batches(view, NAME):
+            for batch in read_batches(view, self.name):
                 offset = batch.header.next_offset
                 if offset > start_offset:
                     yield batch
@@ -234,11 +239,16 @@ class Storage:
     def persist_election(self, state: ElectionState, kraft_version: int, voter_ids: Iterable[int]) -> None:
         """Writes `quorum-state`; the owner's `election_persisted` follows."""
         content = format_election(state, kraft_version, voter_ids)
-        self._operations.append(PersistElection(self.disk.directory, self, state, content))
+        self._operations.append(PersistElection(self.disk.directory, self.name, self, state, content))
 
     def write_checkpoint(self, checkpoint: CheckpointId, batches: Callable[[], Iterable[bytearray]]) -> None:
         """Writes a checkpoint from `batches()`; the owner's `checkpoint_written` follows."""
-        self._operations.append(WriteCheckpoint(self.disk.directory, self, checkpoint, batches))
+        self._operations.append(WriteCheckpoint(self.disk.directory, self.name, self, checkpoint, batches))
+
+    @property
+    def has_operations(self) -> bool:
+        """Whether `take_operations` may have something to do: if only to wait for a time, or for a flush to end."""
+        return bool(self._operations or self.log.files.pending or self._flush_wanted or self._deleted)
 
     def take_operations(self, now_ms: int) -> list[Operation]:
         """What to run now, in order."""
@@ -246,7 +256,7 @@ class Storage:
             return []
         while self._deleted and self._deleted[0][0] <= now_ms:
             _, paths = self._deleted.popleft()
-            self._operations.append(UnlinkFiles(self.disk.directory, NAME, self, paths))
+            self._operations.append(UnlinkFiles(self.disk.directory, self.name, self, paths))
         if self._flush_wanted and not self._flushing and not self.log.truncating:
             self._flush_wanted, self._flushing = False, True
             self.log.flush(now_ms)
@@ -275,13 +285,13 @@ class Storage:
         superfluous = []
         for checkpoint, (size_bytes, written_ms) in list(self.checkpoints.items())[:-1]:
             too_large = bytes_max >= 0 and total_bytes > bytes_max
-            if not too_large and not (age_max_ms >= 0 and now_ms - written_ms > age_max_ms):
+            if not too_large and not (age_max_ms >= 0 and self.wall.at(now_ms) - written_ms > age_max_ms):
                 break
             superfluous.append(checkpoint)
             total_bytes -= size_bytes
             del self.checkpoints[checkpoint]
         if superfluous:
-            self._operations.append(DeleteCheckpoints(self.disk.directory, self, superfluous))
+            self._operations.append(DeleteCheckpoints(self.disk.directory, self.name, self, superfluous))
             oldest = next(iter(self.checkpoints))
             if oldest.end_offset > self.log.log_start_offset:
                 self.log.advance_log_start(oldest.end_offset, high_watermark)
@@ -324,7 +334,7 @@ class Storage:
         """Whole batches from `offset` on; empty at the end of what is written."""
         if offset >= self.log.log_end_offset:
             return b""
-        with readable():
+        with readable(self.name):
             return self.log.read_bytes(offset, max_bytes)
 
     @property
@@ -338,8 +348,8 @@ class Storage:
         return None if found is None else found[0]
 
     def read_snapshot(self, snapshot: CheckpointId, position: int, max_bytes: int) -> bytes:
-        with readable():
-            return self.disk.read(f"{NAME}/{snapshot.file}", position, max_bytes)
+        with readable(self.name):
+            return self.disk.read(f"{self.name}/{snapshot.file}", position, max_bytes)
 
     # A replica among several: what it does to it
 
@@ -351,33 +361,34 @@ class Storage:
     def truncate(self, offset: int, now_ms: int) -> None:
         """Cuts the log; `log_truncated` follows. The note of what was flushed is lowered first, durably."""
         self._operations += self.log.take_operations()
-        self._operations.append(LowerFlushed(self.disk.directory, self, NAME, offset))
+        self._operations.append(LowerFlushed(self.disk.directory, self, self.name, offset))
         if not self.log.truncate_to(offset, now_ms):
             raise AssertionError("a truncation makes the log shorter")
 
     def write_snapshot(self, snapshot: CheckpointId, position: int, data: Buffer) -> None:
         """Writes a piece of a snapshot; `snapshot_written` follows."""
-        self._operations.append(WriteSnapshot(self.disk.directory, self, snapshot, position, data))
+        self._operations.append(
+            WriteSnapshot(self.disk.directory, self.name, self, snapshot, position=position, data=data)
+        )
 
     def install_snapshot(self, snapshot: CheckpointId) -> None:
         """Takes a fetched snapshot over, if it is whole; `snapshot_installed` or `snapshot_refused` follows."""
-        self._operations.append(InstallSnapshot(self.disk.directory, self, snapshot))
+        self._operations.append(InstallSnapshot(self.disk.directory, self.name, self, snapshot))
 
     def _install(self, snapshot: CheckpointId, installed: Installed | None, now_ms: int) -> None:
         """The file is in its place: now the log begins anew at its end."""
-        assert self.replica is not None, "a replica fetches snapshots"
         if installed is None:
-            self.replica.snapshot_refused(snapshot, now_ms)
+            self.owner.snapshot_refused(snapshot, now_ms)
             return
         self._note_checkpoint(snapshot, installed.size_bytes, now_ms)
         self._installing = snapshot, installed
         self._operations += self.log.take_operations()
-        self._operations.append(LowerFlushed(self.disk.directory, self, NAME, 0))
+        self._operations.append(LowerFlushed(self.disk.directory, self, self.name, 0))
         self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
 
     def _note_checkpoint(self, checkpoint: CheckpointId, size_bytes: int, now_ms: int) -> None:
         """There is one more. One of our own may come after a newer one that was fetched while it was written."""
-        known = {**self.checkpoints, checkpoint: (size_bytes, now_ms)}
+        known = {**self.checkpoints, checkpoint: (size_bytes, self.wall.at(now_ms))}
         self.checkpoints = {each: known[each] for each in sorted(known)}
 
     # The end of operations
@@ -391,12 +402,18 @@ class Storage:
             self._note_checkpoint(operation.checkpoint, result, now_ms)
             self.owner.checkpoint_written(operation.checkpoint, now_ms)
         elif isinstance(operation, WriteSnapshot):
-            assert self.replica is not None, "a replica fetches snapshots"
-            self.replica.snapshot_written(operation.snapshot, result, now_ms)
+            self.owner.snapshot_written(operation.snapshot, result, now_ms)
         elif isinstance(operation, InstallSnapshot):
             self._install(operation.snapshot, result, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
+        self._fail(error, now_ms)
+
+    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        """What this node believes of the metadata log is not to be trusted any more."""
+        self._fail(error, now_ms)
+
+    def log_broke(self, log: Log, error: Exception, now_ms: int) -> None:
         self._fail(error, now_ms)
 
     def _fail(self, error: Exception, now_ms: int) -> None:
@@ -414,8 +431,8 @@ class Storage:
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
         """What is written can be read; it counts only once it is flushed."""
-        if self.replica is not None and not self.failed:
-            self.replica.log_written(log.log_end_offset, now_ms)
+        if not (self._opening or self.failed):
+            self.owner.log_written(log.log_end_offset, now_ms)
 
     def log_start_moved(self, log: Log) -> None:
         """The start of the metadata log is where its first segment, or its oldest checkpoint, says."""
@@ -424,22 +441,28 @@ class Storage:
         self._flushing = False
         if not self.failed:
             self._notes += 1
-            self._operations.append(NoteFlushed(self.disk.directory, self, NAME, log.recovery_point, self._notes % 2))
+            self._operations.append(
+                NoteFlushed(self.disk.directory, self, self.name, log.recovery_point, self._notes % 2)
+            )
             self.owner.log_flushed(log.recovery_point, now_ms)
 
+    def log_cut(self, log: Log, now_ms: int) -> None:
+        """The whole log is recovered at every start, and `LowerFlushed` went before the cut."""
+        log.end_truncation(now_ms)
+
     def log_truncated(self, log: Log, now_ms: int) -> None:
-        if self.replica is None:
-            return  # at start
+        if self._opening:
+            return
         self._flushing = False
         self._flush_wanted = log.recovery_point < log.log_end_offset
         installing, self._installing = self._installing, None
         if self.failed:
             return
         if installing is None:
-            self.replica.log_truncated(log.log_end_offset, now_ms)
+            self.owner.log_truncated(log.log_end_offset, now_ms)
         else:
             snapshot, installed = installing
-            self.replica.snapshot_installed(snapshot, installed.voters, installed.kraft_version, now_ms)
+            self.owner.snapshot_installed(snapshot, installed.voters, installed.kraft_version, now_ms)
 
     def log_closed(self, log: Log, now_ms: int) -> None:
         assert self._stopped is not None, "the log is closed by `close` alone"
@@ -453,23 +476,23 @@ class Storage:
 
 
 @contextmanager
-def readable() -> Iterator[None]:
+def readable(name: str) -> Iterator[None]:
     """What the disk does not give is a failure of the metadata log: nobody can go on without what is committed."""
     try:
         yield
     except OSError as error:
-        raise StorageError(f"{NAME} cannot be read: {error.strerror}") from error
+        raise StorageError(f"{name} cannot be read: {error.strerror}") from error
 
 
-def damaged(offset: int | None, kept_aside: Sequence[str]) -> str:
+def damaged(name: str, offset: int | None, kept_aside: Sequence[str]) -> str:
     """The line about a log with a damage before its end: committed records are lost unless somebody helps.
 
     The bytes after the damage were set aside; while they are there the log is not opened, since it ends too early.
     """
     where = "" if offset is None else f" from offset {offset} on"
     return (
-        f"{NAME} is damaged{where}, where records were flushed; they are now in {', '.join(kept_aside)}: restore the "
-        f"log from a copy, or remove these files and {NAME}/{NOTE} to go on without what is in them"
+        f"{name} is damaged{where}, where records were flushed; they are now in {', '.join(kept_aside)}: restore the "
+        f"log from a copy, or remove these files and {name}/{NOTE} to go on without what is in them"
     )
 
 

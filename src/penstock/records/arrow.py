@@ -57,7 +57,7 @@ def to_arrow(
     columns.decode(limits)
     gaps = missing_offsets(start_offset, run, columns.offset.array[: columns.rows])
     batch = columns.record_batch(include_headers)
-    return Decoded(batch, run.next_offset, run.consumed_bytes, tuple(run.skipped), gaps)
+    return Decoded(batch, run.next_offset, run.consumed_bytes, tuple(run.skipped), gaps, tuple(run.epochs))
 
 
 def side_by_side(view: Buffer, run: Run) -> tuple[Array, Array]:

@@ -55,9 +55,8 @@ def to_arrow(
     wanted = schema(include_headers)
     typed = [pa.array(column, kind) for column, kind in zip(arrays, wanted.types, strict=True)]
     gaps = missing_offsets(start_offset, run, columns.offsets)
-    return Decoded(
-        pa.RecordBatch.from_arrays(typed, schema=wanted), run.next_offset, run.consumed_bytes, tuple(run.skipped), gaps
-    )
+    batch = pa.RecordBatch.from_arrays(typed, schema=wanted)
+    return Decoded(batch, run.next_offset, run.consumed_bytes, tuple(run.skipped), gaps, tuple(run.epochs))
 
 
 def read_batch(batch: RunBatch) -> list[Record]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.records.run import Skipped
+from penstock.records.run import SeenEpoch, Skipped
 
 HEADER_TYPE = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
@@ -42,6 +42,7 @@ class Decoded:
         consumed_bytes: how much of the input is done with; 0 when not even its first batch is whole.
         skipped: markers, and what the isolation hides.
         gaps: int64 [n, 2], the first and the last offset of ranges that hold nothing: compaction and deletion.
+        epochs: the leader epochs of the batches, oldest first, each with the offset up to which it was seen.
     """
 
     batch: Any
@@ -49,6 +50,7 @@ class Decoded:
     consumed_bytes: int
     skipped: tuple[Skipped, ...]
     gaps: np.ndarray[Any, np.dtype[np.int64]]
+    epochs: tuple[SeenEpoch, ...] = ()
 
 
 def timestamps_us(timestamps: Any) -> Any:

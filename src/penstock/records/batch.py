@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
+from zlib import crc32
 
 from crc32c import crc32c
 
@@ -30,8 +31,9 @@ WritableBuffer = bytearray | memoryview
 
 HEADER_BYTES = 61
 LOG_OVERHEAD_BYTES = 12
-OLD_MESSAGE_MIN_BYTES = 14
 """Base offset and length, which come before what `length` counts."""
+OLD_MESSAGE_MIN_BYTES = 14
+"""Of what `length` counts in a message of the formats 0 and 1."""
 
 MAGIC = 2
 NO_PRODUCER_ID = -1
@@ -49,11 +51,15 @@ DELETE_HORIZON_FLAG = 0x40
 
 HEADER = Struct(">qiibIhiqqqhii")
 BASE_OFFSET = Struct(">q")
+LENGTH = Struct(">i")
 LENGTH_AND_ON = Struct(">iib")
+OLD_MESSAGE = Struct(">iIb")
 LEADER_EPOCH = Struct(">i")
 CRC = Struct(">I")
 ATTRIBUTES = Struct(">h")
 MAX_TIMESTAMP = Struct(">q")
+PRODUCER = Struct(">qhi")
+"""Id, epoch and base sequence of the producer."""
 
 LENGTH_POSITION = 8
 LEADER_EPOCH_POSITION = 12
@@ -61,6 +67,7 @@ MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
 MAX_TIMESTAMP_POSITION = 35
+PRODUCER_POSITION = 43
 RECORD_COUNT_POSITION = 57
 
 assert HEADER.size == HEADER_BYTES
@@ -188,6 +195,17 @@ def not_a_header(view: Buffer, position: int) -> CorruptRecordError | InvalidRec
             least = HEADER_BYTES - LOG_OVERHEAD_BYTES
             return CorruptRecordError(f"batch length {length} at byte {position} is less than a header's {least}")
     return CorruptRecordError(f"{max(available, 0)} bytes at byte {position} are too few for a batch header")
+
+
+def is_old_message(view: Buffer, position: int = 0) -> bool:
+    """Whether a whole message of format 0 or 1 is at `position`, with the CRC-32 that it claims. Source: KIP-32."""
+    if len(view) - position < LOG_OVERHEAD_BYTES + OLD_MESSAGE_MIN_BYTES:
+        return False
+    length, crc, magic = OLD_MESSAGE.unpack_from(view, position + LENGTH_POSITION)
+    end = position + LOG_OVERHEAD_BYTES + length
+    if magic not in (0, 1) or length < OLD_MESSAGE_MIN_BYTES or end > len(view):
+        return False
+    return crc32(memoryview(view)[position + MAGIC_POSITION : end]) == int(crc)
 
 
 def headers(view: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:

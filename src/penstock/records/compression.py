@@ -52,6 +52,10 @@ CODECS = tuple(Codec)
 FIRST_CHUNK_BYTES = 64 * 1024
 MAX_CHUNK_BYTES = 4 * 1024 * 1024
 
+GZIP_START = b"\x1f\x8b\x08"
+GZIP_WINDOW_BYTES = 256
+"""What a member after the first is given at first, and twice as much each time that it needs more."""
+
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK_BYTES = 32 * 1024
@@ -161,22 +165,27 @@ def decompress(codec: Codec, data: Buffer, limit_bytes: int, contexts: Contexts)
 def decompress_gzip(data: memoryview, limit_bytes: int, _contexts: Contexts) -> bytes:
     parts: list[bytes] = []
     room = limit_bytes
-    rest: Buffer = data
+    position = 0
+    window_bytes = len(data)  # nearly always there is one member
     while True:
         stream = zlib.decompressobj(31)
-        try:
-            part = stream.decompress(rest, room + 1)  # zlib's own buffer grows with what comes out
-        except zlib.error as error:
-            raise broken(Codec.GZIP, error) from None
-        room -= len(part)
-        if room < 0:
-            raise too_much(Codec.GZIP, limit_bytes)
-        if not stream.eof:
-            raise broken(Codec.GZIP, "cut off")
-        parts.append(part)
-        rest = stream.unused_data
-        if not rest.startswith(b"\x1f\x8b\x08"):
+        while not stream.eof:
+            window = data[position : position + window_bytes]
+            try:
+                part = stream.decompress(window, room + 1)  # zlib's own buffer grows with what comes out
+            except zlib.error as error:
+                raise broken(Codec.GZIP, error) from None
+            room -= len(part)
+            if room < 0:
+                raise too_much(Codec.GZIP, limit_bytes)
+            position += len(window) - len(stream.unused_data)
+            parts.append(part)
+            if not stream.eof and position == len(data):
+                raise broken(Codec.GZIP, "cut off")
+            window_bytes *= 2
+        if data[position : position + 3] != GZIP_START:
             return parts[0] if len(parts) == 1 else b"".join(parts)
+        window_bytes = GZIP_WINDOW_BYTES  # each member copies what is left of its window
 
 
 def decompress_snappy(data: memoryview, limit_bytes: int, _contexts: Contexts) -> bytes:

@@ -81,7 +81,7 @@ def end_transaction_marker(
     *,
     producer_id: int,
     producer_epoch: int,
-    now_ms: int,
+    wall_ms: int,
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
@@ -97,16 +97,16 @@ def end_transaction_marker(
         is_control=True,
     )
     value = END_TRANSACTION.pack(END_TRANSACTION_VERSION, marker.coordinator_epoch)
-    builder.append(now_ms, control_key(marker.type), value)
+    builder.append(wall_ms, control_key(marker.type), value)
     return builder.build()
 
 
-def control_batch(messages: Iterable[Message], *, base_offset: int, leader_epoch: int, now_ms: int) -> bytearray:
+def control_batch(messages: Iterable[Message], *, base_offset: int, leader_epoch: int, wall_ms: int) -> bytearray:
     """One batch with a control record for each message of the quorum: a LeaderChangeMessage, a SnapshotHeaderRecord,
     a SnapshotFooterRecord, a KRaftVersionRecord or a VotersRecord."""
     builder = BatchBuilder(base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
     for message in messages:
-        builder.append(now_ms, control_key(TYPES[type(message)]), encode_bytes(message, MESSAGE_VERSION))
+        builder.append(wall_ms, control_key(TYPES[type(message)]), encode_bytes(message, MESSAGE_VERSION))
     assert builder.record_count
     return builder.build()
 

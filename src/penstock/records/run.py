@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.errors import CorruptRecordError, InvalidRecordError
-from penstock.records.batch import HEADER_BYTES, BatchHeader, Buffer, check_crc, headers
+from penstock.records.batch import HEADER_BYTES, NO_LEADER_EPOCH, BatchHeader, Buffer, check_crc, headers
 from penstock.records.compression import Codec
 from penstock.records.reader import MIN_RECORD_BYTES, Decompress, record_bytes
 
@@ -32,6 +32,13 @@ class Skipped(NamedTuple):
     is_control: bool
 
 
+class SeenEpoch(NamedTuple):
+    """That the last batch before offset `end` of those seen was written in a leader epoch."""
+
+    leader_epoch: int
+    end: int
+
+
 class RunBatch(NamedTuple):
     """A batch to decode. `data[start:end]` are its records; `data` is the whole view, or its own if compressed."""
 
@@ -46,7 +53,7 @@ class Run:
     """The batches to decode, and how far they go.
 
     `next_offset` is where the next run begins. `consumed_bytes` is how much of the view is done with: 0 when not even
-    the first batch is whole.
+    the first batch is whole. `epochs` are the leader epochs of the batches up to there, each with its last end.
     """
 
     batches: list[RunBatch] = field(default_factory=list)
@@ -55,6 +62,7 @@ class Run:
     consumed_bytes: int = 0
     record_bytes: int = 0
     has_compressed: bool = False
+    epochs: list[SeenEpoch] = field(default_factory=list)
 
 
 class Limits(NamedTuple):
@@ -91,10 +99,19 @@ def plan_run(view: Buffer, limits: Limits, isolation: Isolation | None, decompre
             elif not add(run, run_batch(view, position, header, decompress), limits):
                 break
         run.next_offset = max(run.next_offset, min(header.next_offset, limits.end_offset))
+        note_epoch(run, header)
         if header.next_offset > limits.end_offset:
             break
         run.consumed_bytes = position + header.size_bytes
     return run
+
+
+def note_epoch(run: Run, header: BatchHeader) -> None:
+    if header.leader_epoch == NO_LEADER_EPOCH:
+        return
+    if run.epochs and run.epochs[-1].leader_epoch == header.leader_epoch:
+        run.epochs.pop()
+    run.epochs.append(SeenEpoch(header.leader_epoch, run.next_offset))
 
 
 def check_offsets(header: BatchHeader, previous_end: int) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.config.limits import RECORD_ERRORS_MAX
 from penstock.errors import ErrorCode, InvalidRecordError
 from penstock.records.batch import (
     HEADER_BYTES,
@@ -87,7 +88,7 @@ def only_batch(records: Buffer, produce_version: int) -> BatchHeader:
 
 
 def validate_header(
-    view: Buffer, position: int, header: BatchHeader, rules: Rules, now_ms: int, *, from_client: bool = True
+    view: Buffer, position: int, header: BatchHeader, rules: Rules, wall_ms: int, *, from_client: bool = True
 ) -> None:
     """Checks all that the header of the batch at `position` tells, and its CRC.
 
@@ -104,7 +105,7 @@ def validate_header(
     header.compression  # noqa: B018 raises for an unknown type
     if from_client:
         check_client_rules(header)
-    check_header_timestamps(header, rules, now_ms)
+    check_header_timestamps(header, rules, wall_ms)
 
 
 def check_client_rules(header: BatchHeader) -> None:
@@ -127,7 +128,7 @@ def check_client_rules(header: BatchHeader) -> None:
         raise invalid(f"invalid epoch {header.producer_epoch} of producer id {header.producer_id}")
 
 
-def check_header_timestamps(header: BatchHeader, rules: Rules, now_ms: int) -> None:
+def check_header_timestamps(header: BatchHeader, rules: Rules, wall_ms: int) -> None:
     """The timestamp type, and for create time the bounds of the header's max timestamp."""
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise invalid_timestamp("a producer should not set the timestamp type to LogAppendTime")
@@ -136,8 +137,8 @@ def check_header_timestamps(header: BatchHeader, rules: Rules, now_ms: int) -> N
     max_timestamp_ms = header.max_timestamp_ms
     if max_timestamp_ms < header.base_timestamp_ms:
         raise invalid_timestamp(f"max timestamp {max_timestamp_ms} is before the base {header.base_timestamp_ms}")
-    if max_timestamp_ms != NO_TIMESTAMP and not in_bounds(max_timestamp_ms, rules, now_ms):
-        raise invalid_timestamp(out_of_bounds(max_timestamp_ms, header.last_offset, rules, now_ms))
+    if max_timestamp_ms != NO_TIMESTAMP and not in_bounds(max_timestamp_ms, rules, wall_ms):
+        raise invalid_timestamp(out_of_bounds(max_timestamp_ms, header.last_offset, rules, wall_ms))
 
 
 def validate_deep(
@@ -145,7 +146,7 @@ def validate_deep(
     position: int,
     header: BatchHeader,
     rules: Rules,
-    now_ms: int,
+    wall_ms: int,
     *,
     from_client: bool = True,
     decompress: Decompress | None = None,
@@ -156,20 +157,24 @@ def validate_deep(
     Without `decompress`, compression contexts are made for this call.
 
     Raises as `validate_header`, CorruptRecordError when the records cannot be decompressed, InvalidRecordError when
-    their bytes are broken, and BatchRejectedError with `record_errors` for all well-formed records that break a rule.
+    their bytes are broken, and BatchRejectedError with `record_errors` for the first RECORD_ERRORS_MAX well-formed
+    records that break a rule.
     """
-    validate_header(view, position, header, rules, now_ms, from_client=from_client)
+    validate_header(view, position, header, rules, wall_ms, from_client=from_client)
     data = bytes(record_bytes(view, position, header, decompress))
     errors: list[RecordError] = []
+    at_fault = 0
     late_or_early = False
     max_timestamp_ms = NO_TIMESTAMP
     at = 0
     for index in range(header.record_count):
         record, at = read_record(data, at, header, log_append_time=False)
         max_timestamp_ms = max(max_timestamp_ms, record.timestamp_ms)
-        code, message = record_fault(record, index, header, rules, now_ms)
+        code, message = record_fault(record, index, header, rules, wall_ms)
         if code is not ErrorCode.NONE:
-            errors.append(RecordError(index, message))
+            at_fault += 1
+            if at_fault <= RECORD_ERRORS_MAX:
+                errors.append(RecordError(index, message))
             late_or_early |= code is ErrorCode.INVALID_TIMESTAMP
     if at != len(data):
         raise invalid(f"{len(data) - at} bytes are left after the last of {header.record_count} records")
@@ -178,29 +183,29 @@ def validate_deep(
         raise BatchRejectedError(ErrorCode.INVALID_TIMESTAMP, message, errors)
     if errors:
         shown = "; ".join(f"record {error.index}: {error.message}" for error in errors[:3])
-        message = f"{len(errors)} records have been rejected, the first of them: {shown}"
+        message = f"{at_fault} records have been rejected, the first of them: {shown}"
         raise BatchRejectedError(ErrorCode.INVALID_RECORD, message, errors)
     return max_timestamp_ms
 
 
-def record_fault(record: Record, index: int, header: BatchHeader, rules: Rules, now_ms: int) -> tuple[ErrorCode, str]:
+def record_fault(record: Record, index: int, header: BatchHeader, rules: Rules, wall_ms: int) -> tuple[ErrorCode, str]:
     """What is wrong with a well-formed record, or NONE."""
     if record.offset != header.base_offset + index:
         return ErrorCode.INVALID_RECORD, f"offset delta {record.offset - header.base_offset}, it should be {index}"
     if rules.compacted and record.key is None:
         return ErrorCode.INVALID_RECORD, "a compacted topic cannot accept a record without a key"
     checks_time = rules.timestamp_type is TimestampType.CREATE_TIME and record.timestamp_ms != NO_TIMESTAMP
-    if checks_time and not in_bounds(record.timestamp_ms, rules, now_ms):
-        return ErrorCode.INVALID_TIMESTAMP, out_of_bounds(record.timestamp_ms, record.offset, rules, now_ms)
+    if checks_time and not in_bounds(record.timestamp_ms, rules, wall_ms):
+        return ErrorCode.INVALID_TIMESTAMP, out_of_bounds(record.timestamp_ms, record.offset, rules, wall_ms)
     return ErrorCode.NONE, ""
 
 
-def in_bounds(timestamp_ms: int, rules: Rules, now_ms: int) -> bool:
-    return -rules.timestamp_after_max_ms <= now_ms - timestamp_ms <= rules.timestamp_before_max_ms
+def in_bounds(timestamp_ms: int, rules: Rules, wall_ms: int) -> bool:
+    return -rules.timestamp_after_max_ms <= wall_ms - timestamp_ms <= rules.timestamp_before_max_ms
 
 
-def out_of_bounds(timestamp_ms: int, offset: int, rules: Rules, now_ms: int) -> str:
-    bounds = f"[{now_ms - rules.timestamp_before_max_ms}, {now_ms + rules.timestamp_after_max_ms}]"
+def out_of_bounds(timestamp_ms: int, offset: int, rules: Rules, wall_ms: int) -> str:
+    bounds = f"[{wall_ms - rules.timestamp_before_max_ms}, {wall_ms + rules.timestamp_after_max_ms}]"
     return f"timestamp {timestamp_ms} of the record with offset {offset} is out of range: it should be within {bounds}"
 
 

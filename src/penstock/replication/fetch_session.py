@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from penstock.config.limits import FETCH_SESSION_PARTITIONS_MAX
 from penstock.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from penstock.replication.follower import Follower
-    from penstock.replication.partition import Partition
+    from penstock.log.log import Log
 
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0
@@ -42,6 +42,24 @@ class Randomness(Protocol):
     def randrange(self, start: int, stop: int) -> int: ...
 
 
+class Readable(Protocol):
+    """A partition that this node leads or follows, as those who fetch see it."""
+
+    subscriptions: dict[int, Subscription]
+    replica_subscriptions: dict[int, Subscription]
+    readable_bytes: int
+    high_watermark: int
+
+    @property
+    def log(self) -> Log | None: ...
+
+    @property
+    def written_bytes(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int: ...
+
+
 class Waiter(Protocol):
     """A parked fetch."""
 
@@ -50,6 +68,9 @@ class Waiter(Protocol):
 
     def superseded(self, now_ms: int) -> None:
         """The client has sent the session's next fetch."""
+
+    def broke(self, error: Exception, now_ms: int) -> None:
+        """A bug: `changed` has raised `error`. Nobody else who reads the partition notices."""
 
 
 class Subscription:
@@ -88,7 +109,7 @@ class Subscription:
         self.topic_id = topic_id
         self.index = key[1]
         self.number = number
-        self.partition: Partition | Follower | None = None
+        self.partition: Readable | None = None
         self.fetch_offset = 0
         self.max_bytes = 0
         self.seen_bytes = 0
@@ -98,7 +119,7 @@ class Subscription:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def attach(self, partition: Partition | Follower) -> None:
+    def attach(self, partition: Readable) -> None:
         """Subscribes to the partition, if it is another than before."""
         if self.partition is not partition:
             self.detach()
@@ -132,7 +153,10 @@ class Subscription:
         session = self.session
         session.ready[self.key] = self
         if session.waiter is not None:
-            session.waiter.changed(self, now_ms)
+            try:
+                session.waiter.changed(self, now_ms)
+            except Exception as error:
+                session.waiter.broke(error, now_ms)
         elif now_ms - session.last_used_ms > EVICTION_MS:
             self.detach()
 
@@ -145,10 +169,13 @@ class Subscription:
 class Session:
     """The partitions of a client, and which of them a fetch has to look at.
 
-    `id` 0 is a fetch that has no session. `waiter` is the fetch parked on it, if any. A follower's is `privileged`.
+    `id` 0 is a fetch that has no session. `waiter` is the fetch parked on it, if any. A follower's is `privileged`;
+    `broker_epoch` is the incarnation that it fetched as last, -1 if it does not say.
     """
 
     __slots__ = (
+        "broker_epoch",
+        "counted",
         "created_ms",
         "epoch",
         "id",
@@ -163,6 +190,8 @@ class Session:
     def __init__(self, *, uses_topic_ids: bool, privileged: bool, now_ms: int) -> None:
         self.id = INVALID_SESSION_ID
         self.epoch = INITIAL_EPOCH
+        self.broker_epoch = -1
+        self.counted = 0
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
         self.created_ms = now_ms
@@ -170,6 +199,13 @@ class Session:
         self.partitions: dict[Key, Subscription] = {}
         self.ready: dict[Key, Subscription] = {}
         self.waiter: Waiter | None = None
+
+    def fetched_as(self, broker_epoch: int) -> None:
+        """A follower fetches as this incarnation. All that it says of partitions by not mentioning them counts for the
+        new one too, so each is looked at."""
+        if broker_epoch != self.broker_epoch:
+            self.broker_epoch = broker_epoch
+            self.ready.update(self.partitions)
 
     def forget(self, key: Key) -> None:
         """Takes a partition out of the session; one that is not in it is no error."""
@@ -202,14 +238,21 @@ def next_epoch(epoch: int) -> int:
 class SessionCache:
     """The sessions of a node, at most `capacity` of them.
 
+    Together they have at most `partitions_max` partitions. When there are more, the session goes that has most of them,
+    a follower's only if no other is left: who names partitions without end loses its own session.
+
     A new session may take the place of one that was idle for EVICTION_MS; or that is not a follower's, when the new one
     is; or that has fewer partitions and is older than EVICTION_MS. If none can go, the client gets no session and
     names all its partitions each time.
     """
 
-    def __init__(self, capacity: int, random: Randomness) -> None:
+    def __init__(
+        self, capacity: int, random: Randomness, *, partitions_max: int = FETCH_SESSION_PARTITIONS_MAX
+    ) -> None:
         self.capacity = capacity
+        self.partitions_max = partitions_max
         self.evictions = 0
+        self._partitions = 0
         self._random = random
         self._sessions: dict[int, Session] = {}
         self._subscriptions = 0
@@ -252,12 +295,38 @@ class SessionCache:
         session.epoch = next_epoch(INITIAL_EPOCH)
         session.last_used_ms = now_ms
         self._sessions[session.id] = session
+        if not self.recount(session, close=False):
+            session.id = INVALID_SESSION_ID
+            return False
         return True
+
+    def recount(self, session: Session, *, close: bool = True) -> bool:
+        """Counts the partitions of a session that was changed. False: they were too many, and it is removed."""
+        if len(session.partitions) == session.counted:
+            return True
+        self._partitions += len(session.partitions) - session.counted
+        session.counted = len(session.partitions)
+        while self._partitions > self.partitions_max:
+            largest = max(self._sessions.values(), key=lambda each: (not each.privileged, each.counted))
+            self.evictions += 1
+            self._drop(largest)
+            if largest is session:
+                if close:
+                    session.close()
+                return False
+            largest.close()
+        return True
+
+    def _drop(self, session: Session) -> None:
+        del self._sessions[session.id]
+        self._partitions -= session.counted
+        session.counted = 0
 
     def remove(self, session_id: int) -> None:
         """Ends a session; an unknown one is no error."""
-        session = self._sessions.pop(session_id, None)
+        session = self._sessions.get(session_id)
         if session is not None:
+            self._drop(session)
             session.close()
 
     def _evict_for(self, new: Session, now_ms: int) -> bool:

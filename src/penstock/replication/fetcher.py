@@ -84,11 +84,6 @@ class Fetcher:
         return f"Fetcher({self.leader_id}, {self.number}, {len(self.followers)} partitions)"
 
     @property
-    def has_news(self) -> bool:
-        """Whether the next fetch would say anything that the last did not."""
-        return bool(self._dirty)
-
-    @property
     def idle(self) -> bool:
         """Whether there is nothing to fetch, and nothing that the leader has to be told."""
         return not self.followers and not self._session and not self._dirty

@@ -174,8 +174,7 @@ class Follower:
     @property
     def last_stable_offset(self) -> int:
         """What read_committed may read up to: the high watermark, or where the oldest open transaction begins."""
-        bound = self.log.last_stable_offset_bound if self.log is not None else None
-        return self.high_watermark if bound is None or bound > self.high_watermark else bound
+        return self.high_watermark if self.log is None else self.log.last_stable_offset(self.high_watermark)
 
     def check_epoch(self, leader_epoch: int) -> ErrorCode:
         """Compares the leader epoch that a client believes in with ours (KIP-320)."""
@@ -197,7 +196,7 @@ class Follower:
         self.failures = 0
         self.send_readers_away(now_ms)
         if self.state in (State.FENCED, State.ASKING, State.RETRYING):
-            self._settle(now_ms)
+            self._take_position(now_ms)
         else:
             self._owner.follower_moved(self, now_ms)
 
@@ -212,13 +211,13 @@ class Follower:
         if log.leader_epochs.latest == UNDEFINED_EPOCH and log.reserved_end_offset > self.high_watermark:
             self._truncate(self.high_watermark, now_ms)
         else:
-            self._settle(now_ms)
+            self._take_position(now_ms)
 
     def broken(self, now_ms: int) -> None:
         """Its log cannot be used."""
         self._enter(State.BROKEN, now_ms)
 
-    def _settle(self, now_ms: int) -> None:
+    def _take_position(self, now_ms: int) -> None:
         """Takes the position that the log says, unless the log is being changed."""
         log = self.log
         if log is None:
@@ -262,6 +261,9 @@ class Follower:
         except PenstockError as error:
             self._owner.follower_failed(self, error)
             self._retry_later(now_ms)
+        except Exception as error:
+            self._owner.follower_failed(self, error)
+            self.broken(now_ms)
 
     def _append(self, data: PartitionData, now_ms: int) -> None:
         """Records from the leader: into the log, as they are."""
@@ -294,7 +296,7 @@ class Follower:
         assert self.log is not None
         self._leader_start_offset = leader_start_offset
         self.log.truncate_fully_and_start_at(base_offset, now_ms)
-        self._settle(now_ms)
+        self._take_position(now_ms)
 
     def _follow_leader_offsets(self, log: Log, now_ms: int) -> None:
         """Takes over the leader's high watermark and log start, as far as this log has come."""
@@ -306,7 +308,8 @@ class Follower:
             self.readable_bytes = self._appended_bytes
             for subscription in list(self.subscriptions.values()):
                 subscription.changed(now_ms)
-        if log.log_start_offset < self._leader_start_offset <= self.high_watermark:
+        behind = log.log_start_offset < self._leader_start_offset <= self.high_watermark
+        if behind and not (log.failed or log.closed):  # a log that has closed hears of its last writes
             log.advance_log_start(self._leader_start_offset, self.high_watermark)
 
     def _refused(self, code: ErrorCode, now_ms: int) -> None:
@@ -327,7 +330,7 @@ class Follower:
     def retry(self, now_ms: int) -> None:
         """The pause is over."""
         if self.state is State.RETRYING:
-            self._settle(now_ms)
+            self._take_position(now_ms)
 
     # Where the logs part
 
@@ -356,7 +359,7 @@ class Follower:
             return
         log.truncate_to(offset, now_ms)
         self._bound_high_watermark(log)
-        self._settle(now_ms)
+        self._take_position(now_ms)
 
     def _bound_high_watermark(self, log: Log) -> None:
         if log.log_end_offset < self.high_watermark:
@@ -383,7 +386,7 @@ class Follower:
                 log.truncate_fully_and_start_at(log_start_offset, now_ms)
                 self.high_watermark = log_start_offset
                 self._owner.high_watermark_moved(self)
-                self._settle(now_ms)
+                self._take_position(now_ms)
             else:
                 self._retry_later(now_ms)
         except StorageError:
@@ -418,4 +421,4 @@ class Follower:
                 return
             self._bound_high_watermark(log)
         if self.state in (State.WRITING, State.TRUNCATING):
-            self._settle(now_ms)
+            self._take_position(now_ms)

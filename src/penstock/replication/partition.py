@@ -1,114 +1,110 @@
 """A partition that this node leads: appends in two phases, the high watermark, and who waits for either.
 
 `append_as_leader` answers `Rejected` (nothing happened), `Deferred` (work comes first that does not belong on the
-loop: walking or recompressing a large batch; the caller runs the operation and appends what it gives) or `Prepared`
+loop: walking or recompressing a large batch; the caller has it done and gives `resume` what it came to) or `Prepared`
 (offsets and producer state are reserved, the bytes go out with the log's next write). Who answers a client waits
-here: for the log end with acks=1, for the high watermark with acks=all. Both queues are first-in first-out, since
-offsets only grow.
+here: for the log end with acks=1, for the high watermark with acks=all (`penstock.replication.waiting`).
 
-The log end moves when the write has completed; that wakes the followers. The high watermark is the least log end offset
-of the maximal ISR (`penstock.replication.isr`) and of those about to join it, and stands still while there are fewer
-than min.insync.replicas (KIP-966); with one replica it follows the log end. When it moves, every subscribed fetch
-session finds this partition in its ready set.
+The log end moves when the write has completed; that wakes the followers. The high watermark follows it with one
+replica, else goes as far as `InSyncReplicas` says. When it moves, every subscribed fetch session finds this partition
+in its ready set.
 
-Who is in sync is decided in `penstock.replication.followed`.
+Followers are heard of by their fetches. Whom that has join or leave the ISR is decided in `InSyncReplicas` too; the
+`IsrDriver` sends what it proposes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from penstock.config import limits
-from penstock.errors import ErrorCode, InvalidRecordError, PenstockError, RequestError
-from penstock.log.log import Appended, Duplicate, Log
+from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.log.log import Log
+from penstock.log.producer_state import Origin, VerificationGuard
+from penstock.log.results import Appended, Duplicate
 from penstock.records.batch import BatchHeader, WritableBuffer
-from penstock.records.compression import Codec, Contexts
-from penstock.records.validation import BatchRejectedError, RecordError, Rules, validate_header
-from penstock.replication.followed import FollowedPartition
-from penstock.replication.isr import PartitionOwner
-from penstock.replication.remote import epoch_error
+from penstock.records.validation import validate_header
+from penstock.replication.appends import ACKS_ALL, Deferred, Prepared, Rejected, rejected
+from penstock.replication.in_sync_replicas import InSyncReplicas, KnownBrokers, Proposal, Verdict
+from penstock.replication.remote import UNKNOWN_EPOCH, epoch_error
 from penstock.replication.rewrite import Rewrite, level_of, rules_of, target_codec
+from penstock.replication.waiting import AppendWaiter, Waiters, tell
 
 if TYPE_CHECKING:
-    from penstock.replication.fetch_session import Subscription
+    from penstock.config.topic import TopicConfig
+    from penstock.protocol.messages.alter_partition_response import PartitionData as AlteredPartition
+    from penstock.replication.fetch_session import Session, Subscription
 
-ACKS_ALL = -1
 NO_OFFSET = -1
 
 
-@dataclass(slots=True)
-class Rejected:
-    """Nothing was appended. `record_errors` names single records at fault, by index."""
+class PartitionOwner(KnownBrokers, Protocol):
+    """What a led partition asks of the broker around it."""
 
-    code: ErrorCode
-    message: str
-    record_errors: Sequence[RecordError] = ()
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """`partition.high_watermark` is to be kept for the next checkpoint."""
 
-
-@dataclass(slots=True)
-class Deferred:
-    """`rewrite` has to run first (in the lane, it uses no disk); then append what it made by `append_rewritten`."""
-
-    rewrite: Rewrite
+    def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
+        """A follower has told of another log start."""
 
 
-@dataclass(slots=True)
-class Prepared:
-    """Reserved: the batch has these offsets if its write completes. Also for a batch that was appended before.
+class IsrDriver(Protocol):
+    """Who looks at partitions that lag, and brings proposals to the controller."""
 
-    `next_offset` is what the log end (acks=1) or the high watermark (acks=all) must reach. `timestamp_ms` is the
-    log append time, -1 with create time.
-    """
+    def lags(self, partition: Partition, now_ms: int) -> None:
+        """It has followers that are behind or not in sync: call its `look_after_followers` from time to time."""
 
-    base_offset: int
-    next_offset: int
-    timestamp_ms: int
+    def look(self, now_ms: int) -> None:
+        """Look at all that lag now; at very many, in turns."""
+
+    def forget(self, partition: Partition) -> None:
+        """It is not led any more."""
+
+    def propose(self, partition: Partition, now_ms: int) -> None:
+        """`partition.isr.proposal` is to be sent to the controller; tell `partition.alter_answered`."""
+
+    def accepted(self, proposal: Proposal) -> None:
+        """The controller has made a proposed change."""
 
 
-class AppendWaiter(Protocol):
-    """Who waits for an append. `slot` is its own note of which append it was."""
-
-    def appended(self, slot: object, code: ErrorCode, now_ms: int) -> None:
-        """The append has come as far as was asked (NONE), or never will."""
-
-
-class Partition(FollowedPartition):
+class Partition:
     """One partition that this node leads.
 
     Attributes:
         topic, index, topic_id: which one.
-        leader_epoch: of this leadership; requests with another are refused. It began at `epoch_start_offset`.
-        partition_epoch: counts the changes of the partition's state in the metadata.
-        replicas, in_sync_replicas: ids of brokers, this one included; as committed by the controller.
-        followers: the other replicas, by broker id; empty with one replica.
-        proposal: the change of the ISR that the controller has been asked for, and has not decided.
-        min_in_sync_replicas: as the topic asks, but not more than there are replicas.
+        isr: who is in sync, in this leader epoch.
         high_watermark: the offset below which every in-sync replica has everything.
         appended_bytes: appended by this leader since it opened the partition. written_bytes: those below the log end,
             readable_bytes: below the high watermark; parked fetches of replicas and consumers estimate by them.
         subscriptions: the fetch sessions and waiting fetches of consumers that read this partition, by subscription
             number. replica_subscriptions: those of followers.
+        waiting_for_end, waiting_for_watermark: who waits for an append.
     """
 
     __slots__ = (
         "_codec",
+        "_config",
         "_end_offset",
+        "_isr_driver",
+        "_node_id",
+        "_owner",
         "_rewrites",
         "_unreadable",
-        "_waiting_for_end",
-        "_waiting_for_watermark",
         "appended_bytes",
+        "high_watermark",
         "index",
+        "isr",
+        "log",
         "readable_bytes",
         "replica_subscriptions",
         "rules",
         "subscriptions",
         "topic",
         "topic_id",
+        "waiting_for_end",
+        "waiting_for_watermark",
         "written_bytes",
     )
 
@@ -120,6 +116,7 @@ class Partition(FollowedPartition):
         log: Log,
         *,
         owner: PartitionOwner,
+        isr_driver: IsrDriver,
         node_id: int,
         leader_epoch: int,
         partition_epoch: int = 0,
@@ -133,36 +130,33 @@ class Partition(FollowedPartition):
         self.index = index
         self.topic_id = topic_id
         self.log = log
-        self.node_id = node_id
-        self.leader_epoch = leader_epoch
-        self.partition_epoch = partition_epoch
-        self.epoch_start_offset = log.reserved_end_offset
-        self.replicas = replicas
-        self.in_sync_replicas = in_sync_replicas
-        self.proposal = None
-        self.followers = {}
+        self._node_id = node_id
         self.high_watermark = high_watermark
         self.subscriptions: dict[int, Subscription] = {}
         self.replica_subscriptions: dict[int, Subscription] = {}
-        self._waiting_for_end: deque[tuple[int, AppendWaiter, object]] = deque()
-        self._waiting_for_watermark: deque[tuple[int, AppendWaiter, object]] = deque()
+        self.waiting_for_end = Waiters()
+        self.waiting_for_watermark = Waiters()
         self._unreadable: deque[tuple[int, int]] = deque()
         self.appended_bytes = 0
         self.written_bytes = 0
         self.readable_bytes = 0
         self._owner = owner
+        self._isr_driver = isr_driver
         self._end_offset = log.log_end_offset
-        self._config = None
-        self._codec: Codec | None = None
-        self._rewrites = False
-        self.rules = Rules()
-        self.min_in_sync_replicas = 1
-        self._know_followers(now_ms)
+        self._begin_epoch(leader_epoch, partition_epoch, replicas, in_sync_replicas, now_ms)
+        self._read_config()
+        if self.isr.followers:
+            isr_driver.lags(self, now_ms)
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index}, epoch {self.leader_epoch}, high watermark {self.high_watermark})"
 
     # Reading
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of this leadership; requests with another are refused."""
+        return self.isr.leader_epoch
 
     @property
     def log_start_offset(self) -> int:
@@ -175,18 +169,27 @@ class Partition(FollowedPartition):
     @property
     def last_stable_offset(self) -> int:
         """What read_committed may read up to: the high watermark, or where the oldest open transaction begins."""
-        bound = self.log.last_stable_offset_bound
-        return self.high_watermark if bound is None or bound > self.high_watermark else bound
+        return self.log.last_stable_offset(self.high_watermark)
+
+    @property
+    def low_watermark(self) -> int:
+        """The least log start offset of this leader and of its followers that are alive (KIP-107)."""
+        starts = [
+            follower.log_start_offset
+            for follower in self.isr.followers.values()
+            if self._owner.broker_epoch_of(follower.broker_id) is not None
+        ]
+        return min(self.log.log_start_offset, *starts) if starts else self.log.log_start_offset
 
     def check_epoch(self, leader_epoch: int) -> ErrorCode:
         """Compares the leader epoch that a client believes in with ours; -1 is a client that does not say (KIP-320)."""
-        return epoch_error(leader_epoch, self.leader_epoch)
+        return epoch_error(leader_epoch, self.isr.leader_epoch)
 
     def check_replica(self, replica_id: int, leader_epoch: int) -> ErrorCode:
         """Whether a broker that fetches as a follower has a replica. One that names our epoch just knows more than
         we; and nobody follows itself.
         """
-        if replica_id in self.replicas and replica_id != self.node_id:
+        if replica_id in self.isr.followers:
             return ErrorCode.NONE
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_epoch == NO_OFFSET else ErrorCode.UNKNOWN_LEADER_EPOCH
 
@@ -206,53 +209,62 @@ class Partition(FollowedPartition):
         log = self.log
         if log.config is not self._config:
             self._read_config()
-        if acks == ACKS_ALL and len(self.in_sync_replicas) < self.min_in_sync_replicas:
-            have, need = len(self.in_sync_replicas), self.min_in_sync_replicas
+        if acks == ACKS_ALL and len(self.isr.committed) < self.isr.minimum:
+            have, need = len(self.isr.committed), self.isr.minimum
             return Rejected(ErrorCode.NOT_ENOUGH_REPLICAS, f"{have} replicas in sync, min.insync.replicas is {need}")
         try:
-            validate_header(records, 0, header, self.rules, now_ms)
+            wall_ms = log.wall.at(now_ms)
+            validate_header(records, 0, header, self.rules, wall_ms)
             rewrite = self._rewrite(records, header, deep) if deep or self._rewrites else None
             if rewrite is None:
                 return self._append(records, header, now_ms)
-            if header.size_bytes > limits.DEEP_VALIDATION_INLINE_MAX_BYTES:
-                return Deferred(rewrite)
-            return self.append_rewritten(rewrite, rewrite.rewritten(now_ms, Contexts()), now_ms)
-        except BatchRejectedError as error:
-            return Rejected(error.code, str(error), error.record_errors)
-        except RequestError as error:
-            return Rejected(error.code, error.message)
+            outcome = rewrite.rewritten_inline(wall_ms)
+            deferred = Deferred(rewrite, header, self.isr.leader_epoch)
+            return deferred if outcome is None else self.resume(deferred, outcome, now_ms)
         except PenstockError as error:
-            return Rejected(error.code, str(error))
+            return rejected(error)
 
-    def append_rewritten(
-        self, rewrite: Rewrite, outcome: WritableBuffer | PenstockError, now_ms: int
-    ) -> Rejected | Prepared:
-        """Appends what a rewrite made, or says why it failed."""
-        if isinstance(outcome, BatchRejectedError):
-            return Rejected(outcome.code, str(outcome), outcome.record_errors)
+    def resume(self, deferred: Deferred, outcome: WritableBuffer | PenstockError, now_ms: int) -> Rejected | Prepared:
+        """What came first has ended: appends the batch that it gives, or says why not."""
         if isinstance(outcome, PenstockError):
-            return Rejected(outcome.code, str(outcome))
+            return rejected(outcome)
         try:
-            if rewrite.leader_epoch != self.leader_epoch:
+            if deferred.leader_epoch != self.isr.leader_epoch:
                 return Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader changed while the batch was validated")
             return self._append(outcome, None, now_ms)
-        except RequestError as error:
-            return Rejected(error.code, error.message)
-        except InvalidRecordError as error:
-            return Rejected(error.code, str(error))
+        except PenstockError as error:
+            return rejected(error)
 
-    def append_as_coordinator(self, records: WritableBuffer, header: BatchHeader, now_ms: int) -> Prepared:
-        """Appends a batch that this node has made itself, as acks=all: there is nothing to check or to rewrite.
+    def append_as_coordinator(
+        self,
+        records: WritableBuffer,
+        header: BatchHeader,
+        now_ms: int,
+        *,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
+    ) -> Prepared:
+        """Appends a batch that a coordinator has made, as acks=all: its own records, those of a producer that it writes
+        for, or the marker that ends a transaction. Nothing is rewritten, and sequences are not looked at.
 
-        Raises RequestError: NOT_ENOUGH_REPLICAS, or what the log refuses it with.
+        Args:
+            guard: what `log.producers.guard` gave before the transaction was verified, for a batch that may begin it.
+            transaction_version: by whose rules a marker ends its transaction.
+
+        Raises RequestError: NOT_ENOUGH_REPLICAS, or what the log refuses it with (`ProducerState.check_coordinated`).
         """
         log = self.log
         if log.config is not self._config:
             self._read_config()
-        if len(self.in_sync_replicas) < self.min_in_sync_replicas:
-            have, need = len(self.in_sync_replicas), self.min_in_sync_replicas
+        if len(self.isr.committed) < self.isr.minimum:
+            have, need = len(self.isr.committed), self.isr.minimum
             raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{have} replicas in sync, min.insync.replicas is {need}")
-        return self._append(records, header, now_ms)
+        log.producers.check_coordinated(header, guard, transaction_version)
+        epoch = self.isr.leader_epoch
+        appended = log.append_as_leader(records, epoch, now_ms, header=header, origin=Origin.COORDINATOR)
+        assert type(appended) is Appended, "only clients repeat batches"
+        self.appended_bytes += appended.size_bytes
+        return Prepared(appended.base_offset, appended.last_offset + 1, appended.log_append_time_ms)
 
     def _rewrite(self, records: WritableBuffer, header: BatchHeader, deep: bool) -> Rewrite | None:
         """What has to be done to a batch before it is appended, if anything."""
@@ -262,11 +274,10 @@ class Partition(FollowedPartition):
         if not deep and codec is header.compression:
             return None
         level = level_of(config, codec)
-        epoch = self.leader_epoch
-        return Rewrite(records, header, self.rules, codec=codec, level=level, deep=deep, leader_epoch=epoch)
+        return Rewrite(records, header, self.rules, codec=codec, level=level, deep=deep)
 
     def _append(self, records: WritableBuffer, header: BatchHeader | None, now_ms: int) -> Prepared:
-        appended = self.log.append_as_leader(records, self.leader_epoch, now_ms, header=header)
+        appended = self.log.append_as_leader(records, self.isr.leader_epoch, now_ms, header=header)
         if type(appended) is Appended:
             self.appended_bytes += appended.size_bytes
             return Prepared(appended.base_offset, appended.last_offset + 1, appended.log_append_time_ms)
@@ -274,12 +285,13 @@ class Partition(FollowedPartition):
         return Prepared(appended.base_offset, appended.last_offset + 1, appended.timestamp_ms)
 
     def _read_config(self) -> None:
+        """Takes over what the topic asks now."""
         config = self.log.config
-        self._config = config
+        self._config: TopicConfig = config
         self.rules = rules_of(config)
         self._codec = target_codec(config)
         self._rewrites = self.rules.compacted or self._codec is not None
-        self.min_in_sync_replicas = min(config.min_insync_replicas, len(self.replicas))
+        self.isr.require(config.min_insync_replicas)
 
     # Waiting
 
@@ -289,61 +301,67 @@ class Partition(FollowedPartition):
         """
         if acks == ACKS_ALL:
             if self.high_watermark >= prepared.next_offset:
-                waiter.appended(slot, self._acks_all_result(), now_ms)
+                tell(waiter, slot, self._acks_all_result(), now_ms)
             else:
-                self._waiting_for_watermark.append((prepared.next_offset, waiter, slot))
+                self.waiting_for_watermark.add(prepared.next_offset, waiter, slot)
         elif self.log.log_end_offset >= prepared.next_offset:
-            waiter.appended(slot, ErrorCode.NONE, now_ms)
+            tell(waiter, slot, ErrorCode.NONE, now_ms)
         else:
-            self._waiting_for_end.append((prepared.next_offset, waiter, slot))
+            self.waiting_for_end.add(prepared.next_offset, waiter, slot)
+
+    def give_up(self, prepared: Prepared, waiter: AppendWaiter, slot: object) -> bool:
+        """`waiter` waits no more for the high watermark. False if it did not: it has been told before."""
+        return self.waiting_for_watermark.remove(prepared.next_offset, waiter, slot)
 
     def _acks_all_result(self) -> ErrorCode:
-        if self.followers and len(self.maximal_isr) < self.min_in_sync_replicas:
+        isr = self.isr
+        if isr.followers and len(isr.maximal) < isr.minimum:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 
     def log_advanced(self, now_ms: int) -> None:
         """The log end has moved: answers acks=1, wakes followers, moves the high watermark, which wakes readers."""
         end_offset = self.log.log_end_offset
-        waiting = self._waiting_for_end
-        while waiting and waiting[0][0] <= end_offset:
-            _, waiter, slot = waiting.popleft()
-            waiter.appended(slot, ErrorCode.NONE, now_ms)
+        for _, waiter, slot in self.waiting_for_end.reached(end_offset):
+            tell(waiter, slot, ErrorCode.NONE, now_ms)
         self.written_bytes = self.appended_bytes
-        if self.followers:
+        if self.isr.followers:
             self._leave_followers_behind(end_offset, now_ms)
         self.advance_high_watermark(now_ms)
 
     def _leave_followers_behind(self, end_offset: int, now_ms: int) -> None:
         before, self._end_offset = self._end_offset, end_offset
-        for follower in self.followers.values():
+        for follower in self.isr.followers.values():
             follower.leader_advances(before)
         if len(self._unreadable) == limits.UNREADABLE_WRITES_MAX:
             self._unreadable.pop()
         self._unreadable.append((end_offset, self.written_bytes))
-        self._owner.lags(self, now_ms)
+        self._isr_driver.lags(self, now_ms)
         for subscription in list(self.replica_subscriptions.values()):
             subscription.changed(now_ms)
 
     def advance_high_watermark(self, now_ms: int) -> None:
         """Moves the high watermark to where the maximal ISR has everything; never back."""
-        offset = self._replicated_offset(now_ms) if self.followers else self.log.log_end_offset
+        log, isr = self.log, self.isr
+        offset = log.log_end_offset
+        if isr.followers:
+            if log.config is not self._config:
+                self._read_config()
+            offset = isr.high_watermark_to(self.high_watermark, offset, now_ms)
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
+        log.producers.replicated_to(offset)
         self._owner.high_watermark_moved(self)
-        if self.followers:
+        if isr.followers:
             unreadable = self._unreadable
             while unreadable and unreadable[0][0] <= offset:
                 self.readable_bytes = unreadable.popleft()[1]
         else:
             self.readable_bytes = self.written_bytes
-        waiting = self._waiting_for_watermark
-        if waiting and waiting[0][0] <= offset:
-            result = self._acks_all_result()
-            while waiting and waiting[0][0] <= offset:
-                _, waiter, slot = waiting.popleft()
-                waiter.appended(slot, result, now_ms)
+        result = self._acks_all_result()
+        for _, waiter, slot in self.waiting_for_watermark.reached(offset):
+            tell(waiter, slot, result, now_ms)
         self.wake(now_ms)
 
     def wake(self, now_ms: int) -> None:
@@ -372,6 +390,78 @@ class Partition(FollowedPartition):
             self.wake(now_ms)
         return self.log.log_start_offset
 
+    # Followers and the ISR
+
+    def follower_fetched(
+        self,
+        broker_id: int,
+        offset: int,
+        log_start_offset: int,
+        *,
+        broker_epoch: int,
+        session: Session | None,
+        now_ms: int,
+    ) -> ErrorCode:
+        """A follower asks for `offset` under our leader epoch, and its log does not diverge: it has all below.
+
+        It may join the ISR by that, and the high watermark may move. NOT_LEADER_OR_FOLLOWER when the fetch is of an
+        incarnation of the broker that is past (KIP-903).
+        """
+        isr = self.isr
+        follower = isr.followers[broker_id]
+        registered = self._owner.broker_epoch_of(broker_id)
+        if broker_epoch != UNKNOWN_EPOCH and registered is not None and registered > broker_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        before, end_offset = follower.log_end_offset, self.log.log_end_offset
+        start_before = follower.log_start_offset
+        follower.fetched(
+            offset,
+            log_start_offset,
+            leader_end_offset=end_offset,
+            broker_epoch=broker_epoch,
+            session=session,
+            now_ms=now_ms,
+        )
+        if broker_id not in isr.committed:
+            self.expand_isr(now_ms)
+        if log_start_offset != start_before:
+            self._owner.low_watermark_moved(self, now_ms)
+        if offset != before or self.high_watermark < end_offset:
+            self.advance_high_watermark(now_ms)
+        return ErrorCode.NONE
+
+    def look_after_followers(self, now_ms: int) -> bool:
+        """Proposes to drop in-sync followers that are behind for too long, and to add those that nothing keeps out any
+        more; the high watermark goes on without those who will not join any time soon.
+
+        Gives whether any follower has to be looked after further.
+        """
+        self.expand_isr(now_ms)
+        end_offset = self.log.log_end_offset
+        if self.isr.shrink(end_offset, now_ms) is not None:
+            self._isr_driver.propose(self, now_ms)
+        self.advance_high_watermark(now_ms)
+        return self.isr.lags(end_offset)
+
+    def expand_isr(self, now_ms: int) -> None:
+        """Proposes to add followers that may join: called when one has fetched, and when something else that may have
+        kept it out has changed. Its next fetch does not mention a partition in which it has everything.
+        """
+        if self.isr.expand(self.high_watermark) is not None:
+            self._isr_driver.propose(self, now_ms)
+
+    def alter_answered(self, proposal: Proposal, answer: ErrorCode | AlteredPartition, now_ms: int) -> bool:
+        """The controller's answer to a proposal: the partition's state as altered, or an error. True: ask again."""
+        verdict = self.isr.answered(proposal, answer)
+        if verdict is Verdict.ROLLED_BACK:
+            self._isr_driver.lags(self, now_ms)
+            self.advance_high_watermark(now_ms)
+        elif verdict is Verdict.ACCEPTED:
+            self._isr_driver.accepted(proposal)
+            self.advance_high_watermark(now_ms)
+            self.expand_isr(now_ms)
+        return verdict is Verdict.RETRY
+
     # Leadership
 
     def become_leader(
@@ -386,32 +476,52 @@ class Partition(FollowedPartition):
         """A new state of a partition that we lead and go on to lead, out of the metadata.
 
         A state that we know already from an answer to a proposal, or a later one, changes nothing: a proposal which
-        was made since may be accepted, and the high watermark has to wait for who it adds.
+        was made since may be accepted, and the high watermark has to wait for who it adds. But the high watermark may
+        go on if it has waited for this state.
         """
-        assert leader_epoch >= self.leader_epoch
-        if partition_epoch <= self.partition_epoch and leader_epoch == self.leader_epoch:
+        isr = self.isr
+        assert leader_epoch >= isr.leader_epoch
+        isr.metadata_reached(partition_epoch)
+        if partition_epoch <= isr.partition_epoch and leader_epoch == isr.leader_epoch:
+            self.advance_high_watermark(now_ms)
+            self.expand_isr(now_ms)
             return
-        self.partition_epoch = partition_epoch
-        proposal, self.proposal = self.proposal, None
+        proposal = isr.proposal
         if proposal is not None and [each for each, _ in proposal.isr] == list(in_sync):
-            self._owner.isr_changed(self, proposal)
-        self.in_sync_replicas = in_sync
-        if leader_epoch > self.leader_epoch:
-            self.leader_epoch = leader_epoch
-            self.epoch_start_offset = self.log.reserved_end_offset
+            self._isr_driver.accepted(proposal)
+        anew = leader_epoch > isr.leader_epoch or replicas != isr.replicas
+        if leader_epoch > isr.leader_epoch:
+            self._begin_epoch(leader_epoch, partition_epoch, replicas, in_sync, now_ms)
             self._note_epoch()
-            self.replicas = replicas
-            self._know_followers(now_ms)
-        elif replicas != self.replicas:
-            self._assign(replicas, now_ms)
-        self._config = None  # what it asks depends on the number of replicas
-        if len(in_sync) < len(replicas):
-            self._owner.lags(self, now_ms)
+        else:
+            isr.change(partition_epoch, replicas, in_sync, now_ms)
+        self._read_config()  # what it asks depends on the number of replicas
+        if len(in_sync) < len(replicas) or (anew and self.isr.followers):
+            self._isr_driver.lags(self, now_ms)
         self.advance_high_watermark(now_ms)
-        self.consider_joining(now_ms)
+        self.expand_isr(now_ms)
         subscriptions, self.replica_subscriptions = self.replica_subscriptions, {}
         for subscription in subscriptions.values():
             subscription.lost(now_ms)  # it comes again, with the new epoch or to be told of it
+
+    def _begin_epoch(
+        self,
+        leader_epoch: int,
+        partition_epoch: int,
+        replicas: tuple[int, ...],
+        in_sync: tuple[int, ...],
+        now_ms: int,
+    ) -> None:
+        self.isr = InSyncReplicas(
+            self._node_id,
+            self._owner,
+            leader_epoch=leader_epoch,
+            epoch_start_offset=self.log.reserved_end_offset,
+            partition_epoch=partition_epoch,
+            replicas=replicas,
+            committed=in_sync,
+            now_ms=now_ms,
+        )
 
     def reopened(self, log: Log) -> None:
         """Its log was closed, since others were used more recently, and is open again."""
@@ -420,17 +530,14 @@ class Partition(FollowedPartition):
 
     def _note_epoch(self) -> None:
         """Writes down where this leader epoch begins; of a log that is closed, when it is open again."""
-        if not self.log.closed and self.log.leader_epochs.latest < self.leader_epoch:
-            self.log.start_epoch(self.leader_epoch)
+        if not self.log.closed and self.log.leader_epochs.latest < self.isr.leader_epoch:
+            self.log.start_epoch(self.isr.leader_epoch)
 
     def stop(self, code: ErrorCode, now_ms: int) -> None:
         """We lead it no more: whoever waits is told `code`, readers come again and find out."""
-        self.proposal = None
-        for queue in (self._waiting_for_end, self._waiting_for_watermark):
-            while queue:
-                _, waiter, slot = queue.popleft()
-                waiter.appended(slot, code, now_ms)
-        self.followers = {}
+        self.isr.clear()
+        for _, waiter, slot in (*self.waiting_for_end.all(), *self.waiting_for_watermark.all()):
+            tell(waiter, slot, code, now_ms)
         subscriptions = (*self.subscriptions.values(), *self.replica_subscriptions.values())
         self.subscriptions, self.replica_subscriptions = {}, {}
         for subscription in subscriptions:

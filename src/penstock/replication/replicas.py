@@ -10,7 +10,7 @@ the log, and the high watermark, which the log manager keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Protocol
 from uuid import UUID
 
@@ -20,8 +20,7 @@ from penstock.log.log import Log
 from penstock.log.manager import LogManager, NotOpen, ReplicaRequest
 from penstock.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionRegistration
 from penstock.replication.follower import Follower, FollowerOwner
-from penstock.replication.isr import Proposal
-from penstock.replication.partition import Partition
+from penstock.replication.partition import IsrDriver, Partition
 
 OPENED_AT_ONCE_MAX = 500
 """Logs that one request has opened side by side."""
@@ -37,45 +36,30 @@ class FollowerDriver(FollowerOwner, Protocol):
         """It is no follower any more."""
 
 
-class IsrDriver(Protocol):
-    """Who brings proposals to the controller."""
-
-    def propose(self, partition: Partition, now_ms: int) -> None:
-        """`partition.proposal` is to be sent."""
-
-    def watch(self, now_ms: int) -> None:
-        """Followers are behind: call `look_after_some` for all that lag, from time to time."""
-
-    def look(self, now_ms: int) -> None:
-        """Call it for all that lag now; of very many, in turns."""
-
-
 class Replicas:
     """All replicas of this node that are in use. Also the `LogListener` of the log manager, and what partitions ask of
     the broker (`PartitionOwner`).
 
-    `directory_lost(index, error, now_ms)` is called when a log directory has failed.
+    `directory_lost(index, error, now_ms)` is called when a log directory has failed, `low_watermark_moved` when a
+    follower of a led partition has told of another log start, or nobody follows us any more.
 
     Attributes:
-        followers, isr: who drives the followers and the changes of the ISR; set before there is any image.
+        followers: who drives the followers; set before there is any image.
         broker_epoch, lag_time_max_ms: of this broker's registration; replica.lag.time.max.ms.
-        lagging: led partitions whose followers are not all in sync and at the end, or were not at the last look.
-        on_low_watermark: called when a follower of a led partition has told of another log start, or nobody follows
-            us any more.
         caught_up: the image is of the present; before, nothing is led: what was ours once is perhaps another's by now.
         expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
         copied: who wants to know that a log has advanced or was cut, by its name: it is being copied elsewhere.
-        isr_shrinks, isr_expands: changes that the controller has accepted.
     """
 
     followers: FollowerDriver
-    isr: IsrDriver
 
     def __init__(
         self,
         node_id: int,
         logs: Callable[[], LogManager],
         directory_lost: Callable[[int, OSError, int], None],
+        low_watermark_moved: Callable[[Partition, int], None],
+        isr_driver: IsrDriver,
         *,
         lag_time_max_ms: int = 30_000,
     ) -> None:
@@ -83,14 +67,12 @@ class Replicas:
         self.image: MetadataImage = EMPTY_IMAGE
         self.broker_epoch = -1
         self.lag_time_max_ms = lag_time_max_ms
-        self.lagging: dict[tuple[str, int], Partition] = {}
-        self.on_low_watermark: Callable[[Partition, int], None] = lambda partition, now_ms: None
         self.caught_up = False
         self.expected: dict[int, int] = {}
-        self.isr_shrinks = 0
-        self.isr_expands = 0
         self._logs = logs
         self._directory_lost = directory_lost
+        self._low_watermark_moved = low_watermark_moved
+        self._isr_driver = isr_driver
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._followers: dict[tuple[str, int], Follower] = {}
         self._by_log: dict[str, Partition | Follower] = {}
@@ -160,22 +142,27 @@ class Replicas:
             follower.opened(log, self._logs().high_watermark(topic, index), now_ms)
         return None if log.truncating else follower
 
-    def leaders(self, wanted: Iterable[tuple[str, int]], now_ms: int) -> list[Partition | ErrorCode]:
-        """`leader` of each. Logs that are not open are begun to be opened side by side, before NotOpen is raised."""
-        found: list[Partition | ErrorCode] = []
+    def open_led(self, topic: str, indexes: Iterable[int], broken: dict[int, Exception], now_ms: int) -> None:
+        """Has the logs of those partitions that this node leads opened side by side.
+
+        Raises NotOpen until they are. Another error over one of them is put into `broken`, and that one passed over.
+        """
         not_open: NotOpen | None = None
         begun = 0
-        for topic, index in wanted:
+        for index in indexes:
+            if index in broken:
+                continue
             try:
-                found.append(self.leader(topic, index, now_ms))
+                self.leader(topic, index, now_ms)
             except NotOpen as error:
                 not_open = error
                 begun += 1
                 if begun == OPENED_AT_ONCE_MAX:
                     break
+            except Exception as error:
+                broken[index] = error
         if not_open is not None:
             raise not_open  # the last of them: by then the others are open too
-        return found
 
     def create(self, topic: str, index: int, now_ms: int) -> None:
         """Makes a replica whose turn has not come yet."""
@@ -214,6 +201,7 @@ class Replicas:
             found.id,
             log,
             owner=self,
+            isr_driver=self._isr_driver,
             node_id=self.node_id,
             leader_epoch=registration.leader_epoch,
             partition_epoch=registration.partition_epoch,
@@ -237,8 +225,7 @@ class Replicas:
     def brokers_changed(self, now_ms: int) -> None:
         """A broker is alive again, or is not any more: it joins the ISRs of partitions in which it has everything, and
         nobody waits for one that cannot join."""
-        if self.lagging:
-            self.isr.look(now_ms)
+        self._isr_driver.look(now_ms)
 
     def topic_deleted(self, name: str, topic_id: UUID, partition_count: int, now_ms: int) -> None:
         """Stops the partitions of a topic that is gone."""
@@ -306,10 +293,10 @@ class Replicas:
     def _stop_leading(self, topic: str, index: int, code: ErrorCode, now_ms: int) -> None:
         partition = self._partitions.pop((topic, index), None)
         if partition is not None:
-            self.lagging.pop((topic, index), None)
+            self._isr_driver.forget(partition)
             self._by_log.pop(partition.log.name, None)
             partition.stop(code, now_ms)
-            self.on_low_watermark(partition, now_ms)
+            self._low_watermark_moved(partition, now_ms)
 
     def _unfollow(self, topic: str, index: int, now_ms: int) -> None:
         follower = self._followers.pop((topic, index), None)
@@ -337,26 +324,7 @@ class Replicas:
         self._logs().set_high_watermark(partition.topic, partition.index, partition.high_watermark)
 
     def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
-        self.on_low_watermark(partition, now_ms)
-
-    def lags(self, partition: Partition, now_ms: int) -> None:
-        if not self.lagging:
-            self.isr.watch(now_ms)
-        self.lagging[(partition.topic, partition.index)] = partition
-
-    def isr_proposed(self, partition: Partition, now_ms: int) -> None:
-        self.isr.propose(partition, now_ms)
-
-    def isr_changed(self, partition: Partition, proposal: Proposal) -> None:
-        self.isr_expands += bool(proposal.added)
-        self.isr_shrinks += bool(proposal.removed)
-
-    def look_after_some(self, keys: Sequence[tuple[str, int]], now_ms: int) -> None:
-        """Looks at some partitions whose followers are behind or not in sync; others among `keys` are well, or gone."""
-        for key in keys:
-            partition = self.lagging.get(key)
-            if partition is not None and not partition.look_after_followers(now_ms):
-                self.lagging.pop(key, None)
+        self._low_watermark_moved(partition, now_ms)
 
     # LogListener
 

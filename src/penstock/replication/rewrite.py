@@ -4,8 +4,8 @@ A topic whose `compression.type` is not `producer` has its batches recompressed:
 every codec, so no record is touched for that. Deep validation walks all records, and puts their greatest timestamp
 into the header, as Kafka does.
 
-Small batches are rewritten on the loop, large ones by a `RewriteOperation`, which uses no disk and no state of the
-loop.
+Batches that are small, also unpacked, and have few records are rewritten on the loop, others by a `RewriteOperation`,
+which uses no disk and no state of the loop. A few compressed bytes can be millions of records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from penstock.config.limits import PRODUCED_BATCH_UNPACKED_MAX_BYTES
+from penstock.config.limits import (
+    DEEP_VALIDATION_INLINE_MAX_BYTES,
+    DEEP_VALIDATION_INLINE_MAX_RECORDS,
+    DEEP_VALIDATION_MAX_RECORDS,
+    PRODUCED_BATCH_UNPACKED_MAX_BYTES,
+)
 from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode, PenstockError
 from penstock.log.disk import Disk, Operation, OperationOwner
@@ -32,7 +37,7 @@ from penstock.records.batch import (
     computed_crc,
     set_max_timestamp,
 )
-from penstock.records.compression import Codec, Contexts, compress
+from penstock.records.compression import Codec, Contexts, DecompressionLimitError, compress
 from penstock.records.reader import bounded, record_bytes
 from penstock.records.validation import BatchRejectedError, Rules, validate_deep
 
@@ -72,9 +77,9 @@ def level_of(config: TopicConfig, codec: Codec) -> int | None:
 
 
 class Rewrite:
-    """One batch on its way to another form. `leader_epoch` is the one under which it was accepted."""
+    """One batch on its way to another form."""
 
-    __slots__ = ("codec", "deep", "header", "leader_epoch", "level", "records", "rules")
+    __slots__ = ("codec", "deep", "header", "level", "records", "rules")
 
     def __init__(
         self,
@@ -85,7 +90,6 @@ class Rewrite:
         codec: Codec,
         level: int | None,
         deep: bool,
-        leader_epoch: int,
     ) -> None:
         self.records = records
         self.header = header
@@ -93,20 +97,35 @@ class Rewrite:
         self.codec = codec
         self.level = level
         self.deep = deep
-        self.leader_epoch = leader_epoch
 
-    def rewritten(self, now_ms: int, contexts: Contexts) -> WritableBuffer | PenstockError:
+    def rewritten(
+        self, wall_ms: int, contexts: Contexts, *, unpacked_max_bytes: int = PRODUCED_BATCH_UNPACKED_MAX_BYTES
+    ) -> WritableBuffer | PenstockError:
         """The batch to append: the same buffer, or a new one if the codec changed. Or why it is refused."""
         try:
-            return self._rewrite(now_ms, contexts)
+            return self._rewrite(wall_ms, contexts, unpacked_max_bytes)
         except PenstockError as error:
             return error.with_traceback(None)  # whose frames hold what was unpacked
 
-    def _rewrite(self, now_ms: int, contexts: Contexts) -> WritableBuffer:
+    def rewritten_inline(self, wall_ms: int) -> WritableBuffer | PenstockError | None:
+        """As `rewritten`, on the loop; None for what would take it long, by its records or by what it unpacks to."""
         header = self.header
-        decompress = bounded(contexts, PRODUCED_BATCH_UNPACKED_MAX_BYTES)
+        if (
+            header.size_bytes > DEEP_VALIDATION_INLINE_MAX_BYTES
+            or header.record_count > DEEP_VALIDATION_INLINE_MAX_RECORDS
+        ):
+            return None
+        outcome = self.rewritten(wall_ms, Contexts(), unpacked_max_bytes=DEEP_VALIDATION_INLINE_MAX_BYTES)
+        return None if isinstance(outcome, DecompressionLimitError) else outcome
+
+    def _rewrite(self, wall_ms: int, contexts: Contexts, unpacked_max_bytes: int) -> WritableBuffer:
+        header = self.header
+        decompress = bounded(contexts, unpacked_max_bytes)
         if self.deep:
-            max_timestamp_ms = validate_deep(self.records, 0, header, self.rules, now_ms, decompress=decompress)
+            if header.record_count > DEEP_VALIDATION_MAX_RECORDS:
+                message = f"{header.record_count} records in one batch, {DEEP_VALIDATION_MAX_RECORDS} can be validated"
+                raise BatchRejectedError(ErrorCode.INVALID_RECORD, message)
+            max_timestamp_ms = validate_deep(self.records, 0, header, self.rules, wall_ms, decompress=decompress)
             if self.rules.timestamp_type is TimestampType.CREATE_TIME:
                 set_max_timestamp(self.records, 0, TimestampType.CREATE_TIME, max_timestamp_ms)
         if self.codec is header.compression:
@@ -126,12 +145,12 @@ class Rewrite:
 class RewriteOperation(Operation):
     """A rewrite in the lane. Its result is a batch or a PenstockError."""
 
-    __slots__ = ("now_ms", "rewrite")
+    __slots__ = ("rewrite", "wall_ms")
 
-    def __init__(self, rewrite: Rewrite, directory: int, order: str, owner: OperationOwner, now_ms: int) -> None:
+    def __init__(self, rewrite: Rewrite, directory: int, order: str, owner: OperationOwner, wall_ms: int) -> None:
         super().__init__(directory, order, owner)
         self.rewrite = rewrite
-        self.now_ms = now_ms
+        self.wall_ms = wall_ms
 
     def run(self, disk: Disk) -> Any:
-        return self.rewrite.rewritten(self.now_ms, Contexts())
+        return self.rewrite.rewritten(self.wall_ms, Contexts())

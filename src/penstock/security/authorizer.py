@@ -1,8 +1,6 @@
 """Principals, the operations and resources that Kafka's ACLs name, and the authorizer that decides.
 
-Every handler names what it needs in one row (`Authorize`). A row on the cluster is checked by the dispatcher before the
-handler runs; a row on topics, groups or transactional ids is checked by the handler for each name in the request, since
-Kafka answers the allowed part of a request and refuses the rest.
+What each API asks for is in `penstock.security.rights`.
 
 Until ACLs land, `AllowAll` is the only authorizer.
 """
@@ -59,21 +57,6 @@ class Principal:
 
 
 ANONYMOUS = Principal("User", "ANONYMOUS")
-
-
-@dataclass(frozen=True, slots=True)
-class Authorize:
-    """A handler's row in the authorization table: what a principal must be allowed to do, and on what.
-
-    `resource` None: the API is open to everybody who can connect (ApiVersions, and Metadata-like answers that are
-    filtered by the handler).
-    """
-
-    operation: Operation | None
-    resource: ResourceType | None
-
-
-OPEN = Authorize(None, None)
 
 
 class Authorizer(Protocol):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from mmap import mmap
 
-from penstock.config.limits import BUFFER_POOL_MAX_BYTES, RECEIVE_BUFFER_BYTES
+from penstock.server.limits import BUFFER_POOL_MAX_BYTES, RECEIVE_BUFFER_BYTES
 
 POOLED_MAX_BYTES = 4 * 1024 * 1024
 """Larger frames get anonymous memory of their exact size, which the system takes back when the last view goes."""

@@ -1,8 +1,12 @@
-"""The one clock of a node: wall-clock milliseconds that never go backwards.
+"""The two times of a node: one that only counts on, and the wall clock's.
 
-The time is the wall clock at start plus what the monotonic clock has counted since, so a step of the wall clock neither
-expires sessions nor stalls timers. `resynchronise`, called now and then, follows the wall clock: forward at once when
-it is far ahead (a machine that slept), else by at most `SLEW_MS` a call.
+`now_ms` begins at the wall clock of the start and goes on with the monotonic clock, so that nobody who sets the
+machine's clock, by milliseconds or by days, moves a session, an election or a time-out. How far the wall clock is ahead
+of it is read anew with every event and kept in `wall`, for what is stamped (penstock.records.wall).
+
+The time that the process did not run for does not count either: neither while the machine slept (the monotonic clock of
+Linux stands still then) nor while the process was stopped or starved. The shell says when it was to be called at the
+latest; if that is long past, others have had no chance to be heard meanwhile, and are not taken for silent.
 """
 
 from __future__ import annotations
@@ -10,17 +14,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-SLEW_MS = 50
-STEP_AFTER_MS = 10_000
+from penstock.records.wall import WallTime
+from penstock.server.limits import LATE_MAX_MS
 
 
 class Clock:
-    """Milliseconds since the epoch. `wall` and `monotonic` return nanoseconds; tests give their own.
+    """Milliseconds. `wall` and `monotonic` return nanoseconds; tests give their own.
 
-    Attributes: `drift_ms`, how far the wall clock was ahead at the last resynchronisation (negative: behind).
+    Attributes:
+        wall: how far the wall clock was ahead at the last call.
+        due_ms: when `now_ms` is to be called at the latest, by its own time; None: nothing is due.
+        stopped_ms: for how long the process did not run, in all, as far as it was noticed.
     """
 
-    __slots__ = ("_base_ns", "_last_ms", "_monotonic", "_wall", "drift_ms")
+    __slots__ = ("_base_ns", "_last_ms", "_monotonic", "_wall", "due_ms", "stopped_ms", "wall")
 
     def __init__(
         self, wall: Callable[[], int] = time.time_ns, monotonic: Callable[[], int] = time.monotonic_ns
@@ -29,22 +36,25 @@ class Clock:
         self._monotonic = monotonic
         self._base_ns = wall() - monotonic()
         self._last_ms = 0
-        self.drift_ms = 0
+        self.wall = WallTime()
+        self.due_ms: int | None = None
+        self.stopped_ms = 0
 
     def now_ms(self) -> int:
-        """The time. Never less than it was at an earlier call."""
+        """The time that timers go by: never less than at an earlier call, whatever becomes of the wall clock."""
         now_ms = (self._base_ns + self._monotonic()) // 1_000_000
-        if now_ms < self._last_ms:
-            return self._last_ms
+        if self.due_ms is not None and now_ms > self.due_ms + LATE_MAX_MS:
+            now_ms = self._did_not_run(now_ms)
+        if now_ms < self._last_ms:  # noqa: PLR1730 - half the cost of max()
+            now_ms = self._last_ms
         self._last_ms = now_ms
+        self.wall.ahead_ms = self._wall() // 1_000_000 - now_ms
         return now_ms
 
-    def resynchronise(self) -> None:
-        """Goes towards the wall clock, slowly unless it is far ahead."""
-        drift_ns = self._wall() - (self._base_ns + self._monotonic())
-        self.drift_ms = drift_ns // 1_000_000
-        if drift_ns > STEP_AFTER_MS * 1_000_000:
-            self._base_ns += drift_ns
-        else:
-            slew_ns = SLEW_MS * 1_000_000
-            self._base_ns += max(-slew_ns, min(slew_ns, drift_ns))
+    def _did_not_run(self, now_ms: int) -> int:
+        """Takes the time off that the process did not run for."""
+        assert self.due_ms is not None
+        stopped_ms = now_ms - max(self.due_ms + LATE_MAX_MS, self._last_ms)
+        self._base_ns -= stopped_ms * 1_000_000
+        self.stopped_ms += stopped_ms
+        return now_ms - stopped_ms

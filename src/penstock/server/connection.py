@@ -1,9 +1,10 @@
-"""One client's socket: frames in, without a copy, and answers out.
+"""One connection, of a client or to another node: frames in, without a copy, and answers out.
 
-A read takes a pooled buffer, fills it once and slices the whole frames in it; the buffer goes back at the end of the
-loop turn. What is left of a frame that has not fully arrived is kept in a buffer of that frame, which the next read
-fills first (one `recvmsg_into` fills both). So an idle connection owns no buffer, and a large frame is copied but for
-its beginning by the kernel alone.
+A read fills the loop's one buffer and slices the whole frames in it. If they are few bytes they are copied, and the
+buffer serves the next read at once; else it is lent to them, goes back to the pool at the end of the loop turn, and the
+host takes another. What is left of a frame that has not fully arrived is kept in a buffer of that frame, which the
+next read fills first (one `recvmsg_into` fills both). So an idle connection owns no buffer, and a large frame is copied
+but for its beginning by the kernel alone.
 
 The buffer of a frame grows with what has arrived (RECEIVE_GROWTH), so an announced size costs nothing. A frame has a
 deadline: a sender that dribbles is closed. Reading stops for three reasons, each of its own: the node has enough of
@@ -14,24 +15,25 @@ One readable event makes one read: the selector serves connections round-robin, 
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from enum import IntFlag
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.config.limits import (
+from penstock.server.buffers import Storage
+from penstock.server.limits import (
+    COPIED_READ_BYTES,
     RECEIVE_BUFFER_BYTES,
     RECEIVE_GROWTH,
     RECEIVE_RATE_MIN_BYTES_PER_S,
     SEND_QUEUE_MAX_BYTES,
     TURN_MAX_BYTES,
 )
-from penstock.server.buffers import Storage
-from penstock.server.writer import PlainWriter, SendError, Writer
+from penstock.server.transport import Transport
+from penstock.server.writer import SendError, Writer, WriterHost
 
 if TYPE_CHECKING:
-    from penstock.server.shell import Shell
+    import asyncio
 
 Receiver = Callable[[int, memoryview, int], None]
 LENGTH = Struct(">i").unpack_from
@@ -49,11 +51,91 @@ class Pause(IntFlag):
     CLOSING = 8
 
 
-class Connection:
-    """See the module's head. Driven by the loop (`on_readable`, `on_writable`) and by the shell.
+class Host(WriterHost, Protocol):
+    """What a connection needs of its surroundings: turns of the loop, memory, and who hears of its beginning and end.
+
+    Attributes: `now_ms`, the time of the event being handled; `read_buffer`, what the next read fills.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    now_ms: int
+    read_buffer: Storage
+
+    def begin(self) -> float:
+        """A callback of the loop begins. The result is for `end`."""
+        ...
+
+    def end(self, started_s: float) -> None: ...
+
+    def acquire_buffer(self, size_bytes: int = ...) -> Storage:
+        """A buffer of at least this size."""
+        ...
+
+    def give_back(self, buffer: Storage) -> None:
+        """Takes a buffer back, of which views may still be held."""
+        ...
+
+    def may_grow(self, connection: Connection) -> bool: ...
+
+    def check_memory(self, connection: Connection) -> None:
+        """Stops reading from a connection when memory for requests is short."""
+        ...
+
+    def frame_begins(self, connection: Connection) -> None: ...
+
+    def frame_arrived(self, connection: Connection) -> None: ...
+
+    def flush_later(self, connection: Connection) -> None: ...
+
+    def lose(self, connection: Connection, reason: str) -> None:
+        """Closes a connection now."""
+        ...
+
+    def lose_by_bug(self, connection: Connection, error: Exception) -> None: ...
+
+    def refuse(self, connection: Connection, reason: str) -> None:
+        """Closes a connection that broke the rules of framing."""
+        ...
+
+
+class Side(Protocol):
+    """Who is on the other side, clients or other nodes: whose bytes these are, and who hears of a connection.
 
     Attributes:
-        number: what the node calls it; never used again.
+        receiver: called with the connection's key, a frame and the time.
+        largest_bytes: of a frame.
+        answers_pause: whether reading stops while much is unsent.
+    """
+
+    largest_bytes: int
+    answers_pause: bool
+
+    @property
+    def receiver(self) -> Receiver: ...
+
+    def established(self, connection: Connection) -> None:
+        """The handshake is over, if there was one."""
+        ...
+
+    def refusal(self, size_bytes: int) -> str:
+        """Why a frame of this size is not received."""
+        ...
+
+    def left(self, connection: Connection) -> None:
+        """It is closed, and counts no more."""
+        ...
+
+    def lost(self, connection: Connection, reason: str) -> None:
+        """It was not our wish that it is closed."""
+        ...
+
+
+class Connection:
+    """See the module's head. Driven by the loop (`on_readable`, `on_writable`) and by its host.
+
+    Attributes:
+        number: what the host calls it; never used again. Below 0 for another node.
+        side: who is on the other side.
         address: the client's IP address; peer: with its port, for people.
         frame_since_ms: when the frame that is arriving began.
         active_ms: last time that bytes went either way.
@@ -62,6 +144,7 @@ class Connection:
 
     __slots__ = (
         "_filled",
+        "_host",
         "_key",
         "_largest_bytes",
         "_needed",
@@ -69,7 +152,6 @@ class Connection:
         "_pauses",
         "_receiver",
         "_registered",
-        "_shell",
         "_stash",
         "active_ms",
         "address",
@@ -80,16 +162,26 @@ class Connection:
         "listener",
         "number",
         "peer",
-        "socket",
+        "side",
+        "transport",
         "writer",
     )
 
     def __init__(
-        self, shell: Shell, number: int, sock: socket.socket, *, listener: str, address: str, peer: str
+        self,
+        host: Host,
+        side: Side,
+        transport: Transport,
+        number: int,
+        *,
+        listener: str,
+        address: str,
+        peer: str,
     ) -> None:
-        now_ms = shell.now_ms
+        now_ms = host.now_ms
         self.number = number
-        self.socket = sock
+        self.side = side
+        self.transport = transport
         self.listener = listener
         self.address = address
         self.peer = peer
@@ -98,11 +190,11 @@ class Connection:
         self.closing_since_ms = 0
         self.close_reason: str | None = None
         self.closed = False
-        self.writer: Writer = PlainWriter(number, sock, shell)
-        self._shell = shell
-        self._key = number
-        self._receiver: Receiver = shell.node.received
-        self._largest_bytes = shell.limits.request_max_bytes
+        self.writer = Writer(number, transport, host)
+        self._host = host
+        self._key = abs(number)
+        self._receiver = side.receiver
+        self._largest_bytes = side.largest_bytes
         self._stash = b""
         self._partial: Storage | None = None
         self._filled = 0
@@ -110,22 +202,51 @@ class Connection:
         self._pauses = Pause(0)
         self._registered = False
 
+    def start(self) -> None:
+        """Begins: with the handshake if the transport has one, then reads."""
+        if self.transport.ready:
+            self.side.established(self)
+        else:
+            self._host.frame_begins(self)  # a handshake has its deadline too
+            try:
+                self._shake_hands()
+            except Exception as error:  # a bug: it is this connection's end alone
+                self._host.lose_by_bug(self, error)
+        self._watch()
+
+    def _shake_hands(self) -> None:
+        try:
+            self.transport.shake_hands()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._host.lose(self, f"handshake failed: {error}")
+            return
+        if self.transport.ready:
+            self._host.frame_arrived(self)
+            self.side.established(self)
+
     # Reading
 
     def on_readable(self) -> None:
         """Reads once and hands whole frames to the node."""
-        shell = self._shell
-        started_s = shell.begin()
-        self.active_ms = shell.now_ms
+        host = self._host
+        started_s = host.begin()
+        self.active_ms = host.now_ms
         try:
-            self._receive()
+            if self.transport.ready:
+                self._receive()
+            else:
+                self._shake_hands()
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
-            shell.lose(self, f"receive failed: {error.strerror}")
+            host.lose(self, f"receive failed: {error.strerror}")
         except Exception as error:  # a bug in the node: it must not be a weapon against other clients
-            shell.lose_by_bug(self, error)
-        shell.end(started_s)
+            host.lose_by_bug(self, error)
+        host.end(started_s)
+        if self.transport.waiting:
+            self._read_again()
 
     def pause(self, reason: Pause) -> None:
         """Stops reading for a reason, in addition to any other."""
@@ -156,29 +277,45 @@ class Connection:
         if wanted != self._registered:
             self._registered = wanted
             if wanted:
-                self._shell.loop.add_reader(self.socket.fileno(), self.on_readable)
+                self._host.loop.add_reader(self.transport.fileno(), self.on_readable)
+                if self.transport.waiting:
+                    self._read_again()
             else:
-                self._shell.loop.remove_reader(self.socket.fileno())
+                self._host.loop.remove_reader(self.transport.fileno())
+
+    def _read_again(self) -> None:
+        """Reads in a later turn what the transport has, unless reading has stopped by then."""
+        self._host.loop.call_soon(self._on_waiting)
+
+    def _on_waiting(self) -> None:
+        if self._registered and self.transport.waiting:
+            self.on_readable()
 
     def _receive(self) -> None:
         if self._partial is not None:
             self._receive_more()
             return
-        buffer = self._shell.take_buffer()
+        host = self._host
+        buffer = host.read_buffer
+        start = len(self._stash)
+        if start:
+            buffer[:start] = self._stash
+            received_bytes = self.transport.receive_into(memoryview(buffer)[start:])
+        else:
+            received_bytes = self.transport.receive_into(buffer)
+        if not received_bytes:
+            host.lose(self, "closed by the other side")
+            return
+        self._stash = b""
+        end = start + received_bytes
+        if end <= COPIED_READ_BYTES:
+            self._slice(memoryview(bytearray(memoryview(buffer)[:end])), end)
+            return
+        host.read_buffer = host.acquire_buffer()
         try:
-            start = len(self._stash)
-            if start:
-                buffer[:start] = self._stash
-                received_bytes = self.socket.recv_into(memoryview(buffer)[start:])
-            else:
-                received_bytes = self.socket.recv_into(buffer)
-            if not received_bytes:
-                self._shell.lose(self, "closed by the other side")
-                return
-            self._stash = b""
-            self._slice(memoryview(buffer), start + received_bytes)
+            self._slice(memoryview(buffer), end)
         finally:
-            self._shell.give_back(buffer)
+            host.give_back(buffer)
 
     def _receive_more(self) -> None:
         """Fills the frame that is arriving, and with the same call what comes after it."""
@@ -188,51 +325,51 @@ class Connection:
         storage_end = min(len(self._partial), self._needed)
         rest = memoryview(self._partial)[self._filled : min(storage_end, self._filled + TURN_MAX_BYTES)]
         if self._filled + len(rest) < self._needed:
-            received_bytes = self.socket.recv_into(rest)
+            received_bytes = self.transport.receive_into(rest)
             self._received(received_bytes, rest)
         else:
-            buffer = self._shell.take_buffer()
+            buffer = self._host.acquire_buffer()
             try:
-                received_bytes = self.socket.recvmsg_into((rest, buffer))[0]
+                received_bytes = self.transport.receive_into_two(rest, buffer)
                 over_bytes = max(0, received_bytes - len(rest))
                 self._received(received_bytes - over_bytes, rest)
                 if over_bytes:
                     self._slice(memoryview(buffer), over_bytes)
             finally:
-                self._shell.give_back(buffer)
+                self._host.give_back(buffer)
 
     def _received(self, arrived_bytes: int, rest: memoryview) -> None:
         """So much more of the frame is there, written into `rest`."""
         assert self._partial is not None
         if not arrived_bytes:
-            self._shell.lose(self, "closed by the other side inside a frame")
+            self._host.lose(self, "closed by the other side inside a frame")
             return
         self._filled += arrived_bytes
         rest.release()
         if self._filled == self._needed:
             self._whole_frame()
         elif self._filled == len(self._partial):
-            self._shell.check_memory(self)
+            self._host.check_memory(self)
 
     def _whole_frame(self) -> None:
         partial, end = self._partial, self._needed
         assert partial is not None
         self._partial = None
-        shell = self._shell
-        shell.frame_arrived(self)
+        host = self._host
+        host.frame_arrived(self)
         try:
-            self._receiver(self._key, memoryview(partial)[LENGTH_BYTES:end], shell.now_ms)
+            self._receiver(self._key, memoryview(partial)[LENGTH_BYTES:end], host.now_ms)
         finally:
-            shell.give_back(partial)
+            host.give_back(partial)
 
     def _slice(self, view: memoryview, end: int) -> None:
         """Hands on the whole frames in `view[:end]` and keeps what is left."""
-        shell, key, position = self._shell, self._key, 0
-        received, now_ms, largest = self._receiver, shell.now_ms, self._largest_bytes
+        host, key, position = self._host, self._key, 0
+        received, now_ms, largest = self._receiver, host.now_ms, self._largest_bytes
         while end - position >= LENGTH_BYTES:
             (size,) = LENGTH(view, position)
             if not 0 < size <= largest:
-                shell.refuse(self, self.refusal(size))
+                host.refuse(self, self.side.refusal(size))
                 return
             stop = position + LENGTH_BYTES + size
             if stop > end:
@@ -242,7 +379,7 @@ class Connection:
             position = stop
         if position < end:
             self._stash = bytes(view[position:end])
-            shell.frame_begins(self)
+            host.frame_begins(self)
 
     def _keep(self, arrived: memoryview, needed: int) -> None:
         """Moves the beginning of a frame out of the pooled buffer."""
@@ -250,78 +387,68 @@ class Connection:
         self._filled = len(arrived)
         self._partial = self._storage()
         memoryview(self._partial)[: self._filled] = arrived
-        self._shell.frame_begins(self)
+        self._host.frame_begins(self)
 
     def _grow(self) -> None:
         old = self._partial
         assert old is not None
         self._partial = self._storage()
         memoryview(self._partial)[: self._filled] = memoryview(old)[: self._filled]
-        self._shell.give_back(old)
+        self._host.give_back(old)
 
     def _storage(self) -> Storage:
-        shell = self._shell
-        growth = RECEIVE_GROWTH if shell.may_grow(self) else RECEIVE_GROWTH_WHEN_SHORT
+        host = self._host
+        growth = RECEIVE_GROWTH if host.may_grow(self) else RECEIVE_GROWTH_WHEN_SHORT
         guess = max(FIRST_GUESS_BYTES, int(self._filled * growth))
-        return shell.pool.acquire(min(self._needed, guess))
+        return host.acquire_buffer(min(self._needed, guess))
 
     # Sending
 
     def on_writable(self) -> None:
         """The socket takes bytes again."""
-        started_s = self._shell.begin()
-        self._shell.flush_later(self)
-        self._shell.end(started_s)
+        started_s = self._host.begin()
+        self._host.flush_later(self)
+        self._host.end(started_s)
 
     def flush(self) -> None:
         """Sends what can be sent; closes when that was the last of a connection to be closed."""
         if self.closed:
             return
-        self.active_ms = self._shell.now_ms
+        self.active_ms = self._host.now_ms
         try:
             done = self.writer.flush()
         except (OSError, SendError) as error:
-            self._shell.lose(self, str(error))
+            self._host.lose(self, f"send failed: {error}")
             return
         if done and self.close_reason is not None:
-            self._shell.lose(self, self.close_reason)
+            self._host.lose(self, self.close_reason)
+            return
+        if not self.side.answers_pause:
             return
         queued_bytes = self.writer.queued_bytes
         if queued_bytes > SEND_QUEUE_MAX_BYTES:
             self.pause(Pause.ANSWERS)
-        elif self._pauses & Pause.ANSWERS and queued_bytes <= SEND_QUEUE_MAX_BYTES // 2:
+        elif not self._registered and self._pauses & Pause.ANSWERS and queued_bytes <= SEND_QUEUE_MAX_BYTES // 2:
             self.resume(Pause.ANSWERS)
 
     def watch_writable(self, wanted: bool) -> None:
         """Whether `on_writable` is to be called."""
         if wanted:
-            self._shell.loop.add_writer(self.socket.fileno(), self.on_writable)
+            self._host.loop.add_writer(self.transport.fileno(), self.on_writable)
         else:
-            self._shell.loop.remove_writer(self.socket.fileno())
+            self._host.loop.remove_writer(self.transport.fileno())
 
     # The end
 
-    def refusal(self, size_bytes: int) -> str:
-        """Why a frame of this size is not received."""
-        return f"request of {size_bytes} bytes; socket.request.max.bytes is {self._largest_bytes}"
-
-    def forget(self) -> None:
-        """The shell counts it no more."""
-        self._shell.client_left(self)
-
-    def tell_lost(self, reason: str) -> None:
-        """The node hears that it is gone."""
-        self._shell.node.disconnected(self.number, self._shell.now_ms)
-
     def close(self) -> None:
-        """Closes the socket and gives back what it held. The shell does the rest."""
+        """Closes the socket and gives back what it held. The host does the rest."""
         assert not self.closed
         self.closed = True
         self._watch()
         self.writer.close()
-        self.socket.close()
+        self.transport.close()
         if self._partial is not None:
-            self._shell.give_back(self._partial)
+            self._host.give_back(self._partial)
             self._partial = None
 
 

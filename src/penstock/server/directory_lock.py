@@ -15,6 +15,7 @@ from penstock.errors import StorageError
 LOCK_FILE = ".lock"
 
 _locked: dict[str, int] = {}
+_handed_over: dict[str, int] = {}
 
 
 class DirectoryLock:
@@ -27,6 +28,9 @@ class DirectoryLock:
             StorageError: this or another process has it; the message says what to do.
         """
         self.path = os.path.realpath(path)
+        if self.path in _handed_over:
+            _locked[self.path] = _handed_over.pop(self.path)
+            return
         if self.path in _locked:
             raise StorageError(f"log directory {path} is used twice by this process; give each node its own log.dirs")
         descriptor = os.open(f"{self.path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -47,3 +51,7 @@ class DirectoryLock:
         descriptor = _locked.pop(self.path, None)
         if descriptor is not None:
             os.close(descriptor)
+
+    def hand_over(self) -> None:
+        """Keeps other processes out until this one takes the lock again, which then succeeds."""
+        _handed_over[self.path] = _locked.pop(self.path)

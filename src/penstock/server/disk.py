@@ -20,11 +20,11 @@ import os
 import shutil
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from penstock.errors import NotResident
-from penstock.log.disk import Buffer, FileInfo
+from penstock.log.disk import FSYNC_FAILED, Buffer, FileInfo, FileSlice
 from penstock.server.file_handles import FileHandles
 
 IOV_MAX = 1024
@@ -108,20 +108,35 @@ class BlockingDisk:
         self.loop.grant(path, position, length)
         return data
 
-    def read_slice(self, path: str, position: int, length: int) -> memoryview:
+    @property
+    def names_version(self) -> int:
+        return self.handles.names.version
+
+    def find(self, piece: FileSlice) -> str:
+        return self.handles.find(piece)
+
+    def read_slice(self, piece: FileSlice) -> memoryview:
         """The bytes of a slice, waiting for them.
 
         Raises:
-            OSError: also (EIO) when the file ends before the slice does.
+            FileNotFoundError: the file is gone.
+            OSError: also (EIO) when it ends before the slice does.
         """
-        buffer = memoryview(bytearray(length))
+        buffer = memoryview(bytearray(piece.length))
         filled = 0
-        with self.handles.borrow(path) as descriptor:
-            while filled < length:
-                count = os.preadv(descriptor, [buffer[filled:]], position + filled)
+        names = self.handles.names
+        version = names.version
+        handle = self.handles.take_for(piece)
+        try:
+            while filled < piece.length:
+                count = os.preadv(handle.descriptor, [buffer[filled:]], piece.position + filled)
                 if not count:
-                    raise OSError(errno.EIO, "the file ends before the slice of it does", path)
+                    raise OSError(errno.EIO, "the file ends before the slice of it does", piece.path)
                 filled += count
+        finally:
+            self.handles.give_back(handle)
+        if names.version != version:
+            self.handles.find(piece)  # it may have been cut, and written to, while it was read
         return buffer
 
     def size(self, path: str) -> int:
@@ -133,7 +148,7 @@ class BlockingDisk:
 
     def list(self, path: str) -> Sequence[FileInfo]:
         found = []
-        with os.scandir(self._full(path)) as entries:
+        with self.handles.with_room(lambda: os.scandir(self._full(path))) as entries:
             for entry in entries:
                 try:
                     status = entry.stat(follow_symlinks=False)
@@ -163,60 +178,77 @@ class BlockingDisk:
             self.handles.give_back(handle)
 
     def truncate(self, path: str, size_bytes: int) -> None:
+        self.handles.truncated(path, size_bytes)
         with self.handles.borrow(path) as descriptor:
             os.ftruncate(descriptor, size_bytes)
 
     def fsync(self, path: str) -> None:
         if self.durable:
-            with self.handles.borrow(path) as descriptor:
+            with self.handles.borrow(path) as descriptor, self._noting_failure():
                 sync(descriptor)
 
     def fsync_directory(self, path: str) -> None:
         if not self.durable:
             return
-        descriptor = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = self._open_beside(self._full(path), os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(descriptor)
+            with self._noting_failure():
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        """An fsync: if it fails, the next process is to know."""
+        try:
+            yield
+        except OSError:
+            with suppress(OSError):
+                os.close(self._open_beside(self._full(FSYNC_FAILED), os.O_WRONLY | os.O_CREAT))
+            raise
 
     def replace(self, path: str, data: Buffer) -> None:
         """As the protocol says; the temporary file is the path with `.tmp`, as Kafka names it, and is not kept open."""
         temporary = f"{self._full(path)}.tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = self._open_beside(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             write_all(descriptor, 0, [data])
             if self.durable:
-                sync(descriptor)
+                with self._noting_failure():
+                    sync(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, self._full(path))
-        self.handles.removed(path)
+        self.handles.replaced(path)
         self.fsync_directory(path.rpartition("/")[0])
 
     def replace_all(self, files: Sequence[tuple[str, Buffer]]) -> None:
         at_once = self.durable and len(files) >= SYNCFS_FILES_MIN and SYNCFS is not None
         for path, data in files:
-            descriptor = os.open(f"{self._full(path)}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            descriptor = self._open_beside(f"{self._full(path)}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 write_all(descriptor, 0, [data])
                 if self.durable and not at_once:
-                    sync(descriptor)
+                    with self._noting_failure():
+                        sync(descriptor)
             finally:
                 os.close(descriptor)
         if at_once:
-            sync_filesystem(self.path)
+            with self._noting_failure():
+                sync_filesystem(self.path)
         for path, _ in files:
             os.replace(f"{self._full(path)}.tmp", self._full(path))
 
+    def _open_beside(self, full_path: str, flags: int) -> int:
+        """A descriptor that is not kept."""
+        return self.handles.with_room(lambda: os.open(full_path, flags | os.O_CLOEXEC, 0o644))
+
     def rename(self, old: str, new: str) -> None:
-        os.replace(self._full(old), self._full(new))
-        self.handles.renamed(old, new)
+        self.handles.rename(old, new)
 
     def unlink(self, path: str) -> None:
         with suppress(FileNotFoundError):
-            os.unlink(self._full(path))
-        self.handles.removed(path)
+            self.handles.remove(path, os.unlink)
 
     def make_directory(self, path: str) -> None:
         try:
@@ -227,8 +259,7 @@ class BlockingDisk:
 
     def remove_directory(self, path: str) -> None:
         assert path, "the log directory itself is never removed"
-        shutil.rmtree(self._full(path))
-        self.handles.removed(path)
+        self.handles.remove(path, shutil.rmtree)
 
     def _full(self, path: str) -> str:
         return self.handles.full_path(path)
@@ -252,20 +283,31 @@ class LoopDisk(BlockingDisk):
         Raises:
             NotResident: some of them would have to be waited for.
         """
-        with self.handles.borrow(path) as descriptor:
+        handle = self.handles.take(path)
+        try:
             if (path, position, length) in self._granted:
-                return os.pread(descriptor, length, position)
+                return os.pread(handle.descriptor, length, position)
             buffer = bytearray(length)
-            count = self._read_resident(descriptor, memoryview(buffer), position)
-            if count < length and position + count < os.fstat(descriptor).st_size:
+            count = self._read_resident(handle.descriptor, memoryview(buffer), position)
+            if count < length and position + count < os.fstat(handle.descriptor).st_size:
                 raise NotResident(self.directory, path, position, length)
+        finally:
+            self.handles.give_back(handle)
         return bytes(memoryview(buffer)[:count]) if count < length else bytes(buffer)
 
-    def read_slice(self, path: str, position: int, length: int) -> memoryview:
-        """What is resident of a slice, from its beginning; perhaps nothing."""
-        buffer = memoryview(bytearray(length))
-        with self.handles.borrow(path) as descriptor:
-            return buffer[: self._read_resident(descriptor, buffer, position)]
+    def read_slice(self, piece: FileSlice) -> memoryview:
+        """What is resident of a slice, from its beginning; perhaps nothing. FileNotFoundError when its file is gone."""
+        buffer = memoryview(bytearray(piece.length))
+        names = self.handles.names
+        version = names.version
+        handle = self.handles.take_for(piece)
+        try:
+            count = self._read_resident(handle.descriptor, buffer, piece.position)
+        finally:
+            self.handles.give_back(handle)
+        if names.version != version:
+            self.handles.find(piece)  # it may have been cut, and written to, while it was read
+        return buffer[:count]
 
     def grant(self, path: str, position: int, length: int) -> None:
         """A lane has read the range: the loop may read it without asking. Called from lanes."""

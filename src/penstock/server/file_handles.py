@@ -5,20 +5,31 @@ borrowed is closed only when it is given back, so no thread ever uses the number
 the table, never a system call that may wait; a file that was opened while another thread renamed or removed something
 is not kept, since its path may mean another file by now.
 
-Renames move the descriptors along. Responses under way may still name the old path, so the last renames are remembered:
-a path that is gone is looked for where it went.
+A process that has no descriptor left for a file closes those of files that nobody uses right now, half of them at a
+time, and keeps one as a spare from then on. If there are no such files, because others have all descriptors (sockets,
+an embedding program), the spare makes room.
+
+Renames move the descriptors along. Responses under way still name the old path; a `NameHistory` knows which file they
+mean. Another lock is held over each rename, and while a file is opened for a slice: the name, and the history that says
+what it means, change at once for those who open. A removal is noted first: no slice is to find the file any more.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Lock
+from typing import TypeVar
 
-RENAMES_REMEMBERED_MAX = 1024
-"""Older renames are forgotten; a response that still names such a path fails and its connection is closed."""
+from penstock.log.disk import FileSlice
+from penstock.log.name_history import NameHistory
+
+T = TypeVar("T")
+
+NO_DESCRIPTOR_LEFT = (errno.EMFILE, errno.ENFILE)
 
 
 class Handle:
@@ -39,6 +50,8 @@ class FileHandles:
         root: absolute path of the log directory.
         descriptors_max: how many stay open; borrowed ones may exceed it for the moment.
         writable: whether files are opened for writing too.
+
+    Attributes: `names`, what became of the files under their names.
     """
 
     def __init__(self, root: str, descriptors_max: int, *, writable: bool = True) -> None:
@@ -47,9 +60,11 @@ class FileHandles:
         self.descriptors_max = descriptors_max
         self._flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC
         self._handles: OrderedDict[str, Handle] = OrderedDict()
-        self._renames: OrderedDict[str, str] = OrderedDict()
+        self.names = NameHistory()
         self._changes = 0
         self._lock = Lock()
+        self._naming = Lock()
+        self._spare: int | None = None
 
     def __len__(self) -> int:
         return len(self._handles)
@@ -69,7 +84,18 @@ class FileHandles:
 
     def take(self, path: str, *, create: bool = False) -> Handle:
         """`borrow` without the `with`, for the paths that every request takes; must be given back."""
-        return self._take_open(path) or self._open(path, create=create)
+        with self._lock:
+            handle = self._used(path)
+        return handle or self._open(path, create=create)
+
+    def take_for(self, piece: FileSlice) -> Handle:
+        """`take` the file that a slice means. Raises FileNotFoundError when it is gone."""
+        with self._lock:
+            handle = self._used(self.names.find(piece))
+        if handle is None:
+            with self._naming:
+                handle = self.take(self.find(piece))
+        return handle
 
     def give_back(self, handle: Handle) -> None:
         """The system call is over; closes the descriptor if it was taken out of the table meanwhile."""
@@ -79,22 +105,43 @@ class FileHandles:
         if close_it:
             os.close(handle.descriptor)
 
-    def renamed(self, old: str, new: str) -> None:
-        """A file or directory got another name: its descriptors follow, those of a replaced file are closed."""
+    def find(self, piece: FileSlice) -> str:
+        """The path that the file of a slice has now. Raises FileNotFoundError when it is gone."""
+        with self._lock:
+            return self.names.find(piece)
+
+    def rename(self, old: str, new: str) -> None:
+        """Renames a file or directory: its descriptors follow, those of a replaced file are closed."""
+        with self._naming:
+            os.replace(self.full_path(old), self.full_path(new))
+            self._renamed(old, new)
+
+    def remove(self, path: str, remove: Callable[[str], None]) -> None:
+        """Removes a file or directory by a function of its full path; its descriptors are closed."""
+        with self._lock:
+            self.names.removed(path)
+        try:
+            remove(self.full_path(path))
+        finally:
+            self.replaced(path)
+
+    def truncated(self, path: str, size_bytes: int) -> None:
+        """A file is about to be cut: slices of what follows are of no use."""
+        with self._lock:
+            self.names.truncated(path, size_bytes)
+
+    def _renamed(self, old: str, new: str) -> None:
         with self._lock:
             self._changes += 1
+            self.names.renamed(old, new)
             closed = self._pop(new)
             below = old + "/"
             for path in [path for path in self._handles if path == old or path.startswith(below)]:
                 self._handles[new + path[len(old) :]] = self._handles.pop(path)
-            self._renames[old] = new
-            self._renames.move_to_end(old)
-            if len(self._renames) > RENAMES_REMEMBERED_MAX:
-                self._renames.popitem(last=False)
         close_all(closed)
 
-    def removed(self, path: str) -> None:
-        """A file or directory is gone: its descriptors are closed."""
+    def replaced(self, path: str) -> None:
+        """Another file has the path, or none: the descriptors of the file or directory that had it are closed."""
         with self._lock:
             self._changes += 1
             closed = self._pop(path)
@@ -104,36 +151,64 @@ class FileHandles:
 
     def close(self) -> None:
         """Closes all descriptors."""
-        self.removed("")
+        self.replaced("")
         with self._lock:
             closed = [descriptor for path in list(self._handles) for descriptor in self._pop(path)]
+            if self._spare is not None:
+                closed.append(self._spare)
+                self._spare = None
         close_all(closed)
 
-    def _take_open(self, path: str) -> Handle | None:
-        with self._lock:
-            handle = self._handles.get(path)
-            if handle is not None:
-                handle.uses += 1
-                self._handles.move_to_end(path)
-            return handle
+    def _used(self, path: str) -> Handle | None:
+        """The handle of a path, used once more. The table is locked."""
+        handle = self._handles.get(path)
+        if handle is not None:
+            handle.uses += 1
+            self._handles.move_to_end(path)
+        return handle
 
     def _open(self, path: str, *, create: bool) -> Handle:
         changes = self._changes
         flags = self._flags | os.O_CREAT if create else self._flags
-        try:
-            handle = Handle(os.open(self.full_path(path), flags, 0o644))
-        except FileNotFoundError:
-            moved = None if create else self._moved_to(path)
-            if moved is None:
-                raise
-            return self.take(moved)
+        full_path = self.full_path(path)
+        handle = Handle(self.with_room(lambda: os.open(full_path, flags, 0o644)))
         handle.uses = 1
         with self._lock:
             closed = self._keep(path, handle) if changes == self._changes else self._do_not_keep(handle)
-            if create:
-                self._renames.pop(path, None)
         close_all(closed)
         return handle
+
+    def with_room(self, opens: Callable[[], T]) -> T:
+        """What `opens` returns; where it finds no descriptor left, it is called again when some were closed for it."""
+        short = False
+        while True:
+            try:
+                opened = opens()
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR_LEFT or not self._make_room():
+                    raise
+                short = True
+            else:
+                if short:
+                    self._take_spare()
+                return opened
+
+    def _take_spare(self) -> None:
+        """Has one descriptor for the next time that there are none."""
+        with self._lock, suppress(OSError):
+            if self._spare is None:
+                self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _make_room(self) -> bool:
+        """Closes files that nobody uses, the least recently used ones, else the spare. Whether there was something."""
+        with self._lock:
+            idle = [path for path, handle in self._handles.items() if not handle.uses]
+            closed = [descriptor for path in idle[: (len(idle) + 1) // 2] for descriptor in self._pop(path)]
+            if not closed and self._spare is not None:
+                closed.append(self._spare)
+                self._spare = None
+        close_all(closed)
+        return bool(closed)
 
     def _keep(self, path: str, handle: Handle) -> list[int]:
         """Puts a handle into the table (replacing one that another thread opened meanwhile); what to close."""
@@ -146,16 +221,6 @@ class FileHandles:
     def _do_not_keep(self, handle: Handle) -> list[int]:
         handle.closing = True
         return []
-
-    def _moved_to(self, path: str) -> str | None:
-        """Where a file went that is not at `path` any more: its own rename, or that of the directory it is in."""
-        with self._lock:
-            if path in self._renames:
-                return self._renames[path]
-            folder, separator, rest = path.partition("/")
-            if separator and folder in self._renames:
-                return f"{self._renames[folder]}/{rest}"
-        return None
 
     def _pop(self, path: str) -> list[int]:
         """Takes a handle out of the table; the descriptor to close, if no system call is using it."""

@@ -6,15 +6,16 @@ HTTP/1.1 as far as that needs: one GET a connection, head and time bounded, noth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_MAX_BYTES, HTTP_TIMEOUT_MS
 from penstock.config.listeners import bracketed, split_address
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, Report
+from penstock.events import events
+from penstock.server.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_MAX_BYTES, HTTP_TIMEOUT_MS, METRICS_STEP_MS
 from penstock.server.listener import is_loopback
-from penstock.server.logs import events
-from penstock.server.metrics import CONTENT_TYPE, prometheus_text
+from penstock.server.metrics import CONTENT_TYPE, PrometheusText
 
 if TYPE_CHECKING:
     from penstock.node.metrics import Sample
@@ -22,17 +23,33 @@ if TYPE_CHECKING:
 logger = events("server.http")
 
 PLAIN = "text/plain; charset=utf-8"
-REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+def log_it(what: str, error: Exception) -> None:
+    """The report of an endpoint that was given no other."""
+    logger.error("a bug: a request was not answered", trace=True, request=what)
 
 
 class HttpEndpoint:
-    """Serves `samples()` as metrics, and `ready()` as readiness."""
+    """Serves `samples()` as metrics, and `ready()` as readiness. `report` gets an error of these two."""
 
-    def __init__(self, samples: Callable[[], Iterable[Sample]], ready: Callable[[], bool]) -> None:
+    def __init__(
+        self, samples: Callable[[], Iterable[Sample | None]], ready: Callable[[], bool], report: Report = log_it
+    ) -> None:
         self._samples = samples
         self._ready = ready
+        self._report = report
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._gathering = asyncio.Lock()
 
     async def start(self, address: str) -> str:
         """Listens on `host:port`; returns the address with the port that was bound. Raises ConfigError."""
@@ -63,8 +80,9 @@ class HttpEndpoint:
             task.add_done_callback(self._tasks.discard)
             try:
                 async with asyncio.timeout(HTTP_TIMEOUT_MS / 1000):
-                    writer.write(self._answer(await reader.readuntil(b"\r\n\r\n")))
-                    await writer.drain()
+                    for piece in await self._answer(await reader.readuntil(b"\r\n\r\n")):
+                        writer.write(piece)
+                        await writer.drain()
             except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
                 pass
             except asyncio.CancelledError:
@@ -72,7 +90,7 @@ class HttpEndpoint:
                 return
         writer.close()
 
-    def _answer(self, head: bytes) -> bytes:
+    async def _answer(self, head: bytes) -> Sequence[bytes]:
         words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         if len(words) != 3:
             return response(400, "not an HTTP request\n")
@@ -80,19 +98,45 @@ class HttpEndpoint:
         if method not in ("GET", "HEAD"):
             return response(405, "only GET\n")
         path = target.split("?", 1)[0]
+        try:
+            answer = await self._get(path)
+        except Exception as error:
+            self._report(f"GET {path}", error)
+            answer = response(500, "a bug; see the log\n")
+        return answer[:1] if method == "HEAD" else answer
+
+    async def _get(self, path: str) -> Sequence[bytes]:
         if path == "/metrics":
-            answer = response(200, prometheus_text(self._samples()), CONTENT_TYPE)
-        elif path == "/healthz":
-            answer = response(200, "ok\n")
-        elif path == "/readyz":
-            answer = response(200, "ready\n") if self._ready() else response(503, "not ready\n")
-        else:
-            answer = response(404, "there are /metrics, /healthz and /readyz\n")
-        return answer.split(b"\r\n\r\n")[0] + b"\r\n\r\n" if method == "HEAD" else answer
+            async with self._gathering:
+                return response_of(200, await self._metrics(), CONTENT_TYPE)
+        if path == "/healthz":
+            return response(200, "ok\n")
+        if path == "/readyz":
+            return response(200, "ready\n") if self._ready() else response(503, "not ready\n")
+        return response(404, "there are /metrics, /healthz and /readyz\n")
+
+    async def _metrics(self) -> Sequence[bytes]:
+        """All samples as text. On a large node that is long work: others have their turn every METRICS_STEP_MS."""
+        text = PrometheusText()
+        pieces = []
+        until_s = perf_counter() + METRICS_STEP_MS / 1000
+        for sample in self._samples():
+            if sample is not None:
+                text.add(sample)
+            if perf_counter() > until_s:
+                pieces.append(text.take())
+                await asyncio.sleep(0)
+                until_s = perf_counter() + METRICS_STEP_MS / 1000
+        return [*pieces, text.take()]
 
 
-def response(status: int, text: str, content_type: str = PLAIN) -> bytes:
-    """A whole response, after which the connection is closed."""
-    body = text.encode()
-    head = f"HTTP/1.1 {status} {REASONS[status]}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
-    return f"{head}Connection: close\r\n\r\n".encode() + body
+def response(status: int, text: str, content_type: str = PLAIN) -> Sequence[bytes]:
+    """A whole response, after which the connection is closed: head and body."""
+    return response_of(status, [text.encode()], content_type)
+
+
+def response_of(status: int, body: Sequence[bytes], content_type: str) -> Sequence[bytes]:
+    """A whole response whose body is in pieces."""
+    size_bytes = sum(map(len, body))
+    head = f"HTTP/1.1 {status} {REASONS[status]}\r\nContent-Type: {content_type}\r\nContent-Length: {size_bytes}\r\n"
+    return [f"{head}Connection: close\r\n\r\n".encode(), *body]

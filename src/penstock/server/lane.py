@@ -23,9 +23,9 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
-from penstock.config.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_MS
+from penstock.events import events
 from penstock.log.disk import Disk, Operation
-from penstock.server.logs import events
+from penstock.server.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_MS
 from penstock.server.waiting import near_dirty_limit, times_waited
 
 logger = events("server.lane")
@@ -197,9 +197,6 @@ class Lane:
         error: Exception | None = None
         try:
             result = operation.run(self._disk)
-        except OSError as failure:
-            error = failure
-        except Exception as failure:
-            logger.error("operation broke", trace=True, order=operation.order, operation=type(operation).__name__)
+        except Exception as failure:  # of the disk, or a bug: the loop tells them apart
             error = failure
         return Outcome(operation, result, error, self._clock_s() - started_s)

@@ -1,4 +1,6 @@
-"""What the shell may use: the bounds that settings and the operating system set, resolved once at start."""
+"""Limits of the server: those that nobody needs to tune, as in `config.limits`, and what the shell may use, the bounds
+that settings and the operating system set, resolved once at start.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,62 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import DESCRIPTORS_RESERVED, RECEIVED_MAX_BYTES
+from penstock.config.values import KiB, MiB
 from penstock.errors import ConfigError
-from penstock.server.logs import events
+from penstock.events import events
+from penstock.server.disk import DESCRIPTORS_MAX
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
 
 logger = events("server.limits")
+
+TURN_MAX_BYTES = 1 * MiB
+"""Bytes that one connection may receive, or send, in one turn of the loop before the next one has its turn."""
+RECEIVE_BUFFER_BYTES = 64 * KiB
+"""What one read from a socket asks for when no frame is open."""
+COPIED_READ_BYTES = 4 * KiB
+"""What a read has brought is copied out of the buffer up to so much, which is cheaper than to lend that out."""
+BUFFER_POOL_MAX_BYTES = 16 * MiB
+"""Idle receive buffers kept for reuse in all; what exceeds it is freed."""
+SEND_CHUNKS_MAX = 1024
+"""Chunks of one sendmsg (IOV_MAX on Linux); more go out in further calls."""
+SEND_PIECE_BYTES = 256 * KiB
+"""File bytes that a connection has in memory for sending; an answer is read piece by piece as the socket takes it."""
+SEND_QUEUE_MAX_BYTES = 4 * MiB
+"""Answers in memory (not in files) that wait for one client to read; beyond it we stop reading its requests."""
+UNSENT_PIECES_MAX_BYTES = 64 * MiB
+"""File pieces kept for slow readers in all; beyond it an unsent piece is dropped and read again when its turn comes."""
+RECEIVED_MAX_BYTES = 512 * MiB
+"""Request bytes of all connections held at once when queued.max.request.bytes sets none; reading pauses beyond it."""
+RECEIVE_RATE_MIN_BYTES_PER_S = 16 * KiB
+"""A frame may take its base timeout plus its size at this rate; slower senders are closed."""
+RECEIVE_GROWTH = 16
+"""A frame's buffer is at most this many times what has arrived of it, so that announcing a size costs nothing."""
+ACCEPTS_PER_TURN = 64
+"""Connections one listener accepts in one turn of the loop."""
+LOG_LINE_MAX_CHARACTERS = 4_000
+"""What one event may say in the log; the rest is left out. Names that clients choose may be 32 KB long."""
+CLOSE_LINGER_MS = 5_000
+"""How long a connection that is being closed may take to read its last answers."""
+DESCRIPTORS_RESERVED = 64
+"""Descriptors kept from clients and log files: listeners, the loop, links to other nodes, checkpoints, lock files."""
+LANE_SLOW_MS = 10
+"""An append on the loop that took longer sends its directory's appends to the lane."""
+LANE_HEALTHY_AFTER_MS = 10_000
+"""How long all appends of a lane must have been fast before they run on the loop again."""
+HTTP_CONNECTIONS_MAX = 32
+"""Connections of the metrics endpoint; a further one is closed."""
+HTTP_HEAD_MAX_BYTES = 8 * KiB
+"""Request line and headers on the metrics endpoint."""
+METRICS_STEP_MS = 2
+"""How long a scrape works before others have their turn."""
+HTTP_TIMEOUT_MS = 10_000
+"""How long a request on the metrics endpoint may take to arrive and its answer to be read."""
+LATE_MAX_MS = 1_000
+"""How late an event may come whose time had come; what is beyond is time in which the process did not run."""
+PEER_ANSWER_MAX_BYTES = 256 * MiB
+"""One answer of another node; a longer one closes the connection."""
 
 CLIENTS_SHARE = 0.75
 """Of the descriptors beyond the reserved ones, what clients may have; the rest is for log files."""
@@ -25,10 +75,11 @@ DESCRIPTORS_WANTED = 4096
 
 @dataclass(frozen=True, slots=True)
 class ShellLimits:
-    """Bounds of sockets and connections. Sizes in bytes, -1 of a socket buffer leaves it to the system."""
+    """Bounds of sockets, connections and files. Sizes in bytes, -1 of a socket buffer leaves it to the system."""
 
     request_max_bytes: int = 100 * 1024 * 1024
     received_max_bytes: int = RECEIVED_MAX_BYTES
+    files_max: int = DESCRIPTORS_MAX
     connections_max: int = 2**31 - 1
     connections_per_address_max: int = 2**31 - 1
     connections_per_address: Mapping[str, int] = field(default_factory=dict)
@@ -41,13 +92,16 @@ class ShellLimits:
     @classmethod
     def of(cls, settings: Settings, descriptors: int) -> ShellLimits:
         """From the settings, and from how many descriptors the process may have."""
-        clients_max = max(16, int((descriptors - DESCRIPTORS_RESERVED) * CLIENTS_SHARE))
+        shared = max(0, descriptors - DESCRIPTORS_RESERVED)
+        clients_max = min(settings.max_connections, max(16, int(shared * CLIENTS_SHARE)))
+        files_max = max(16, min(DESCRIPTORS_MAX, shared - clients_max))
         received = settings.queued_max_request_bytes
         given = settings.given
         return cls(
             request_max_bytes=settings.socket_request_max_bytes,
             received_max_bytes=received if received > 0 else RECEIVED_MAX_BYTES,
-            connections_max=min(settings.max_connections, clients_max),
+            files_max=files_max,
+            connections_max=clients_max,
             connections_per_address_max=settings.max_connections_per_ip,
             connections_per_address=address_overrides(settings.max_connections_per_ip_overrides),
             idle_ms=settings.connections_max_idle_ms,

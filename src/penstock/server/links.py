@@ -5,8 +5,8 @@ and the node is told `link_up` or `link_lost`. A name with several addresses is 
 of this may take, and when it is tried again, the node decides.
 
 A link differs from a client's connection in what bounds it: answers are as large as PEER_ANSWER_MAX_BYTES, and reading
-never stops because requests are unsent, since the other side may be waiting for us to read. TLS will be chosen here, by
-the security protocol of `Dial.listener`.
+never stops because requests are unsent, since the other side may be waiting for us to read. The transport is that of
+`Dial.listener`; the node is told that a link is up when its handshake is over.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.config.limits import PEER_ANSWER_MAX_BYTES
 from penstock.config.listeners import bracketed
+from penstock.events import events
 from penstock.node.effects import REFUSED, Dial, HangUp, SendTo
-from penstock.server.connection import Connection, Pause
-from penstock.server.logs import events
-from penstock.server.writer import SendError
+from penstock.protocol.frames import foreign_protocol
+from penstock.server import connection
+from penstock.server.connection import Connection, Receiver
+from penstock.server.limits import PEER_ANSWER_MAX_BYTES
+from penstock.server.node import Node
+from penstock.server.transport import Transport
 
 if TYPE_CHECKING:
     import asyncio
-
-    from penstock.server.shell import Shell
 
 logger = events("server.links")
 
@@ -35,39 +38,25 @@ LinkEffect = Dial | SendTo | HangUp
 FoundAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 
-class PeerConnection(Connection):
-    """The socket of a link that is up. The shell calls it by the link's number, negated: clients' are above 0."""
+class Host(connection.Host, Protocol):
+    """What links need of their surroundings."""
 
-    __slots__ = ("link", "links")
+    @property
+    def node(self) -> Node: ...
 
-    def __init__(self, links: Links, dial: Dial, sock: socket.socket) -> None:
-        shell, peer = links.shell, f"{bracketed(dial.host)}:{dial.port}"
-        super().__init__(shell, -dial.link, sock, listener=dial.listener, address=dial.host, peer=peer)
-        self.link = dial.link
-        self.links = links
-        self._key = dial.link
-        self._receiver = shell.node.link_received
-        self._largest_bytes = PEER_ANSWER_MAX_BYTES
+    def prepare(self, sock: socket.socket) -> None:
+        """Sets the options of a new socket."""
+        ...
 
-    def flush(self) -> None:
-        """Sends what can be sent."""
-        if self.closed:
-            return
-        self.active_ms = self._shell.now_ms
-        try:
-            self.writer.flush()
-        except (OSError, SendError) as error:
-            self._shell.lose(self, f"send failed: {error}")
+    def transport_of(self, listener: str, sock: socket.socket) -> Transport: ...
 
-    def refusal(self, size_bytes: int) -> str:
-        return f"an answer of {size_bytes} bytes; at most {PEER_ANSWER_MAX_BYTES} are received"
+    def guarded(self, work: Callable[[], None]) -> None:
+        """Runs a callback of the loop."""
+        ...
 
-    def forget(self) -> None:
-        del self.links.up[self.link]
-
-    def tell_lost(self, reason: str) -> None:
-        logger.info("connection to another node lost", peer=self.peer, reason=reason)
-        self._shell.node.link_lost(self.link, reason, self._shell.now_ms)
+    def kick(self) -> None:
+        """Carries out the node's effects soon."""
+        ...
 
 
 class Dialling:
@@ -83,24 +72,28 @@ class Dialling:
 
 
 class Links:
-    """All links of a shell.
+    """All links of a node, and the other nodes as a side of their connections. A connection has the link's number,
+    negated: those of clients are above 0.
 
-    Attributes: `up`, the links that are up, by number.
+    Attributes: `connected`, the links whose sockets are connected, by number.
     """
 
-    def __init__(self, shell: Shell) -> None:
-        self.shell = shell
-        self.up: dict[int, PeerConnection] = {}
+    answers_pause = False
+    largest_bytes = PEER_ANSWER_MAX_BYTES
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.connected: dict[int, Connection] = {}
         self._dialling: dict[int, Dialling] = {}
         self._lookups: dict[tuple[str, int], asyncio.Future[list[Any]]] = {}
 
     def carry_out(self, effect: LinkEffect) -> None:
         """Does what the node wants. Effects of a link that is lost, of which the node will hear, do nothing."""
         if isinstance(effect, SendTo):
-            connection = self.up.get(effect.link)
+            connection = self.connected.get(effect.link)
             if connection is not None:
                 connection.writer.queue(effect.chunks)
-                self.shell.flush_later(connection)
+                self._host.flush_later(connection)
         elif isinstance(effect, Dial):
             self._dial(effect)
         else:
@@ -108,17 +101,17 @@ class Links:
 
     def stop(self) -> None:
         """Closes everything; the node is not told."""
-        for link in [*self._dialling, *self.up]:
+        for link in [*self._dialling, *self.connected]:
             self._hang_up(link)
 
     def _hang_up(self, link: int) -> None:
         dialling = self._dialling.pop(link, None)
         if dialling is not None:
             self._close(dialling)
-        connection = self.up.get(link)
+        connection = self.connected.get(link)
         if connection is not None:
             connection.close_reason = "not needed any more"
-            self.shell.lose(connection, connection.close_reason)
+            self._host.lose(connection, connection.close_reason)
 
     # Names
 
@@ -132,10 +125,23 @@ class Links:
         name = (dial.host, dial.port)
         lookup = self._lookups.get(name)
         if lookup is None:
-            lookup = self.shell.loop.run_in_executor(None, addresses_of, *name)
+            lookup = self._host.loop.run_in_executor(None, addresses_of, *name)
             self._lookups[name] = lookup
             lookup.add_done_callback(lambda _: self._lookups.pop(name, None))
-        lookup.add_done_callback(lambda found: self.shell.guarded(lambda: self._looked_up(dialling, found)))
+        lookup.add_done_callback(
+            lambda found: self._host.guarded(lambda: self._go_on(dialling, lambda: self._looked_up(dialling, found)))
+        )
+
+    def _go_on(self, dialling: Dialling, step: Callable[[], None]) -> None:
+        """The next step of a link. A bug in it ends this link."""
+        try:
+            step()
+        except Exception as error:
+            dial = dialling.dial
+            self._hang_up(dial.link)
+            self._host.node.link_lost(dial.link, "a bug while it was made", self._host.now_ms)
+            self._host.node.bug("connection", f"the connection to {dial.host}:{dial.port}", error)
+            self._host.kick()
 
     def _looked_up(self, dialling: Dialling, found: asyncio.Future[list[Any]]) -> None:
         if found.cancelled() or dialling.dial.link not in self._dialling:
@@ -146,7 +152,7 @@ class Links:
         else:
             dialling.reason = f"cannot look up the name: {getattr(error, 'strerror', None) or error}".lower()
         self._connect(dialling)
-        self.shell.kick()
+        self._host.kick()
 
     # Connecting
 
@@ -156,14 +162,15 @@ class Links:
             family, address = dialling.addresses.pop(0)
             try:
                 sock = dialling.socket = socket.socket(family, socket.SOCK_STREAM)
-                self.shell.prepare(sock)
+                self._host.prepare(sock)
                 problem = sock.connect_ex(address)
             except OSError as error:
                 problem = error.errno or errno.EIO
             except OverflowError:  # no port has this number
                 problem = errno.EINVAL
             if problem in (errno.EINPROGRESS, errno.EWOULDBLOCK):
-                self.shell.loop.add_writer(sock.fileno(), self.shell.guarded, lambda: self._connected(dialling))
+                connected = partial(self._go_on, dialling, partial(self._connected, dialling))
+                self._host.loop.add_writer(sock.fileno(), self._host.guarded, connected)
                 return
             if problem == 0:
                 self._made(dialling)
@@ -172,13 +179,13 @@ class Links:
         dial = dialling.dial
         del self._dialling[dial.link]
         logger.debug("no connection to another node", host=dial.host, port=dial.port, reason=dialling.reason)
-        self.shell.node.link_lost(dial.link, dialling.reason, self.shell.now_ms)
+        self._host.node.link_lost(dial.link, dialling.reason, self._host.now_ms)
 
     def _connected(self, dialling: Dialling) -> None:
         """The socket is writable: it is connected, or it failed."""
         sock = dialling.socket
         assert sock is not None
-        self.shell.loop.remove_writer(sock.fileno())
+        self._host.loop.remove_writer(sock.fileno())
         problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if problem == 0 and connected_to_itself(sock):
             problem = errno.ECONNREFUSED
@@ -187,16 +194,42 @@ class Links:
         else:
             self._failed(dialling, problem)
             self._connect(dialling)
-        self.shell.kick()
+        self._host.kick()
 
     def _made(self, dialling: Dialling) -> None:
         sock, dialling.socket = dialling.socket, None
         assert sock is not None
         link = dialling.dial.link
         del self._dialling[link]
-        connection = self.up[link] = PeerConnection(self, dialling.dial, sock)
-        self.shell.node.link_up(link, self.shell.now_ms)
-        connection.resume(Pause(0))
+        dial, transport = dialling.dial, self._host.transport_of(dialling.dial.listener, sock)
+        peer = f"{bracketed(dial.host)}:{dial.port}"
+        connection = self.connected[link] = Connection(
+            self._host, self, transport, -link, listener=dial.listener, address=dial.host, peer=peer
+        )
+        connection.start()
+
+    # The other nodes, as a side of connections
+
+    @property
+    def receiver(self) -> Receiver:
+        return self._host.node.link_received
+
+    def established(self, connection: Connection) -> None:
+        self._host.node.link_up(-connection.number, self._host.now_ms)
+
+    def refusal(self, size_bytes: int) -> str:
+        if (spoken := foreign_protocol(size_bytes)) is not None:
+            return f"the other side speaks {spoken}, not Kafka's protocol"
+        return f"an answer of {size_bytes} bytes; at most {PEER_ANSWER_MAX_BYTES} are received"
+
+    def left(self, connection: Connection) -> None:
+        del self.connected[-connection.number]
+
+    def lost(self, connection: Connection, reason: str) -> None:
+        logger.info("connection to another node lost", peer=connection.peer, reason=reason)
+        self._host.node.link_lost(-connection.number, reason, self._host.now_ms)
+
+    # Ends
 
     def _failed(self, dialling: Dialling, problem: int) -> None:
         dialling.reason = REFUSED if problem == errno.ECONNREFUSED else os.strerror(problem).lower()
@@ -205,7 +238,7 @@ class Links:
     def _close(self, dialling: Dialling) -> None:
         sock, dialling.socket = dialling.socket, None
         if sock is not None:
-            self.shell.loop.remove_writer(sock.fileno())
+            self._host.loop.remove_writer(sock.fileno())
             sock.close()
 
 

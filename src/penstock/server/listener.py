@@ -9,10 +9,10 @@ import socket
 import sys
 from contextlib import suppress
 
-from penstock.config.limits import ACCEPTS_PER_TURN
 from penstock.config.listeners import Endpoint, bracketed
 from penstock.errors import ConfigError
-from penstock.server.logs import events
+from penstock.events import events
+from penstock.server.limits import ACCEPTS_PER_TURN
 from penstock.server.shell import Shell
 
 logger = events("server.listener")
@@ -91,6 +91,9 @@ class Listener:
                 shell.accepted(sock, self.endpoint.listener, host, f"{bracketed(host)}:{address[1]}")
             except OSError:  # the client is gone already
                 sock.close()
+            except Exception as error:
+                sock.close()
+                shell.node.bug("connection", f"a new connection of {host}", error)
         shell.end(started_s)
 
     def _refuse_one(self, shell: Shell) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+import resource
+import time
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from penstock.node.metrics import COUNTER, GAUGE, Sample
+from penstock.node.metrics import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Sample
 
 if TYPE_CHECKING:
     from penstock.server.histogram import Histogram
     from penstock.server.shell import Shell
 
+STARTED_S = time.time()
+"""When this was imported: a server's process does so as it starts."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -22,12 +28,15 @@ def shell_samples(shell: Shell) -> Iterator[Sample]:
         value = shell.callback_seconds.quantile_s(quantile)
         yield Sample("penstock_loop_callback_quantile_seconds", GAUGE, text, value, {"quantile": str(quantile)})
     yield Sample("penstock_connections", GAUGE, "Open client connections.", len(shell.connections))
-    yield Sample("penstock_links", GAUGE, "Open connections to other nodes.", len(shell.links.up))
+    yield Sample("penstock_links", GAUGE, "Open connections to other nodes.", len(shell.links.connected))
     text = "Connections closed at once because of a limit."
     yield Sample("penstock_connections_refused_total", COUNTER, text, shell.refused_connections)
     yield Sample("penstock_receive_held_bytes", GAUGE, "Memory held by requests.", shell.pool.held_bytes)
     yield Sample("penstock_send_pieces_bytes", GAUGE, "File bytes waiting to be sent.", shell.unsent_pieces_bytes)
-    yield Sample("penstock_clock_drift_ms", GAUGE, "Wall clock ahead of ours.", shell.clock.drift_ms)
+    text = "Wall clock ahead of the time that timers go by."
+    yield Sample("penstock_clock_drift_ms", GAUGE, text, shell.clock.wall.ahead_ms)
+    text = "Time in which the process was to run and did not."
+    yield Sample("penstock_process_stopped_ms_total", COUNTER, text, shell.clock.stopped_ms)
     lanes = [(lane, {"directory": str(index)}) for index, lane in shell.lanes.items()]
     for lane, labels in lanes:
         text = "Operations run on the loop."
@@ -40,34 +49,81 @@ def shell_samples(shell: Shell) -> Iterator[Sample]:
         yield Sample("penstock_lane_healthy", GAUGE, "1: appends run on the loop.", int(lane.healthy), labels)
 
 
+def process_samples() -> Iterator[Sample]:
+    """The process, named as by Prometheus' own client libraries."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    name, text = "process_cpu_seconds_total", "Processor time of the process."
+    yield Sample(name, COUNTER, text, used.ru_utime + used.ru_stime)
+    yield Sample("process_start_time_seconds", GAUGE, "When the process began, since 1970.", STARTED_S)
+    if (sizes := memory_bytes()) is not None:
+        yield Sample("process_virtual_memory_bytes", GAUGE, "Virtual memory.", sizes[0])
+        yield Sample("process_resident_memory_bytes", GAUGE, "Resident memory.", sizes[1])
+    if (count := open_descriptors()) is not None:
+        yield Sample("process_open_fds", GAUGE, "Open descriptors.", count)
+    yield Sample("process_max_fds", GAUGE, "Descriptors allowed.", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def memory_bytes() -> tuple[int, int] | None:
+    """Virtual and resident size; None where the system does not tell them cheaply (macOS)."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            pages = file.read().split()
+    except OSError:
+        return None
+    return int(pages[0]) * resource.getpagesize(), int(pages[1]) * resource.getpagesize()
+
+
+def open_descriptors() -> int | None:
+    """How many are open: newer kernels say it as the directory's size, older ones have them listed."""
+    try:
+        return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return None
+
+
 def histogram_samples(name: str, text: str, histogram: Histogram) -> Iterator[Sample]:
-    """A histogram in Prometheus' cumulative buckets."""
-    seen = 0
-    for bucket, count in enumerate(histogram.buckets):
-        seen += count
-        yield Sample(f"{name}_bucket", "histogram", text, seen, {"le": f"{(1 << bucket) / 1e6:g}"})
-    yield Sample(f"{name}_bucket", "histogram", text, histogram.count, {"le": "+Inf"})
-    yield Sample(f"{name}_sum", "histogram", text, histogram.sum_s)
-    yield Sample(f"{name}_count", "histogram", text, histogram.count)
+    """A histogram in Prometheus' cumulative buckets, of one moment: the loop goes on while samples are taken."""
+    cumulated, count, sum_s = list(accumulate(histogram.buckets)), histogram.count, histogram.sum_s
+    for bucket, seen in enumerate(cumulated):
+        yield Sample(f"{name}_bucket", HISTOGRAM, text, seen, {"le": f"{(1 << bucket) / 1e6:g}"})
+    yield Sample(f"{name}_bucket", HISTOGRAM, text, count, {"le": "+Inf"})
+    yield Sample(f"{name}_sum", HISTOGRAM, text, sum_s)
+    yield Sample(f"{name}_count", HISTOGRAM, text, count)
 
 
-def prometheus_text(samples: Iterable[Sample]) -> str:
-    """Samples in the text exposition format; `# TYPE` once for each family."""
-    lines: list[str] = []
-    family = ""
-    for sample in samples:
-        name = sample.name
-        if sample.kind == "histogram":
-            name = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
-        if name != family:
-            family = name
-            lines.append(f"# HELP {name} {sample.help}")
-            lines.append(f"# TYPE {name} {sample.kind}")
-        labels = ",".join(f'{key}="{escaped(value)}"' for key, value in sample.labels.items())
-        lines.append(
-            f"{sample.name}{{{labels}}} {sample.value:.10g}" if labels else f"{sample.name} {sample.value:.10g}"
-        )
-    return "\n".join(lines) + "\n"
+class PrometheusText:
+    """Samples in the text exposition format, piece by piece; `# TYPE` once for each family."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._family = ""
+
+    def add(self, sample: Sample) -> None:
+        """The next sample; those of one family follow each other."""
+        family = family_of(sample)
+        if family != self._family:
+            self._family = family
+            self._lines.append(f"# HELP {family} {sample.help}")
+            self._lines.append(f"# TYPE {family} {sample.kind}")
+        labels = ",".join([f'{key}="{escaped(value)}"' for key, value in sample.labels.items()])
+        self._lines.append(f"{sample.name}{f'{{{labels}}}' if labels else ''} {number(sample.value)}")
+
+    def take(self) -> bytes:
+        """What was added since the last call."""
+        lines, self._lines = self._lines, []
+        return "".join([f"{line}\n" for line in lines]).encode()
+
+
+def family_of(sample: Sample) -> str:
+    """What `# TYPE` names: histograms and summaries have several names."""
+    if sample.kind in (HISTOGRAM, SUMMARY):
+        return sample.name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
+    return sample.name
+
+
+def number(value: float) -> str:
+    """A value as the format wants it: whole ones exactly."""
+    return str(int(value)) if isinstance(value, int) else f"{value:.10g}"
 
 
 def escaped(value: str) -> str:

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from penstock.events import events
 from penstock.server.garbage import collect_when_quiet, collect_young_only
 from penstock.server.limits import raise_descriptor_limit
-from penstock.server.logs import events
 from penstock.server.server import Server
 from penstock.server.warming import warm
 

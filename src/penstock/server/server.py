@@ -17,9 +17,11 @@ import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from random import Random
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from penstock.errors import StorageError
+from penstock.events import events
 from penstock.log.events import LogEvent
 from penstock.metadata.image import Endpoint as RegisteredEndpoint
 from penstock.node.broker import Broker
@@ -27,8 +29,7 @@ from penstock.server.clock import Clock
 from penstock.server.directories import Directories
 from penstock.server.limits import ShellLimits, descriptor_limit
 from penstock.server.listener import Listener, bind_all
-from penstock.server.logs import events
-from penstock.server.metrics import shell_samples
+from penstock.server.metrics import process_samples, shell_samples
 from penstock.server.shell import Shell
 
 if TYPE_CHECKING:
@@ -127,22 +128,25 @@ class Server:
         """Whether the node leads its partitions and serves."""
         return self._started and not self._stopping and self.failure is None and self.broker.ready
 
-    def samples(self) -> Iterator[Sample]:
-        """All metrics of the node and of the shell around it."""
-        yield from self.broker.metrics()
+    def samples(self) -> Iterator[Sample | None]:
+        """All metrics of the node, of the shell around it and of the process; in steps, with None between some."""
+        yield from self.broker.metrics_in_steps()
         yield from shell_samples(self.shell)
+        yield from process_samples()
 
     def _open(self) -> None:
         settings = self.settings
         limits = ShellLimits.of(settings, descriptor_limit())
         self._listeners = bind_all(settings.listener_endpoints, limits.receive_buffer_bytes)
-        self._directories = Directories(settings, durable=self._durable)
+        self._directories = Directories(settings, durable=self._durable, descriptors_max=limits.files_max)
         self.broker = Broker(
             settings,
             self._directories.of_logs,
             metadata_directory=self._directories.metadata,
             random=Random(os.urandom(16)),
             report=report,
+            work_ms=work_ms,
+            wall=self._clock.wall,
         )
         self.shell = Shell(
             self.broker,
@@ -201,7 +205,7 @@ class Server:
     async def _start_http(self) -> None:
         from penstock.server.http import HttpEndpoint
 
-        self._http = HttpEndpoint(self.samples, lambda: self.ready)
+        self._http = HttpEndpoint(self.samples, lambda: self.ready, self.broker.bugs.of("connection"))
         self.http_address = await self._http.start(self.settings.penstock_metrics_listener)
 
     async def _close(self) -> None:
@@ -215,6 +219,11 @@ class Server:
         if self._directories is not None:
             self._directories.close()
             self._directories = None
+
+
+def work_ms() -> float:
+    """The clock by which connections share the loop."""
+    return perf_counter() * 1000
 
 
 def hostname() -> str:

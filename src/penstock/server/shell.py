@@ -4,8 +4,8 @@ One turn of the loop: readable sockets hand their frames to the node; at the end
 them) `_end_turn` takes the node's effects, runs and submits operations, queues answers, and flushes each connection
 once. So the appends of one turn go out together, and so do the answers to one connection.
 
-Receive buffers that were used in the turn go back to the pool after the effects were carried out; those whose bytes the
-node still needs count as lent.
+The time of a turn is that of its last event. Receive buffers that were used in it go back to the pool after the effects
+were carried out; those whose bytes the node still needs count as lent.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from heapq import heappop, heappush
 from time import perf_counter
 from typing import Any, Protocol
 
-from penstock.config.limits import CLOSE_LINGER_MS
+from penstock.config.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
+from penstock.events import RateLimit, events
 from penstock.log.disk import Disk, Operation
 from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, ResumeReading, Run, Send, SendTo
+from penstock.protocol.frames import foreign_protocol
 from penstock.server.buffers import BufferPool, Storage
 from penstock.server.clock import Clock
-from penstock.server.connection import Connection, Pause
+from penstock.server.connection import Connection, Pause, Receiver
 from penstock.server.histogram import Histogram
 from penstock.server.lane import Completions, Lane
-from penstock.server.limits import ShellLimits
+from penstock.server.limits import CLOSE_LINGER_MS, RECEIVE_BUFFER_BYTES, ShellLimits
 from penstock.server.links import Links
-from penstock.server.logs import events
+from penstock.server.node import Node
+from penstock.server.transport import Transports, plain
 from penstock.server.writer import ReadPiece, SliceDisk
 
 logger = events("server.connection")
 
 SWEEP_EVERY_MS = 1000
-RESYNCHRONISE_EVERY_MS = 10_000
 LARGE_FRAME_BYTES = 64 * 1024
 """Frames with more memory than this wait first when memory is short; small requests of others go on."""
 RECEIVE_HASTE_WHEN_SHORT = 64
@@ -42,32 +44,6 @@ EFFECT_ROUNDS_PER_TURN = 100
 """Inline operations complete within a turn and may cause further effects; after so many rounds the loop serves others
 first.
 """
-
-
-class Node(Protocol):
-    """The state machine that the shell runs; `penstock.node.broker.Broker` is one."""
-
-    def connected(self, connection: int, listener: str, peer: str, now_ms: int) -> None: ...
-
-    def received(self, connection: int, frame: memoryview, now_ms: int) -> None: ...
-
-    def disconnected(self, connection: int, now_ms: int) -> None: ...
-
-    def link_up(self, link: int, now_ms: int) -> None: ...
-
-    def link_received(self, link: int, frame: memoryview, now_ms: int) -> None: ...
-
-    def link_lost(self, link: int, reason: str, now_ms: int) -> None: ...
-
-    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None: ...
-
-    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None: ...
-
-    def tick(self, now_ms: int) -> None: ...
-
-    def next_deadline_ms(self) -> int | None: ...
-
-    def take_effects(self) -> list[Effect]: ...
 
 
 class ShellDirectory(Protocol):
@@ -83,15 +59,20 @@ class ShellDirectory(Protocol):
 
 
 class Shell:
-    """Runs `node` on `loop`. Connections come from listeners through `accepted`.
+    """Runs `node` on `loop`. Connections come from listeners through `accepted`; it is the host of all connections,
+    and the side of its clients.
 
     Attributes:
         connections: of clients, by number. links: to other nodes.
+        read_buffer: what the next read of a socket fills. Nobody holds a view of it.
         now_ms: the time of the event being handled.
+        receiver, largest_bytes, answers_pause: of clients, see `connection.Side`.
         callback_seconds: how long the loop's callbacks took.
         refused_connections: closed at once because of a limit.
         broken: the bug after which the node goes no further; None while all is well.
     """
+
+    answers_pause = True
 
     def __init__(
         self,
@@ -103,17 +84,22 @@ class Shell:
         clock: Clock,
         lane_threads: int = 2,
         on_turn_end: Callable[[], None] | None = None,
+        transport_of: Transports = plain,
     ) -> None:
         self.node = node
         self.loop = loop
         self.limits = limits
         self.clock = clock
         self.pool = BufferPool()
+        self.read_buffer: Storage = bytearray(RECEIVE_BUFFER_BYTES)
+        self.transport_of = transport_of
+        self.largest_bytes = limits.request_max_bytes
         self.connections: dict[int, Connection] = {}
         self.links = Links(self)
         self.unsent_pieces_bytes = 0
         self.callback_seconds = Histogram()
         self.refused_connections = 0
+        self._refusals = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
         self.broken: Exception | None = None
         self.now_ms = clock.now_ms()
         self.completions = Completions(self._wake)
@@ -136,7 +122,6 @@ class Shell:
         self._timer_ms = 0
         self._sweep: asyncio.TimerHandle | None = None
         self._sweep_ms = 0
-        self._resynchronised_ms = self.now_ms
         self._stopped = False
 
     # Turns
@@ -158,15 +143,20 @@ class Shell:
 
     def kick(self) -> None:
         """The node was given an event outside a callback of ours (start, shutdown): carries out its effects soon."""
+        self.now_ms = self.clock.now_ms()
         self._end_turn_soon()
 
     def guarded(self, work: Callable[[], None]) -> None:
-        """Runs a callback of ours. What it raises is a bug: the node's state is not to be trusted, so it goes no
-        further.
+        """Runs a callback of ours. The node lets nothing out, and what goes wrong with one connection ends there: so
+        what comes up to here is a bug of the loop itself, and the node goes no further.
         """
+        self.begin()
+        self._run_guarded(work)
+
+    def _run_guarded(self, work: Callable[[], None]) -> None:
         if self.broken is not None:
             return
-        started_s = self.begin()
+        started_s = perf_counter()
         try:
             work()
         except Exception as error:
@@ -178,7 +168,7 @@ class Shell:
 
     def _end_turn(self) -> None:
         self._turn_ends = False
-        self.guarded(self._take_effects)
+        self._run_guarded(self._take_effects)
 
     def _take_effects(self) -> None:
         for _ in range(EFFECT_ROUNDS_PER_TURN):
@@ -186,14 +176,21 @@ class Shell:
             if not effects:
                 break
             for effect in effects:
-                self._carry_out(effect)
+                try:
+                    self._carry_out(effect)
+                except Exception as error:
+                    self._effect_broke(effect, error)
             effects.clear()
         else:
-            self.kick()
+            self._end_turn_soon()
         while self._to_flush:
             _, connection = self._to_flush.popitem()
-            connection.flush()
-        self._release_buffers()
+            try:
+                connection.flush()
+            except Exception as error:
+                self.lose_by_bug(connection, error)
+        if self._used_buffers or self._starved or self.pool.lent_buffers:
+            self._release_buffers()
         self._arm()
 
     def _carry_out(self, effect: Effect) -> None:
@@ -218,6 +215,15 @@ class Shell:
             assert kind is Close
             self.close_after_answers(connection, effect.reason)  # type: ignore[union-attr]
 
+    def _effect_broke(self, effect: Effect, error: Exception) -> None:
+        """A bug: an effect could not be carried out. If it was for a connection, that ends."""
+        number = getattr(effect, "connection", None)
+        connection = None if number is None else self.connections.get(number)
+        if connection is None:
+            self.node.bug("connection", f"the effect {type(effect).__name__}", error)
+        else:
+            self.lose_by_bug(connection, error)
+
     # Operations
 
     def read_in_lane(self, operation: Operation) -> None:
@@ -235,16 +241,27 @@ class Shell:
 
     def _ended(self, operation: Operation, result: Any, error: Exception | None) -> None:
         if isinstance(operation, ReadPiece):
-            if error is None:
-                operation.owner.operation_completed(operation, result, self.now_ms)
-            else:
-                operation.owner.operation_failed(operation, as_os_error(error), self.now_ms)
-            if (connection := self._connection(operation.number)) is not None:
-                self.flush_later(connection)
+            self._piece_ended(operation, result, error)
         elif error is None:
             self.node.operation_completed(operation, result, self.now_ms)
+        elif isinstance(error, OSError):
+            self.node.operation_failed(operation, error, self.now_ms)
         else:
-            self.node.operation_failed(operation, as_os_error(error), self.now_ms)
+            self.node.operation_broke(operation, error, self.now_ms)
+
+    def _piece_ended(self, operation: ReadPiece, result: Any, error: Exception | None) -> None:
+        try:
+            if error is None:
+                operation.owner.operation_completed(operation, result, self.now_ms)
+            elif isinstance(error, OSError):
+                operation.owner.operation_failed(operation, error, self.now_ms)
+            else:
+                raise error
+        except Exception as bug:
+            operation.owner.operation_broke(operation, bug, self.now_ms)
+            self.node.bug("connection", f"bytes of connection {operation.number}", bug)
+        if (connection := self._connection(operation.number)) is not None:
+            self.flush_later(connection)
 
     def _wake(self) -> None:
         """Called in a lane's thread when outcomes begin to gather."""
@@ -273,14 +290,15 @@ class Shell:
         self.prepare(sock)
         number = self._next_number
         self._next_number += 1
-        connection = Connection(self, number, sock, listener=listener, address=address, peer=peer)
+        transport = self.transport_of(listener, sock)
+        connection = Connection(self, self, transport, number, listener=listener, address=address, peer=peer)
         self.connections[number] = connection
         self._addresses[address] = of_address + 1
         if limits.idle_ms >= 0:
             heappush(self._idle_checks, (self.now_ms + limits.idle_ms, number))
             self._sweep_soon()
         self.node.connected(number, listener, peer, self.now_ms)
-        connection.resume(Pause(0))
+        connection.start()
 
     def lose(self, connection: Connection, reason: str) -> None:
         """Closes a connection now, and tells the node unless it was the node's wish."""
@@ -288,13 +306,32 @@ class Shell:
             return
         logger.debug("connection closed", connection=connection.number, peer=connection.peer, reason=reason)
         connection.close()
-        connection.forget()
+        connection.side.left(connection)
         for register in (self._arriving, self._starved, self._closing, self._to_flush):
             register.pop(connection.number, None)
         if connection.close_reason is None:
-            connection.tell_lost(reason)
+            connection.side.lost(connection, reason)
 
-    def client_left(self, connection: Connection) -> None:
+    # Clients, as a side of connections
+
+    @property
+    def receiver(self) -> Receiver:
+        return self.node.received
+
+    def established(self, connection: Connection) -> None:
+        """A client speaks first: there is nothing to do."""
+
+    def refusal(self, size_bytes: int) -> str:
+        """Why a frame of this size is not received from a client."""
+        if (spoken := foreign_protocol(size_bytes)) is not None:
+            return f"the client speaks {spoken}, this listener is PLAINTEXT"
+        return f"request of {size_bytes} bytes; socket.request.max.bytes is {self.largest_bytes}"
+
+    def lost(self, connection: Connection, reason: str) -> None:
+        """The node hears that a client is gone."""
+        self.node.disconnected(connection.number, self.now_ms)
+
+    def left(self, connection: Connection) -> None:
         """A client's connection is closed: it does not count any more."""
         del self.connections[connection.number]
         left = self._addresses[connection.address] - 1
@@ -303,14 +340,19 @@ class Shell:
         else:
             del self._addresses[connection.address]
 
+    # The end of a connection
+
     def lose_by_bug(self, connection: Connection, error: Exception) -> None:
-        """Closes a connection whose frame the node could not even refuse. Call while the exception is handled."""
-        logger.error("a bug: a request broke", trace=True, peer=connection.peer, error=error)
-        self.lose(connection, "its request broke the node")
+        """Closes a connection that our own code cannot go on with."""
+        self.lose(connection, "a bug while it was served")
+        self.node.bug("connection", f"the connection of {connection.peer}", error)
 
     def refuse(self, connection: Connection, reason: str) -> None:
         """Closes a connection that broke the rules of framing."""
-        logger.info("connection refused", peer=connection.peer, reason=reason)
+        suppressed = self._refusals.suppressed((connection.address, reason), self.now_ms)
+        if suppressed is not None:
+            more = {"more_since_the_last": suppressed} if suppressed else {}
+            logger.info("connection refused", peer=connection.peer, reason=reason, **more)
         self.lose(connection, reason)
 
     def close_after_answers(self, connection: Connection, reason: str) -> None:
@@ -336,7 +378,7 @@ class Shell:
 
     def _connection(self, number: int) -> Connection | None:
         """A client's connection, or with a negative number a link."""
-        return self.connections.get(number) if number > 0 else self.links.up.get(-number)
+        return self.connections.get(number) if number > 0 else self.links.connected.get(-number)
 
     def prepare(self, sock: socket.socket) -> None:
         """Sets the options of a new socket."""
@@ -349,9 +391,9 @@ class Shell:
 
     # Receive memory
 
-    def take_buffer(self) -> Storage:
-        """A buffer for one read. Give it back."""
-        return self.pool.acquire()
+    def acquire_buffer(self, size_bytes: int = RECEIVE_BUFFER_BYTES) -> Storage:
+        """A buffer of at least this size. Give it back."""
+        return self.pool.acquire(size_bytes)
 
     def give_back(self, buffer: Storage) -> None:
         """Takes a buffer back, now or at the end of the turn, when the node has appended what it was handed."""
@@ -418,14 +460,11 @@ class Shell:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_ms = deadline_ms
+        self._timer_ms = self.clock.due_ms = deadline_ms
         self._timer = self.loop.call_later(max(0, deadline_ms - self.now_ms) / 1000, self.guarded, self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
-        if self.now_ms - self._resynchronised_ms >= RESYNCHRONISE_EVERY_MS:
-            self._resynchronised_ms = self.now_ms
-            self.clock.resynchronise()
+        self._timer = self.clock.due_ms = None
         deadline_ms = self.node.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= self.now_ms:
             self.node.tick(self.now_ms)
@@ -447,6 +486,15 @@ class Shell:
 
     def _sweep_connections(self) -> None:
         self._sweep = None
+        try:
+            self._look_at_connections()
+        except Exception as error:  # what is overdue waits for the next sweep
+            self.node.bug("connection", "the sweep of connections", error)
+        if self._arriving or self._closing or self._idle_checks:
+            self._sweep_soon()
+        self._end_turn_soon()
+
+    def _look_at_connections(self) -> None:
         now_ms = self.now_ms
         haste = RECEIVE_HASTE_WHEN_SHORT if self._starved else 1
         for connection in list(self._arriving.values()):
@@ -458,9 +506,6 @@ class Shell:
             if now_ms - connection.closing_since_ms > CLOSE_LINGER_MS:
                 self.lose(connection, connection.close_reason or "")
         self._close_idle(now_ms)
-        if self._arriving or self._closing or self._idle_checks:
-            self._sweep_soon()
-        self._end_turn_soon()
 
     def _close_idle(self, now_ms: int) -> None:
         checks, idle_ms = self._idle_checks, self.limits.idle_ms
@@ -494,8 +539,3 @@ class Shell:
         self.links.stop()
         for lane in self.lanes.values():
             lane.close()
-
-
-def as_os_error(error: Exception) -> OSError:
-    """The node hears of failures of the file system; whatever else an operation raised is reported as an I/O error."""
-    return error if isinstance(error, OSError) else OSError(5, f"{type(error).__name__}: {error}")

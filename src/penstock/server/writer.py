@@ -1,24 +1,23 @@
-"""The sending half of a connection: chunks in, `sendmsg` out, in order, as fast as the client reads and no faster.
+"""The sending half of a connection: chunks in, bytes out, in order, as fast as the client reads and no faster.
 
 A chunk is a buffer or a `FileSlice`. A slice is read when its turn comes, SEND_PIECE_BYTES at a time: at once if the
 page cache has the piece, else in the directory's lane, while other connections go on. So an answer of any size needs
 one piece of memory, and none while the client does not read and memory is short: then the piece is dropped and read
 again later.
 
-`PlainWriter` gives the kernel lists of buffers. A TLS writer will encrypt the same chunks into a `ssl.MemoryBIO` and
-send what comes out; a connection knows only `Writer`.
+The transport takes lists of buffers: the kernel itself, or what encrypts them first.
 """
 
 from __future__ import annotations
 
-import socket
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from penstock.config.limits import SEND_CHUNKS_MAX, SEND_PIECE_BYTES, TURN_MAX_BYTES, UNSENT_PIECES_MAX_BYTES
 from penstock.log.disk import Buffer, Disk, FileSlice, Operation
 from penstock.node.effects import Chunk
+from penstock.server.limits import SEND_CHUNKS_MAX, SEND_PIECE_BYTES, TURN_MAX_BYTES, UNSENT_PIECES_MAX_BYTES
+from penstock.server.transport import Transport
 
 
 class SendError(Exception):
@@ -29,30 +28,11 @@ class SendError(Exception):
 class SliceDisk(Protocol):
     """The part of a server's disk that sending uses."""
 
-    def read_slice(self, path: str, position: int, length: int) -> memoryview:
-        """Bytes from `position`: on the loop what is resident of them, from the first on; in a lane all of them.
+    def read_slice(self, piece: FileSlice) -> memoryview:
+        """The bytes of a slice: on the loop what is resident of them, from the first on; in a lane all of them.
 
-        Raises OSError, in a lane also when the file ends before `length` bytes.
+        Raises OSError, also when its file is gone; in a lane also when that ends before the slice does.
         """
-        ...
-
-
-class Writer(Protocol):
-    """What a connection needs of its sending half. `flush` raises OSError when the peer is gone, or SendError."""
-
-    queued_bytes: int
-    """Bytes of buffers (not of files) that have been queued and not sent."""
-
-    def queue(self, chunks: Sequence[Chunk]) -> None:
-        """Adds whole frames, to be sent by `flush`."""
-        ...
-
-    def flush(self) -> bool:
-        """Sends what the socket takes in one turn. True when nothing is left; else the writer has asked to be woken."""
-        ...
-
-    def close(self) -> None:
-        """Forgets everything unsent."""
         ...
 
 
@@ -79,7 +59,7 @@ class ReadPiece(Operation):
 
     __slots__ = ("number", "piece")
 
-    def __init__(self, owner: PlainWriter, number: int, piece: FileSlice) -> None:
+    def __init__(self, owner: Writer, number: int, piece: FileSlice) -> None:
         super().__init__(piece.directory, f"send-{number}", owner)
         self.number = number
         self.piece = piece
@@ -87,13 +67,15 @@ class ReadPiece(Operation):
     def run(self, disk: Disk) -> Buffer:
         """The bytes of the piece, all of them."""
         assert isinstance(disk, SliceDisk)
-        return disk.read_slice(self.piece.path, self.piece.position, self.piece.length)
+        return disk.read_slice(self.piece)
 
 
-class PlainWriter:
-    """Sends over a socket without encryption. `number` is the connection's.
+class Writer:
+    """Sends over a transport. `number` is the connection's.
 
-    `_chunks` wait as they were given; `_ready` are bytes for the next sendmsg and `_origins`, beside it, the slice each
+    Attributes: `queued_bytes`, of buffers (not of files) that have been queued and not sent.
+
+    `_chunks` wait as they were given; `_ready` are bytes for the next call and `_origins`, beside it, the slice each
     came from (None: it was a buffer). `_reading` is the piece that the lane reads, which comes before all of `_chunks`.
     """
 
@@ -107,15 +89,15 @@ class PlainWriter:
         "_piece_bytes",
         "_reading",
         "_ready",
-        "_socket",
+        "_transport",
         "_waits",
         "queued_bytes",
     )
 
-    def __init__(self, number: int, sock: socket.socket, host: WriterHost) -> None:
+    def __init__(self, number: int, transport: Transport, host: WriterHost) -> None:
         self.queued_bytes = 0
         self._number = number
-        self._socket = sock
+        self._transport = transport
         self._host = host
         self._chunks: deque[Chunk] = deque()
         self._ready: deque[Buffer] = deque()
@@ -148,7 +130,7 @@ class PlainWriter:
         if self._ready or self._failure is not None:
             return self._flush_all()
         try:
-            sent_bytes = self._socket.send(chunk)
+            sent_bytes = self._transport.send(chunk)
         except (BlockingIOError, InterruptedError):
             return self._flush_all()
         self.queued_bytes -= sent_bytes
@@ -156,9 +138,13 @@ class PlainWriter:
             self._chunks[0] = memoryview(chunk)[sent_bytes:]
             return self._flush_all()
         self._chunks.clear()
-        return True
+        return not self._transport.unsent or self._flush_all()
 
     def _flush_all(self) -> bool:
+        transport = self._transport
+        if transport.unsent and not transport.push():
+            self._wake(True)
+            return False
         budget_bytes = TURN_MAX_BYTES
         while budget_bytes > 0:
             self._fill()
@@ -167,11 +153,12 @@ class PlainWriter:
             sent_bytes, full = self._send()
             budget_bytes -= sent_bytes
             if full:
-                if self._host.unsent_pieces_bytes > UNSENT_PIECES_MAX_BYTES:
+                if self._reading is None and self._host.unsent_pieces_bytes > UNSENT_PIECES_MAX_BYTES:
                     self._give_back()
                 break
-        unsent = bool(self._ready or self._chunks)
-        self._wake(bool(self._ready) or (unsent and self._reading is None))
+        full = bool(self._ready) or transport.unsent
+        unsent = full or bool(self._chunks)
+        self._wake(full or (unsent and self._reading is None))
         return not unsent and self._reading is None
 
     def close(self) -> None:
@@ -197,6 +184,10 @@ class PlainWriter:
         self._reading = None
         self._failure = f"cannot read {operation.piece.path}: {error}"
 
+    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        """A bug when the piece came; the flush that follows says so."""
+        self._failure = f"a bug: {error!r}"
+
     def _fill(self) -> None:
         """Makes bytes ready: buffers as they are, of files SEND_PIECE_BYTES in all, no more than SEND_CHUNKS_MAX of
         both.
@@ -218,7 +209,7 @@ class PlainWriter:
         """Takes what is resident of the next `length` bytes of the first slice; has the lane read the rest."""
         disk = self._host.resident_disk(first.directory)
         try:
-            data = disk.read_slice(first.path, first.position, length)
+            data = disk.read_slice(first.part(0, length))
         except OSError as error:
             self._failure = f"cannot read {first.path}: {error}"
             return
@@ -239,9 +230,8 @@ class PlainWriter:
         if length == first.length:
             self._chunks.popleft()
             return first
-        directory, path, position = first.directory, first.path, first.position
-        self._chunks[0] = FileSlice(directory, path, position + length, first.length - length)
-        return FileSlice(directory, path, position, length)
+        self._chunks[0] = first.part(length, first.length - length)
+        return first.part(0, length)
 
     def _take(self, piece: FileSlice, data: Buffer) -> None:
         assert len(data) == piece.length
@@ -251,10 +241,10 @@ class PlainWriter:
         self._host.unsent_pieces_bytes += piece.length
 
     def _send(self) -> tuple[int, bool]:
-        """One sendmsg: how many bytes went, and whether the socket takes no more now."""
+        """One call: how many bytes went, and whether the socket takes no more now."""
         ready = self._ready
         try:
-            sent_bytes = self._socket.send(ready[0]) if len(ready) == 1 else self._socket.sendmsg(ready)
+            sent_bytes = self._transport.send(ready[0]) if len(ready) == 1 else self._transport.send_many(ready)
         except (BlockingIOError, InterruptedError):
             return 0, True
         left_bytes = sent_bytes
@@ -277,15 +267,18 @@ class PlainWriter:
             self._host.unsent_pieces_bytes -= size_bytes
 
     def _give_back(self) -> None:
-        """Drops the file bytes that are ready; what is unsent of their slices stands first again."""
+        """Drops the file bytes that are ready; what is unsent of their slices stands first again.
+
+        Not while the lane reads: what it brings goes behind what is ready, and before all that stands here.
+        """
+        assert self._reading is None
         chunks, ready, origins = self._chunks, self._ready, self._origins
         while ready:
             data, origin = ready.pop(), origins.pop()
             if origin is None:
                 chunks.appendleft(data)
             else:
-                sent_bytes = origin.length - len(data)
-                chunks.appendleft(FileSlice(origin.directory, origin.path, origin.position + sent_bytes, len(data)))
+                chunks.appendleft(origin.part(origin.length - len(data), len(data)))
         self._host.unsent_pieces_bytes -= self._piece_bytes
         self._piece_bytes = 0
 

@@ -1,1 +1,1 @@
-"""Spark data source, the lake load, verification and reports."""
+"""Spark's data source and sinks, the load into lake tables, and their verification."""

@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 
 from penstock.client.client import Client, Partition
 from penstock.client.groups import alter_offsets
-from penstock.config.limits import (
+from penstock.errors import ErrorCode, PenstockError, UnsupportedVersionError
+from penstock.metadata.names import is_internal
+from penstock.spark.limits import (
     GROUP_COMMIT_INTERVAL_MS,
     GROUP_COMMIT_PARTITIONS,
     GROUP_COMMIT_REPEAT_MS,
@@ -28,10 +30,8 @@ from penstock.config.limits import (
     GROUP_COMMIT_RETRY_MS,
     GROUP_COMMIT_TIMEOUT_MS,
 )
-from penstock.errors import ErrorCode, PenstockError, UnsupportedVersionError
-from penstock.metadata.names import is_internal
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 Send = Callable[[Mapping[Partition, int]], Mapping[Partition, ErrorCode]]
 
 
@@ -114,7 +114,7 @@ class GroupOffsets:
     def _warn(self, text: str) -> None:
         """Says it once for as long as it is so."""
         if text != self._trouble:
-            LOG.warning("group %s: offsets are not committed, so its lag is not right: %s", self.group_id, text)
+            logger.warning("group %s: offsets are not committed, so its lag is not right: %s", self.group_id, text)
         self._trouble = text
 
 

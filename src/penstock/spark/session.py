@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,9 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.limits import SPARK_ARROW_BATCH_ROWS
 from penstock.errors import ConfigError, PenstockError
 from penstock.spark.java import find_java
+from penstock.spark.limits import SPARK_ANSWER_TIMEOUT_S, SPARK_ARROW_BATCH_ROWS, SPARK_DYNAMIC_TASKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 CHECKPOINT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 CONDITION = re.compile(r"(?:[\w.$]+: )?\[(?!STREAM_FAILED|FOREACH|PYTHON_DATA_SOURCE_ERROR)[A-Z_.]+\] ")
 """Spark's error conditions; not those that only pass on what failed below them."""
+CONNECT_PORT = "15002"
 JAVA_STOP_TIMEOUT_S = 10
 SPARK_MINIMUM = (4, 0)
 
@@ -52,10 +54,10 @@ DEFAULTS: Mapping[str, Default] = {
     "spark.driver.memory": Default("1g", "the data stays in Python and Arrow; the JVM only plans"),
     "spark.executor.memory": Default("1g", "the same; it has to fit into a worker", only="cluster"),
     "spark.scheduler.mode": Default("FAIR", "pipelines that share a session take turns; a long job holds up none"),
-    "spark.ui.enabled": Default("false", "no port is opened unless asked for"),
+    "spark.ui.enabled": Default("false", "a local session opens no port unless asked for", only="local"),
     "spark.ui.showConsoleProgress": Default("false", "pipelines draw their own progress line"),
     "spark.sql.shuffle.partitions": Default(
-        "4", "200 tasks for a shuffle of a small batch cost more than they share", live=True
+        "4", "200 tasks for a shuffle of a small batch cost more than they share on one machine", only="local"
     ),
     "spark.python.unix.domain.socket.enabled": Default(
         "true", "halves the fixed cost of a small job (64-78 ms, not 152 ms)"
@@ -93,10 +95,11 @@ def session(
     Raises:
         ConfigError: both `master` and `remote`, or one that is not an address.
         JavaMissingError: no Java 17 or newer on the machine and no `penstock[java]`.
-        SparkError: Spark did not start, or its workers' Python is not ours.
+        SparkError: nobody listens at the address, Spark did not start, or its workers' Python is not ours.
     """
     check_addresses(master, remote)
     check_spark()
+    check_reachable(remote or master)
     if remote is not None:
         spark = _connected(app_name, remote, settings or {})
     else:
@@ -124,6 +127,33 @@ def check_addresses(master: str | None, remote: str | None) -> None:
         raise ConfigError(f"--master {master}: it must be local[N] or spark://HOST:PORT")
 
 
+def check_reachable(address: str | None) -> None:
+    """Raises SparkError where nobody listens at a master's or a Connect server's address: Spark tries for minutes.
+
+    Several masters (spark://A:7077,B:7077) stand in for each other. Other cluster managers are Spark's to find.
+    """
+    kind, _, rest = (address or "").partition("://")
+    if kind not in ("spark", "sc"):
+        return
+    reasons = []
+    for each in re.split(r"[/;]", rest)[0].split(","):
+        host, colon, port = each.rpartition(":")
+        if kind == "sc" and not (colon and port.isdecimal()):
+            host, port = each, CONNECT_PORT
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=SPARK_ANSWER_TIMEOUT_S):
+                return
+        except ValueError:
+            raise ConfigError(f"{address}: {each} is no address HOST:PORT") from None
+        except OSError as error:
+            reasons.append(str(error.strerror or error).lower())
+    what = "Spark master" if kind == "spark" else "Spark Connect server"
+    raise SparkError(
+        f"no {what} at {address}: {', '.join(dict.fromkeys(reasons))}\n"
+        "  `penstock spark cluster status` shows the cluster of this host; `up` starts one"
+    )
+
+
 def is_local(master: str | None) -> bool:
     """Whether a master runs inside this process."""
     return master is None or master.startswith("local")
@@ -139,12 +169,18 @@ def check_spark() -> None:
         raise SparkError(f"pyspark {pyspark.__version__} is too old: pip install 'pyspark>={SPARK_MINIMUM[0]}'")
 
 
+def is_loopback(master: str | None) -> bool:
+    """Whether a master, and so its executors, are on this machine."""
+    return is_local(master) or (master is not None and ("//127.0.0.1" in master or "//localhost" in master))
+
+
 def settings_for(master: str | None, settings: Mapping[str, str]) -> dict[str, str]:
     """The defaults for a master, and what the user set over them."""
     kind = "local" if is_local(master) else "cluster"
     chosen = {name: each.value for name, each in DEFAULTS.items() if each.only in ("", kind)}
-    if master is not None and ("//127.0.0.1" in master or "//localhost" in master):
-        chosen |= {name: each.value for name, each in DEFAULTS.items() if name.startswith("spark.driver.b")}
+    if is_loopback(master):
+        alike = ("spark.driver.bindAddress", "spark.sql.shuffle.partitions")
+        chosen |= {name: DEFAULTS[name].value for name in alike}
         chosen["spark.driver.host"] = "127.0.0.1"
     return {**chosen, **settings}
 
@@ -154,15 +190,23 @@ def _started(app_name: str, master: str | None, settings: Mapping[str, str], log
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_loopback(master):  # elsewhere executors must reach the driver by the host's own address
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession  # half a second: only when a session is wanted
 
     builder = SparkSession.builder.appName(app_name).master(master or "local[*]")
     for name, value in settings_for(master, settings).items():
         builder = builder.config(name, value)
     interrupt = signal.getsignal(signal.SIGINT)
-    with stderr_to(log):
-        spark = builder.getOrCreate()
+    try:
+        with stderr_to(log):
+            spark = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        end_java()
+        where = f"\n  its log is {log}" if log is not None else ""
+        raise SparkError(f"Spark did not start: {one_line(error)}{where}") from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, interrupt)  # Spark takes Ctrl-C for itself; whoever asked for a session keeps it
     spark.sparkContext.setLogLevel("ERROR")
@@ -253,22 +297,37 @@ def enter_thread(spark: SparkSession, pool: str) -> None:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at once: the cores of the session's executors, or this machine's where it does not tell."""
+    """How many tasks run at once: the cores of the session's executors, or this machine's where it does not tell.
+
+    Executors that are allocated as tasks wait for them are counted as if they were there: else none would ever come.
+    """
     if is_remote(spark):
         told = spark.conf.get("spark.default.parallelism", None)
         return int(told) if told else os.cpu_count() or 1
-    return int(spark.sparkContext.defaultParallelism)
+    now = int(spark.sparkContext.defaultParallelism)
+    if str(spark.conf.get("spark.dynamicAllocation.enabled", "false")).lower() != "true":
+        return now
+    most = int(spark.conf.get("spark.dynamicAllocation.maxExecutors", None) or 0)
+    cores = int(spark.conf.get("spark.executor.cores", None) or 1)
+    return max(now, most * cores if most else SPARK_DYNAMIC_TASKS)
 
 
 def end(spark: SparkSession) -> None:
     """Stops the session and its Java process, and returns when that has ended: `spark.stop` alone leaves it running."""
-    from pyspark import SparkContext
-
     remote = is_remote(spark)
     spark.stop()
+    if not remote:
+        end_java()
+
+
+def end_java() -> None:
+    """Ends this process's Java, whatever became of the session in it; another session starts another."""
+    from pyspark import SparkContext
+
     gateway = SparkContext._gateway
-    if gateway is None or remote:
+    if gateway is None:
         return
+    SparkContext._active_spark_context = None
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
     process = getattr(gateway, "proc", None)

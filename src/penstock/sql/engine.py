@@ -27,17 +27,17 @@ import pyarrow as pa
 from duckdb import ExpectedResultType
 
 from penstock.client.client import READ_COMMITTED, READ_UNCOMMITTED, Client
-from penstock.config.limits import (
+from penstock.config.nearest import did_you_mean
+from penstock.errors import ConfigError, ErrorCode, PenstockError, RequestError
+from penstock.spark.read.fetching import Connect
+from penstock.sql import values
+from penstock.sql.limits import (
     SQL_JSON_SAMPLE_RECORDS,
     SQL_MEMORY,
     SQL_RESULT_BATCH_ROWS,
     SQL_STOP_TIMEOUT_S,
     SQL_TOPICS_MAX,
 )
-from penstock.config.nearest import did_you_mean
-from penstock.errors import ConfigError, ErrorCode, PenstockError, RequestError
-from penstock.spark.read.fetching import Connect
-from penstock.sql import values
 from penstock.sql.topics import COLUMNS, Opened, Read, TopicTable, open_topics
 
 Answer = TypeVar("Answer")
@@ -46,6 +46,8 @@ JSON = "json"
 NAME = r'"(?:[^"]|"")*"|[^".\s]+'
 TABLE = re.compile(rf"(?P<parts>(?:{NAME})(?:\.(?:{NAME}))*)(?:\s+AS\s.*)?", re.DOTALL)
 POSITION = re.compile(r"\n\nLINE (?P<line>\d+): (?P<text>.*)\n(?P<before>\s*)\^", re.DOTALL)
+COLUMN_OFFSET = re.compile(r'(?<!["\w])offset(?!["\w])(?!\s+\d)', re.IGNORECASE)
+"""Where `offset` may be meant as the column: without quotes, and without a number behind it as after LIMIT."""
 MISSING = re.compile(r"Table with name (?P<name>\S+) does not exist")
 
 
@@ -235,12 +237,16 @@ class Engine:
         return len(self._tables) > before
 
     def _quoting(self, text: str) -> str:
-        """What more to say of a statement that cannot be parsed, when it names a topic with a dash or a dot."""
+        """What more to say of a statement that cannot be parsed: a topic with a dash or a dot, or the column that is a
+        word of SQL, may need quotes.
+        """
         with suppress(PenstockError):
             asyncio.run(self._open_topics(set(), False))
         for topic in self._topics:
             if not topic.isidentifier() and re.search(rf'(?<!["\\w]){re.escape(topic)}(?!["\\w])', text):
                 return f"\n  a name with dots or dashes is quoted: {values.quoted(topic)}"
+        if COLUMN_OFFSET.search(text):
+            return '\n  the column is written "offset", with quotes: offset alone is a word of SQL'
         return ""
 
     async def _open_topics(self, named: set[tuple[str, ...]], everything: bool) -> None:

@@ -17,9 +17,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
 
-from penstock.config.limits import SQL_CELL_CHARACTERS_MAX
 from penstock.errors import PenstockError
 from penstock.sql.engine import Result
+from penstock.sql.limits import SQL_CELL_CHARACTERS_MAX
 
 
 class OutputError(PenstockError):

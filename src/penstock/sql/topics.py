@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from penstock.client.client import EARLIEST, LATEST, Client, Partition
-from penstock.config.limits import SPARK_ARROW_BATCH_ROWS
 from penstock.errors import PenstockError
 from penstock.records.arrow_schema import Decoded
 from penstock.spark.lake.records import RECORD_SCHEMA
+from penstock.spark.limits import SPARK_ARROW_BATCH_ROWS
 from penstock.spark.read.fetching import Connect, decoded, record_batch
 from penstock.spark.read.plan import OffsetRange
 from penstock.sql.bounds import TIME_MAX_US, Filter
@@ -46,11 +46,6 @@ class Opened:
 
     name: str
     ranges: tuple[OffsetRange, ...]
-
-    @property
-    def records_at_most(self) -> int:
-        """Offsets in all; compaction and transactions may leave fewer records."""
-        return sum(each.size for each in self.ranges)
 
     def sample(self, records: int) -> Opened:
         """The first and the last offsets of each partition, about so many in all."""

@@ -12,8 +12,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.config.limits import SQL_JSON_COLUMNS_MAX
 from penstock.errors import ErrorCode, RequestError
+from penstock.sql.limits import SQL_JSON_COLUMNS_MAX
 
 TEXT = "try(decode(value))"
 LEARN = f"select json_group_structure(try_cast({TEXT} as json)), count(value) from sample"

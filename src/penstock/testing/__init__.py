@@ -1,1 +1,1 @@
-"""The pytest fixture and the simulator."""
+"""The pytest fixture."""

@@ -21,6 +21,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
+from penstock.cli.dev_data import check_fit
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.api import APIS, ApiKey
@@ -57,10 +58,11 @@ class LocalBroker:
         self._embedded: EmbeddedServer | None = None
 
     def start(self) -> None:
-        """Starts the broker; returns when it serves."""
+        """Starts the broker; returns when it serves. Raises ConfigError if `data_dir` has what is no node's."""
         assert self._embedded is None, "the broker is running"
         if self._temporary:
             self.data_dir = Path(tempfile.mkdtemp(prefix="penstock-", dir=memory_directory()))
+        check_fit(str(self.data_dir))
         try:
             settings = local_settings(self.data_dir, self._given)
             format_storage(settings, None, Random(os.urandom(16)), time.time_ns() // 1_000_000, durable=False)

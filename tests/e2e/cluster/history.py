@@ -59,7 +59,8 @@ class Writer:
     """Produces one number after the other with acks=all, in a thread, from `with` on.
 
     Attributes:
-        acknowledged: (partition, offset) by number.
+        acknowledged: (partition, offset) by number; the offset is None where the broker had forgotten it, and said only
+            that it has the record (DUPLICATE_SEQUENCE_NUMBER of a batch that is not among the last five).
         failed: errors of what was not acknowledged.
         socket_timeout_ms: how long it waits for a broker that says nothing, before it asks another.
     """
@@ -67,7 +68,7 @@ class Writer:
     bootstrap: str
     topic: str
     socket_timeout_ms: int = 60_000
-    acknowledged: dict[int, tuple[int, int]] = field(default_factory=dict)
+    acknowledged: dict[int, tuple[int, int | None]] = field(default_factory=dict)
     failed: list[KafkaError] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -115,7 +116,6 @@ class Writer:
         partition, offset = message.partition(), message.offset()
         assert value is not None
         assert partition is not None
-        assert offset is not None
         self.acknowledged[int(value)] = (partition, offset)
 
     def wait_for_more(self, count: int = 200) -> None:
@@ -157,5 +157,9 @@ def check(writer: Writer, bootstrap: str, partitions: int) -> None:
                 offset = found + 1
     finally:
         consumer.close()
-    lost = {number: place for number, place in writer.acknowledged.items() if seen.get(number) != place}
+    lost = {
+        number: (partition, offset)
+        for number, (partition, offset) in writer.acknowledged.items()
+        if number not in seen or seen[number] != (partition, seen[number][1] if offset is None else offset)
+    }
     assert not lost, f"acknowledged, and lost or elsewhere: {list(lost.items())[:5]} ({len(lost)} in all)"

@@ -107,7 +107,7 @@ def test_a_controller_whose_connections_fell_silent_is_replaced(tmp_path: Path) 
             check(writer, cluster.bootstrap, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_storm_of_kills(tmp_path: Path) -> None:
     """Nodes die at random, also two or three at once, and before they are in sync again."""
     chance = random.Random(4711)

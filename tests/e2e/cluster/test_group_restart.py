@@ -16,7 +16,7 @@ from support.processes import Cluster
 
 from penstock.client import groups
 from penstock.client.client import Client
-from penstock.node.groups import partition_for
+from penstock.node.coordinator_topic import partition_for
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +25,6 @@ OFFSETS_PARTITIONS = 50
 GROUPS = tuple(f"group-{number}" for number in range(400))
 """That have offsets alone."""
 AT_ONCE = 16
-SERVED_MAX_S = 15.0
-"""Longest time from the start of the process until the last group is served."""
 SETTINGS = {
     "offsets_topic_replication_factor": 1,
     "group_initial_rebalance_delay_ms": 0,
@@ -94,7 +92,6 @@ def test_every_group_is_there_again(tmp_path: Path, *, killed: bool) -> None:
                 assert asyncio.run(offsets(cluster.bootstrap)) == before
                 served_s = time.monotonic() - since_s
                 logger.info("all groups are served %.2f s after the start", served_s)
-                assert served_s < SERVED_MAX_S
                 assert asyncio.run(listed(cluster.bootstrap)) == {*GROUPS, "cooperative", "consumer"}
                 for members in living:
                     members.wait_for_more()

@@ -102,6 +102,10 @@ def configs_cases() -> Iterator[Case]:
         "read-only broker config": ("log.dirs", "/tmp"),
         "unknown broker config": ("no.such.config", "1"),
         "broker config out of bounds": ("log.retention.ms", "-7"),
+        "trust store without a listener": ("ssl.truststore.location", "/tmp/trust"),
+        "trust store of a listener": ("listener.name.plaintext.ssl.truststore.location", "/tmp/trust"),
+        "connections of a listener": ("listener.name.plaintext.max.connections", "100"),
+        "ciphers without a listener": ("ssl.cipher.suites", "TLS_AES_128_GCM_SHA256"),
     }.items():
         yield incremental(f"{name}", lambda world, version, c=config: changed(BROKER, "1", (c[0], 0, c[1])))  # type: ignore[misc]
         yield incremental(

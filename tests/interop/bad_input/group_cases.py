@@ -432,6 +432,8 @@ def delete_cases() -> Iterator[Case]:
             "a topic that a member reads": {"group_id": STABLE},
             "a topic that a consumer reads": {"group_id": READING},
             "unknown topic": {"topic": MISSING},
+            "group id is empty, unknown topic": {"group_id": "", "topic": MISSING},
+            "unknown group, unknown topic": {"group_id": NOWHERE, "topic": MISSING},
             "topic name is empty": {"topic": ""},
             "unknown partition": {"partition": 99},
             "negative partition": {"partition": -1},

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from interop.kafka_peer import KafkaPeer
+from support.processes import wait_until
 
 from penstock.cli.main import main
 from penstock.client.admin import (
@@ -241,12 +242,45 @@ def test_commands_of_topics(penstock_command: Command, topic: str) -> None:
     assert "no-such-topic" in error
 
 
+def test_commands_say_that_nothing_is_compacted_yet(penstock_command: Command, topic: str) -> None:
+    said = "compaction does not exist yet: a Penstock broker keeps all records of such a topic"
+    code, out, err = penstock_command("topics", "create", topic, "--config", "cleanup.policy=compact,delete")
+    assert (code, said in err, said in out) == (0, True, False)
+    assert said in penstock_command("topics", "describe", topic)[2]
+    take_back = ("configs", "alter", "--entity", "topics", "--name", topic, "--delete", "cleanup.policy")
+    assert penstock_command(*take_back)[2] == ""
+    wait_until(lambda: not penstock_command("topics", "describe", topic)[2], "the broker hears of it a moment later")
+    for entity, name in (("topics", "cleanup.policy"), ("brokers", "log.cleanup.policy")):
+        named = ("--name", topic) if entity == "topics" else ()
+        alter = ("configs", "alter", "--entity", entity, *named, "--add", f"{name}=compact", "--validate-only")
+        assert said in penstock_command(*alter)[2]
+
+
+def test_a_topic_that_is_not_there_is_said_so_by_every_command(penstock_command: Command, topic: str) -> None:
+    for action in ("describe", "delete"):
+        code, _, err = penstock_command("topics", action, topic)
+        assert (code, err) == (1, f"error: topic {topic}: there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)\n")
+
+
+def test_the_shell_is_told_the_topics(
+    bootstrap: str, topic: str, penstock_command: Command, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    penstock_command("topics", "create", topic)
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", bootstrap)
+    assert main(["completion", "topics"]) == 0
+    assert topic in capfd.readouterr().out.splitlines()
+
+
 def test_commands_of_configs(penstock_command: Command, topic: str) -> None:
+    def described() -> list[tuple[str, str, str]]:
+        configs = json.loads(penstock_command("configs", "describe", "--name", topic, "--json")[1])
+        return [(config["name"], config["value"], config["source"]) for config in configs]
+
     penstock_command("topics", "create", topic)
     assert penstock_command("configs", "describe", "--name", topic)[1].startswith("nothing was changed")
     assert penstock_command("configs", "alter", "--name", topic, "--add", "retention.ms=5")[0] == 0
-    (config,) = json.loads(penstock_command("configs", "describe", "--name", topic, "--json")[1])
-    assert (config["name"], config["value"], config["source"]) == ("retention.ms", "5", "DYNAMIC_TOPIC_CONFIG")
+    changed = [("retention.ms", "5", "DYNAMIC_TOPIC_CONFIG")]
+    wait_until(lambda: described() == changed, "a broker hears of it a moment after the controller has it")
     assert penstock_command("configs", "describe", "--name", topic, "retention.m")[0] == 2
     assert penstock_command("configs", "describe", "--entity", "brokers", "--name", "77")[0] == 2
     assert penstock_command("configs", "alter", "--name", topic, "--delete", "retention.ms", "--validate-only")[0] == 0
@@ -275,7 +309,47 @@ def test_commands_produce_and_consume(penstock_command: Command, topic: str) -> 
     assert penstock_command("consume", topic, "--offset", "latest")[:2] == (0, "")
     assert penstock_command("consume", topic, "--offset", "99")[0] == 2
     code, _, error = penstock_command("produce", topic, "--key-separator", ":", stdin=b"a:1\nnone\n")
-    assert (code, error) == (2, "error: line 2 has no ':' between key and value\n")
+    assert (code, error) == (2, "error: line 2 has no ':' between key and value\n  1 record was appended before that\n")
+    assert penstock_command("consume", topic, "--max", "99")[1].count("\n") == 5
+
+
+def test_a_bad_line_says_how_much_was_appended_before_it(penstock_command: Command, topic: str) -> None:
+    penstock_command("topics", "create", topic, "--partitions", "1")
+    lines = b"".join(b"%d:x\n" % number for number in range(100_000))
+    code, _, error = penstock_command("produce", topic, "--key-separator", ":", stdin=lines + b"none\nlast:x\n")
+    assert (code, error.splitlines()[1]) == (2, "  100,000 records were appended before that")
+    assert len(penstock_command("consume", topic)[1].splitlines()) == 100_000
+    code, _, error = penstock_command("produce", topic, "--key-separator", ":", "--value", "a:1", "--value", "none")
+    assert (code, error) == (2, "error: --value has no ':' between key and value\n")
+    assert len(penstock_command("consume", topic)[1].splitlines()) == 100_000
+
+
+def test_arguments_that_are_not_text_are_bytes_where_bytes_may_be(penstock_command: Command, topic: str) -> None:
+    penstock_command("topics", "create", topic, "--partitions", "1")
+    raw = "\udcff"  # how Python gives a program the byte 0xFF of its command line
+    assert penstock_command("produce", topic, "--header", f"h={raw}", "--key", raw, "--value", f"v{raw}")[0] == 0
+    (found,) = [json.loads(line) for line in penstock_command("consume", topic, "--json")[1].splitlines()]
+    assert (found["key"], found["value"]) == ({"base64": "/w=="}, {"base64": "dv8="})
+    assert found["headers"] == [["h", {"base64": "/w=="}]]
+    assert penstock_command("produce", topic, "--header", f"{raw}=h", "--value", "v")[0] == 2
+    for words in (["produce", raw], ["consume", raw], ["topics", "create", raw], ["groups", "describe", raw]):
+        code, out, error = penstock_command(*words)
+        assert (code, out, error.count("\n")) == (1, "", 1), words
+        assert error.startswith("error: "), words
+
+
+def test_a_partition_that_is_not_there_is_a_wrong_use(penstock_command: Command, topic: str) -> None:
+    penstock_command("topics", "create", topic, "--partitions", "2")
+    for command in (["produce", topic, "--value", "v"], ["consume", topic]):
+        code, _, error = penstock_command(*command, "--partition", "9")
+        assert code == 2
+        assert f"{topic} has partitions 0 to 1" in error
+
+
+def test_the_name_of_a_brokers_default_leads_to_the_topics_config(penstock_command: Command, topic: str) -> None:
+    code, _, error = penstock_command("topics", "create", topic, "--config", "log.retention.ms=5")
+    assert code == 1
+    assert "log.retention.ms" in error  # what to take instead is in the words of the broker
 
 
 def test_a_delete_marker_is_a_null_value(penstock_command: Command, topic: str) -> None:

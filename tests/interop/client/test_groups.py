@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 from interop.kafka_peer import KafkaPeer
+from support.processes import wait_until
 
 from penstock.cli.main import main
 from penstock.client.admin import create_topic, wait_for_topic
@@ -323,18 +324,23 @@ def test_only_states_that_there_are_can_be_asked_for(penstock_command: Command) 
 
 def test_configs_of_a_group_are_set_and_taken_back(penstock_command: Command, group: str) -> None:
     whose = ("--entity", "groups", "--name", group)
+
+    def described() -> list[tuple[str, str]]:
+        configs = json.loads(penstock_command("configs", "describe", *whose, "--json")[1])
+        return [(config["name"], config["value"]) for config in configs]
+
     assert penstock_command("configs", "describe", *whose)[1].startswith("nothing was changed")
     assert penstock_command("configs", "alter", *whose, "--add", "consumer.session.timeout.ms=60000")[:2] == (
         0,
         f"changed group {group}\n",
     )
-    (config,) = json.loads(penstock_command("configs", "describe", *whose, "--json")[1])
-    assert (config["name"], config["value"]) == ("consumer.session.timeout.ms", "60000")
+    changed = [("consumer.session.timeout.ms", "60000")]
+    wait_until(lambda: described() == changed, "a broker hears of it a moment after the controller has it")
     refused = penstock_command("configs", "alter", *whose, "--add", "consumer.session.timeout.ms=60001")
     assert refused[0] == 1
     assert "must be less than or equal to group.consumer.max.session.timeout.ms" in refused[2]
     assert penstock_command("configs", "alter", *whose, "--delete", "consumer.session.timeout.ms")[0] == 0
-    assert penstock_command("configs", "describe", *whose)[1].startswith("nothing was changed")
+    wait_until(lambda: not described(), "a broker hears of it a moment after the controller has it")
     assert (
         penstock_command("configs", "describe", "--entity", "groups")[2].strip() == "error: which group? --name GROUP"
     )
@@ -345,7 +351,7 @@ def test_a_reset_shows_what_it_would_do_and_does_it_when_told(
 ) -> None:
     def offsets() -> dict[int, int | None]:
         (found,) = json.loads(penstock_command("groups", "describe", group, "--json")[1])
-        return {each["partition"]: each["committed"] for each in found["partitions"]}
+        return {each["partition"]: each["committed_offset"] for each in found["partitions"]}
 
     def reset(*words: str) -> str:
         code, out, error = penstock_command("groups", "reset", group, *words)

@@ -17,15 +17,12 @@ from unit.coordinator.world import Answer, World, subscription
 from penstock.coordinator.group import maintenance
 from penstock.coordinator.group.classic.describe import describe_groups
 from penstock.coordinator.group.classic.group import ClassicGroup
-from penstock.coordinator.group.classic.heartbeat import heartbeat
-from penstock.coordinator.group.classic.join import join_group
-from penstock.coordinator.group.classic.leave import leave_group
-from penstock.coordinator.group.classic.sync import sync_group
+from penstock.coordinator.group.classic_requests import heartbeat, join_group, leave_group, sync_group
 from penstock.coordinator.group.context import Context
-from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.offsets.commit import commit_offsets
 from penstock.coordinator.group.offsets.delete import delete_offsets
 from penstock.coordinator.group.offsets.fetch import fetch_offsets
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import Result
 from penstock.protocol import codec
 from penstock.protocol.message import Message, Struct
@@ -291,7 +288,7 @@ class Ours:
 
     def lead(self, member_id: str, left: dict[int, Any], versions: list[int]) -> None:
         """Who leads is chance when a leader has gone: here it is whom Kafka has chosen."""
-        group = self.world.machine.groups.find("g")
+        group = self.world.state.groups.find("g")
         if isinstance(group, ClassicGroup) and member_id in group.members:
             group.leader_id = member_id
         told = {number: each for number, each in left.items() if isinstance(each, JoinGroupResponse)}
@@ -305,30 +302,30 @@ class Ours:
     def ask(self, operation: Operation) -> Answer[Any]:
         version, request = operation["version"], self.resolve(operation["request"])
         context = Context(version, "c", "/127.0.0.1")
-        answer: Answer[Any] = Answer()
+        answer: Answer[Any] = Answer(version)
         now_ms = self.world.now_ms
 
-        def run(machine: GroupMachine) -> Result[Any]:
+        def run(state: GroupState) -> Result[Any]:
             match operation["kind"]:
                 case "join":
-                    return join_group(machine, context, join_of(request), answer.reply, now_ms)
+                    return join_group(state, context, join_of(request), answer.reply, now_ms)
                 case "sync":
-                    return sync_group(machine, context, sync_of(request), answer.reply, now_ms)
+                    return sync_group(state, sync_of(request), answer.reply, now_ms)
                 case "heartbeat":
-                    return heartbeat(machine, context, HeartbeatRequest(**snake(request)), now_ms)
+                    return heartbeat(state, HeartbeatRequest(**snake(request)), now_ms)
                 case "leave":
                     members = [MemberIdentity(**snake(each)) for each in request["members"]]
-                    return leave_group(machine, context, LeaveGroupRequest(group_id="g", members=members), now_ms)
+                    return leave_group(state, context, LeaveGroupRequest(group_id="g", members=members), now_ms)
                 case "commit":
-                    return commit_offsets(machine, context, commit_of(request), now_ms)
+                    return commit_offsets(state, context, commit_of(request), now_ms)
                 case "fetch":
-                    return Result(fetched(machine, request))
+                    return Result(fetched(state, request))
                 case "delete offsets":
-                    return delete_offsets(machine, deletion_of(request), now_ms)
+                    return delete_offsets(state, deletion_of(request), now_ms)
                 case "delete groups":
-                    deleted = maintenance.delete_groups(machine, request["groupsNames"], now_ms)
+                    deleted = maintenance.delete_groups(state, request["groupsNames"], now_ms)
                     return Result(DeleteGroupsResponse(results=deleted.response or []), deleted.records)
-            return Result(looked(machine, self.world.shard.committed_offset, operation["kind"], request, version))
+            return Result(looked(state, self.world.shard.committed_offset, operation["kind"], request, version))
 
         return self.world.write(run, answer)
 
@@ -394,18 +391,18 @@ def deletion_of(request: dict[str, Any]) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(group_id="g", topics=topics)
 
 
-def fetched(machine: GroupMachine, request: dict[str, Any]) -> OffsetFetchResponse:
+def fetched(state: GroupState, request: dict[str, Any]) -> OffsetFetchResponse:
     (asked,) = request["groups"]
     topics = asked["topics"] and [OffsetFetchRequestTopics(**snake(each)) for each in asked["topics"]]
     group = OffsetFetchRequestGroup(group_id="g", topics=topics)
-    return OffsetFetchResponse(groups=[fetch_offsets(machine, group, None, require_stable=True)])
+    return OffsetFetchResponse(groups=[fetch_offsets(state, group, None, require_stable=True)])
 
 
-def looked(machine: GroupMachine, at: int, kind: str, request: dict[str, Any], version: int) -> Message:
+def looked(state: GroupState, at: int, kind: str, request: dict[str, Any], version: int) -> Message:
     if kind == "describe":
-        return DescribeGroupsResponse(groups=describe_groups(machine, at, request["groups"], api_version=version))
+        return DescribeGroupsResponse(groups=describe_groups(state, at, request["groups"], api_version=version))
     return ListGroupsResponse(
-        groups=maintenance.list_groups(machine, at, request["statesFilter"], request["typesFilter"])
+        groups=maintenance.list_some(state.groups.all(at=at), at, request["statesFilter"], request["typesFilter"])
     )
 
 

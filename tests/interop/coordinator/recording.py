@@ -9,15 +9,12 @@ from uuid import UUID
 from unit.coordinator.consumers import ConsumerWorld, topic_id
 from unit.coordinator.world import Answer
 
-from penstock.coordinator.group.classic.heartbeat import heartbeat
-from penstock.coordinator.group.classic.join import join_group
-from penstock.coordinator.group.classic.leave import leave_group
-from penstock.coordinator.group.classic.sync import sync_group
+from penstock.coordinator.group.classic.group import ClassicGroup, State
+from penstock.coordinator.group.classic_requests import heartbeat, join_group, leave_group, sync_group
 from penstock.coordinator.group.consumer.describe import describe_consumer_groups
 from penstock.coordinator.group.consumer.embedded import decode_assignment
-from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.group import ConsumerGroup, is_homogeneous
 from penstock.coordinator.group.consumer.heartbeat import consumer_group_heartbeat
-from penstock.coordinator.group.consumer.state import is_homogeneous
 from penstock.coordinator.group.context import Context
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import RequestError
@@ -91,21 +88,26 @@ class RecordingWorld(ConsumerWorld):
 
     Attributes:
         operations: as `group_peer` reads them. outcomes: what we answered to each.
-        knows_better: an assignment was computed where Kafka errs in the kind of the group (`will_be_homogeneous`).
+        downgraded: how many requests members sent to a group that had become a classic one again.
+        knows_better: ours differs from here on, on purpose. An assignment was computed where Kafka errs in the kind of
+            the group (`will_be_homogeneous`), or a classic group changed its protocol while it was about to share anew:
+            ours is assigned anew, in Kafka's some partitions may stay without an owner.
     """
 
     def __init__(self, **config: Any) -> None:
-        super().__init__(EMPTY_IMAGE, consumer_assignment_interval_ms=1_000, **config)
+        super().__init__(EMPTY_IMAGE, group_consumer_assignment_interval_ms=1_000, **config)
         self.started_ms = self.now_ms
         self.operations: list[dict[str, Any]] = []
         self.outcomes: list[Outcome] = []
         self.knows_better = False
+        self.downgraded = 0
 
     def note(self, operation: dict[str, Any], before: int, answer: Answer[Any] | None = None) -> None:
         """Writes down an operation that was done, and the records that are in the log since `before`."""
         outcome = Outcome(0, None, None, [])
         if answer is not None and answer.response is None and answer.code:
-            told = answer.message if answer.message != answer.code.name else None
+            is_told = answer.message != answer.code.name and operation["operation"] not in WITHOUT_MESSAGE
+            told = answer.message if is_told else None
             outcome = outcome._replace(code=int(answer.code), message=told)
         elif answer is not None and answer.response is not None:
             version = operation["version"]
@@ -129,41 +131,44 @@ class RecordingWorld(ConsumerWorld):
         data = codec.encode_bytes(request, version)
         request, _ = codec.decode(type(request), version, data, 0)
         context = Context(version, "c", "/127.0.0.1")
-        answer: Answer[Any] = Answer()
+        answer: Answer[Any] = Answer(version)
         before = self.count()
 
-        def operation(machine: Any) -> Result[Any]:
+        def operation(state: Any) -> Result[Any]:
             match request:
                 case ConsumerGroupHeartbeatRequest():
-                    return consumer_group_heartbeat(machine, context, request, self.now_ms)
+                    return consumer_group_heartbeat(state, context, request, self.now_ms)
                 case HeartbeatRequest():
-                    return heartbeat(machine, context, request, self.now_ms)
+                    return heartbeat(state, request, self.now_ms)
                 case LeaveGroupRequest():
-                    return leave_group(machine, context, request, self.now_ms)
+                    return leave_group(state, context, request, self.now_ms)
                 case JoinGroupRequest():
-                    return join_group(machine, context, request, answer.reply, self.now_ms)
+                    return join_group(state, context, request, answer.reply, self.now_ms)
                 case SyncGroupRequest():
-                    return sync_group(machine, context, request, answer.reply, self.now_ms)
+                    return sync_group(state, request, answer.reply, self.now_ms)
             raise AssertionError(request)
 
-        was = self.group_type()
+        was, unsettled = self.group_type(), self.is_unsettled()
         self.write(operation, answer)
-        self.knows_better = self.knows_better or was.mistakes(self.group_type())
+        upgraded = isinstance(self.state.groups.find("g"), ConsumerGroup)
+        self.knows_better = self.knows_better or was.mistakes(self.group_type()) or (unsettled and upgraded)
         self.note({"operation": kind, "version": version, "bytes": data.hex()}, before, answer)
         return answer
 
     def describe(self) -> None:
         """ConsumerGroupDescribe."""
         request = ConsumerGroupDescribeRequest(group_ids=["g"])
-        answer: Answer[Any] = Answer()
-        groups = self.runtime.read(self.PARTITION, lambda machine, at: describe_consumer_groups(machine, at, ["g"]))
+        answer: Answer[Any] = Answer(1)
+        groups = self.runtime.read(
+            self.PARTITION, lambda machine, at: describe_consumer_groups(machine.state, at, ["g"])
+        )
         answer.reply(ConsumerGroupDescribeResponse(groups=groups), self.now_ms)
         data = codec.encode_bytes(request, 1)
         self.note({"operation": "describe", "version": 1, "bytes": data.hex()}, self.count(), answer)
 
     def check_commit(self, member_id: str, epoch: int, topic: str, partition: int, version: int) -> None:
         """Whether the member may commit for a partition."""
-        answer: Answer[Any] = Answer()
+        answer: Answer[Any] = Answer(version)
         try:
             group = self.group()
             check = group.check_commit(member_id, None, epoch, version, transactional=False)
@@ -174,9 +179,14 @@ class RecordingWorld(ConsumerWorld):
         operation = {"operation": "commit", "member": member_id, "epoch": epoch, "version": version, "topic": topic}
         self.note({**operation, "id": topic_id(topic).int, "partition": partition}, self.count(), answer)
 
+    def is_unsettled(self) -> bool:
+        """Whether the group is a classic one that is about to share anew."""
+        group = self.state.groups.find("g")
+        return isinstance(group, ClassicGroup) and group.state is not State.STABLE and not group.is_empty
+
     def group_type(self) -> GroupType:
         """Of the group `g`."""
-        group = self.machine.groups.find("g")
+        group = self.state.groups.find("g")
         if not isinstance(group, ConsumerGroup):
             return GroupType(0, 0, True)
         topics, regexes = dict(group.topics.items()), dict(group.regex_members.items())
@@ -192,7 +202,7 @@ class RecordingWorld(ConsumerWorld):
         key = encode_coordinator_key(record.key)
         value = None if record.value is None else encode_coordinator_value(record.value, record.version)
         before = self.count()
-        self.write(lambda machine: Result(records=[record]))
+        self.write(lambda state: Result(records=[record]), None)
         assert self.count() == before + 1
         self.note(
             {"operation": "record", "key": key.hex(), "value": None if value is None else value.hex()}, self.count()
@@ -259,9 +269,12 @@ def outcome_of(operation: dict[str, Any], answer: dict[str, Any]) -> Outcome:
     ]
     if isinstance(response, SyncGroupResponse) and response.error_code:
         return Outcome(response.error_code, None, None, sorted(written))  # ours is raised
-    return Outcome(answer.get("code", 0), answer.get("message"), plain(response), sorted(written))
+    message = None if operation["operation"] in WITHOUT_MESSAGE else answer.get("message")
+    return Outcome(answer.get("code", 0), message, plain(response), sorted(written))
 
 
+WITHOUT_MESSAGE = ("heartbeat",)
+"""Answers that have no field for what an exception says."""
 IGNORED = ("heartbeat_interval_ms", "throttle_time_ms", "leader", "log_append_time")
 """When to come again is ours; who leads a group that became classic is chance."""
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from interop.coordinator.assignor_peer import assignments_of_kafka
 
-from penstock.coordinator.group.assignors import ASSIGNORS, GroupSpec, Partitions
+from penstock.coordinator.group.assignors import GroupSpec, Partitions, assign
 from penstock.coordinator.group.assignors.spec import MemberSpec, topic_order
 
 GROUPS_PER_KIND = 60
@@ -77,7 +77,7 @@ def cases(assignor: str, *, homogeneous: bool) -> Iterator[tuple[str, GroupSpec]
         for _ in range(CHANGES_PER_GROUP):
             spec = group.spec()
             yield assignor, spec
-            group.take(ASSIGNORS[assignor](spec))
+            group.take(assign(assignor, spec))
             group.change()
 
 
@@ -90,5 +90,5 @@ def test_every_assignor_gives_what_kafkas_gives() -> None:
     ]
     assert len(asked) == 4 * GROUPS_PER_KIND * CHANGES_PER_GROUP
     for (assignor, spec), theirs in zip(asked, assignments_of_kafka(asked), strict=True):
-        ours = {member_id: dict(partitions) for member_id, partitions in ASSIGNORS[assignor](spec).items()}
+        ours = {member_id: dict(partitions) for member_id, partitions in assign(assignor, spec).items()}
         assert ours == theirs, f"{assignor}: {spec}"

@@ -36,9 +36,9 @@ def the_last_two_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     """They change what happens when. See the module's head."""
     complete_join = rebalance.complete_join
 
-    def completed(machine: Any, group: ClassicGroup, now_ms: int) -> Any:
+    def completed(state: Any, group: ClassicGroup, now_ms: int) -> Any:
         added = group.new_member_added
-        result = complete_join(machine, group, now_ms)
+        result = complete_join(state, group, now_ms)
         group.new_member_added = added
         return result
 
@@ -50,7 +50,7 @@ def test_as_kafka() -> None:
     compare(range(SCENARIOS), STEPS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_as_kafka_at_length() -> None:
     for first in range(SCENARIOS, 8 * SCENARIOS, SCENARIOS):
         compare(range(first, first + SCENARIOS), 2 * STEPS)
@@ -73,7 +73,7 @@ def compare(seeds: Sequence[int], steps: int) -> None:
     ]
     answers = answers_of_kafka(asked)
     for seed, operations, size, told in zip(seeds, scenarios, sizes, answers, strict=True):
-        Comparison(f"scenario {seed}", operations, Ours(max_size=size)).run(told)
+        Comparison(f"scenario {seed}", operations, Ours(group_max_size=size)).run(told)
 
 
 class Comparison:

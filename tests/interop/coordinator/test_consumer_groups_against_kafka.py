@@ -15,6 +15,7 @@ from interop.coordinator.group_peer import answers_of_kafka
 from interop.coordinator.recording import RecordingWorld, outcome_of
 from unit.coordinator.consumers import Consumer, topic_id
 
+from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.consumer.embedded import encode_assignment
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.runtime.result import CoordinatorRecord
@@ -156,18 +157,17 @@ class Scenario:
         for _ in range(STEPS):
             self.world.advance(self.random.randint(1, 700))
             action = self.random.choices([each for _, each in actions], [weight for weight, _ in actions])[0]
+            if isinstance(self.world.state.groups.find("g"), ClassicGroup) and self.random.random() < 0.8:
+                action = self.be_classic
             action()
             if self.world.knows_better:
                 self.world.forget_last()
-                break
-            group = self.world.machine.groups.find("g")
-            if group is not None and not isinstance(group, ConsumerGroup):
                 break
         return self.world
 
     def free_letter(self) -> str | None:
         used = {*self.members, *self.classic, *(member.member_id for member in self.away)}
-        group = self.world.machine.groups.find("g")
+        group = self.world.state.groups.find("g")
         if isinstance(group, ConsumerGroup):
             used.update(group.members)
         free = [letter for letter in LETTERS if letter not in used]
@@ -275,7 +275,7 @@ class Scenario:
             self.world.set_topics({name: self.counts[name]})
 
     def commit(self) -> None:
-        if not isinstance(self.world.machine.groups.find("g"), ConsumerGroup):
+        if not isinstance(self.world.state.groups.find("g"), ConsumerGroup):
             return
         group = self.world.group()
         member_id = self.random.choice([*group.members, *group.members, "z"])
@@ -288,7 +288,10 @@ class Scenario:
         self.world.advance(self.random.choice([2_000, 9_000, 11_000, 30_000]))
 
     def be_classic(self) -> None:
-        group = self.world.machine.groups.find("g")
+        group = self.world.state.groups.find("g")
+        if isinstance(group, ClassicGroup):
+            self.be_downgraded(group)
+            return
         if not self.members or group is None or group.is_empty:
             return  # Kafka forgets an empty consumer group, but not in its log, when a classic member asks to join it
         if not self.classic or self.random.random() < 0.15:
@@ -307,6 +310,18 @@ class Scenario:
             if member.member_id not in self.world.group().members:
                 del self.classic[member.member_id]
 
+    def be_downgraded(self, group: ClassicGroup) -> None:
+        """The last member of the new protocol has gone: those of the old one say that they live, or leave."""
+        if not self.classic:
+            return
+        member = self.random.choice(list(self.classic.values()))
+        if self.random.random() < 0.1:
+            member.leave()
+            del self.classic[member.member_id]
+            return
+        request = HeartbeatRequest(group_id="g", generation_id=group.generation_id, member_id=member.member_id)
+        self.world.downgraded += self.world.ask("heartbeat", request, 4).code is not ErrorCode.GROUP_ID_NOT_FOUND
+
 
 def test_random_groups_are_answered_as_kafka_answers_them() -> None:
     worlds = [Scenario(seed).run() for seed in range(SCENARIOS)]
@@ -317,3 +332,4 @@ def test_random_groups_are_answered_as_kafka_answers_them() -> None:
             compared += 1
             assert ours == outcome_of(operation, answer), f"seed {seed}, step {step}, {operation['operation']}"
     assert compared > 10_000
+    assert sum(world.downgraded for world in worlds) > 50

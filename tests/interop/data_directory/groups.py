@@ -31,7 +31,11 @@ POLL_S = 0.05
 
 
 class Living:
-    """Members of one group, one of them static, and how often they were given or gave up something."""
+    """Members of one group, one of them static, and how often they were given or gave up something.
+
+    A member is told of a rebalance also when it gets nothing by it, and it may hear of it with any later poll: that is
+    no change.
+    """
 
     def __init__(self, bootstrap: str, group: str, protocol: str) -> None:
         self.changes = 0
@@ -63,12 +67,12 @@ class Living:
             member.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked)
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.changes += 1
+        self.changes += bool(partitions)
         self.owned |= {each.partition for each in partitions}
         consumer.incremental_assign(partitions)
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.changes += 1
+        self.changes += bool(partitions)
         self.owned -= {each.partition for each in partitions}
         consumer.incremental_unassign(partitions)
 
@@ -77,7 +81,7 @@ class Living:
             member.poll(POLL_S)
 
     def settle(self) -> None:
-        """Polls until every partition has its owner, and for some heartbeats more."""
+        """Polls until every partition has its owner, and every member one."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while len(self.owned) < PARTITIONS or not all(each.assignment() for each in self.members):
             assert time.monotonic() < deadline_s, f"only {self.owned} is assigned"

@@ -8,6 +8,7 @@ import pytest
 from interop.groups.journal import Journal
 from interop.groups.members import Hosts, Joining
 from interop.groups.place import Place
+from support.processes import wait_until
 
 pytestmark = [
     pytest.mark.java,
@@ -70,7 +71,7 @@ def test_a_classic_group_becomes_a_consumer_group_and_back_while_it_works(
     def settled(kind: str) -> None:
         journal.wait_shared({topic: 6}, members)
         journal.wait_read(place.fill(topic, 6, 1))
-        assert place.group(group) == (kind, "stable")
+        wait_until(lambda: place.group(group) == (kind, "stable"), f"a {kind} group is stable")
 
     def come(name: str, joining: Joining) -> None:
         members[f"{name}{number}"] = hosts.open(journal, client, f"{name}{number}", joining)

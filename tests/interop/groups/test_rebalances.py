@@ -96,6 +96,17 @@ def come_and_go(place: Place, hosts: Hosts, number: int, kind: Kind) -> tuple[Jo
     return journal, names
 
 
+def without_rounds(changes: str) -> str:
+    """The changes of one member of a cooperative group, whatever the number of rounds that it took to get them.
+
+    Who comes first decides how many rounds change nothing, and whether what several members give up for one arrives
+    at once or one by one.
+    """
+    gains = re.compile(r"(?:\+\d+ ?)+")
+    changes = re.sub(r"[+-]0 ", "", changes)
+    return gains.sub(lambda found: f"+{sum(map(int, found[0].split()))} ", changes).strip()
+
+
 @pytest.mark.parametrize("kind", some_slow(CALLBACKS))
 def test_callbacks_as_members_come_and_go(place: Place, hosts: Hosts, number: int, kind: Kind) -> None:
     journal, names = come_and_go(place, hosts, number, kind)
@@ -105,7 +116,10 @@ def test_callbacks_as_members_come_and_go(place: Place, hosts: Hosts, number: in
         called = [re.sub(r"^([+-]0 )+", "", each) for each in called]
     if kind.client in {"kafka-python", "kafkajs"}:  # which may join again for reasons of their own, and get the same
         called = [re.sub(r" -(\d) \+\1(?= |$)", "", each) for each in called]
-    assert tuple(called) == CALLBACKS[kind]
+    expected: tuple[str, ...] = CALLBACKS[kind]
+    if kind.assignor == "cooperative-sticky":
+        called, expected = (tuple(map(without_rounds, several)) for several in (called, expected))
+    assert tuple(called) == tuple(expected)
     assert set(journal.reads.values()) == {1}, "each record once: members commit before they give partitions up"
 
 

@@ -41,7 +41,7 @@ def dump_files(paths: list[Path], *options: str) -> str:
 def files(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, list[Path]]:
     workload = Workload(Random(getattr(request, "param", 1)))
     workload.run(120, check=False)
-    while len(workload.one.log.segments) < 3 or workload.one.log.segments[-1].offset_index.entries < 3:
+    while len(workload.one.log.segments.all) < 3 or workload.one.log.segments.all[-1].offset_index.entries < 3:
         workload.append()
     return files_of(workload, tmp_path)
 

@@ -32,7 +32,7 @@ def written_log(partition: int) -> OneLog:
     one.log.advance_log_start(3, 23)
     one.log.delete_old_segments(one.now_ms, 23)
     one.run()
-    assert one.log.bases == [3]
+    assert one.log.segments.bases == [3]
     one.close()
     return one
 

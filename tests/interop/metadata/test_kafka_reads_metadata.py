@@ -19,11 +19,13 @@ from penstock.metadata.format import FormatRequest, format_directories
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
 from penstock.protocol.messages.metadata_response import MetadataResponse
-from penstock.raft.storage import NAME
+from penstock.raft.topic import METADATA
 from penstock.raft.voters import VoterEndpoint
 from penstock.server.disk import BlockingDisk
 from penstock.server.server import Server
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
+
+NAME = METADATA.directory
 
 pytestmark = pytest.mark.java
 

@@ -59,7 +59,7 @@ class Load:
         for thread in self._threads:
             thread.join(2 * TIMEOUT_S)
             assert not thread.is_alive()
-        assert self.failed == []
+        assert not self.failed, self.failed
         values = [b"%d" % number + PADDING for number in range(self._sent)]
         for partition in self._partitions:
             reads_are_whole(self.read[partition], values, self.acknowledged[partition])

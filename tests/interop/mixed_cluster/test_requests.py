@@ -5,6 +5,7 @@ Kafka's request log is the witness: its controller and its broker write down who
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from collections import defaultdict
@@ -13,10 +14,13 @@ from pathlib import Path
 
 import pytest
 from interop.mixed_cluster.load import Load
-from interop.mixed_cluster.nodes import CONTROLLER, MixedCluster
+from interop.mixed_cluster.nodes import CONTROLLER, PENSTOCKS, MixedCluster
 from interop.mixed_cluster.test_mixed_cluster import KAFKAS, LED_BY_EACH, TOPIC, more_is_acknowledged
 
 from penstock import __version__
+from penstock.client.client import Client
+from penstock.errors import ErrorCode
+from penstock.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -28,7 +32,7 @@ FETCH_VERSIONS = {25: 17, 30: 18}
 ASKED = {"FETCH", "BROKER_REGISTRATION", "BROKER_HEARTBEAT", "ALTER_PARTITION"}
 """What brokers of either kind have asked the controller when the test has done its work."""
 ONLY_OURS = {"ALLOCATE_PRODUCER_IDS": {0}, "ASSIGN_REPLICAS_TO_DIRS": {0}}
-"""What ours have asked besides: they gave the producer its id, and have two directories each."""
+"""What ours have asked besides: they gave a producer its id, and have two directories each."""
 UNKNOWN = ("unknown", "unknown")
 """Who fetches from another broker says no word of its software."""
 
@@ -59,6 +63,7 @@ def test_versions_are_those_of_kafkas_broker(tmp_path: Path, metadata_version: i
         settings={"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500},
     ) as cluster:
         cluster.create_topic(TOPIC, LED_BY_EACH, through=2, min_insync_replicas=2)
+        asyncio.run(one_of_ours_gives_a_producer_id(cluster))
         load = Load(cluster.bootstrap, TOPIC, range(3))
         load.start()
         more_is_acknowledged(cluster, load)
@@ -77,6 +82,13 @@ def test_versions_are_those_of_kafkas_broker(tmp_path: Path, metadata_version: i
         versions_agree({**asked[OURS], "ALTER_PARTITION": {2}}, asked[KAFKAS_OWN])
     followers = requests(cluster.kafka.log(), "PLAINTEXT")[UNKNOWN]
     assert followers["FETCH"] == {FETCH_VERSIONS[metadata_version]}
+
+
+async def one_of_ours_gives_a_producer_id(cluster: MixedCluster) -> None:
+    """The producers of a load ask whichever broker they like."""
+    async with Client(cluster.bootstrap) as client:
+        answer = await client.send(InitProducerIdRequest(transactional_id=None), node_id=PENSTOCKS[0])
+        assert answer.error_code == ErrorCode.NONE
 
 
 def versions_agree(ours: Mapping[str, set[int]], kafkas: Mapping[str, set[int]]) -> None:

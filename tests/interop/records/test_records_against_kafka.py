@@ -215,7 +215,7 @@ def test_our_control_batches_are_kafkas() -> None:
         EndTransactionMarker(ControlType.COMMIT, 6),
         producer_id=4,
         producer_epoch=1,
-        now_ms=99,
+        wall_ms=99,
         base_offset=7,
         leader_epoch=3,
     )
@@ -228,5 +228,5 @@ def test_our_control_batches_are_kafkas() -> None:
         KRaftVersionRecord(kraft_version=1),
         VotersRecord(voters=[voters_record.Voter(voter_id=1, kraft_version_feature=feature)]),
     ]
-    ours = [marker, *(control_batch([each], base_offset=7, leader_epoch=3, now_ms=99) for each in messages)]
+    ours = [marker, *(control_batch([each], base_offset=7, leader_epoch=3, wall_ms=99) for each in messages)]
     assert [batch.hex() for batch in ours] == run_java_source(CONTROL).stdout.split()

@@ -78,7 +78,7 @@ def test_a_node_asks_another_by_address_and_by_name_and_itself(tmp_path: Path) -
             ):
                 answer = await ask(first, peer, MetadataRequest(topics=None))
                 assert [broker.node_id for broker in answer.brokers] == [node_id]
-            assert len(first.shell.links.up) == 2, "itself it reaches without a socket"
+            assert len(first.shell.links.connected) == 2, "itself it reaches without a socket"
             assert len(second.shell.connections) == 2
 
     run(scenario())
@@ -104,7 +104,7 @@ def test_many_calls_at_once_are_all_answered(tmp_path: Path) -> None:
             peer = peer_of(second)
             answers = await asyncio.gather(*(ask(first, peer, MetadataRequest(topics=[])) for _ in range(500)))
             assert all(answer.brokers[0].node_id == 2 for answer in answers)
-            assert len(first.shell.links.up) == 1
+            assert len(first.shell.links.connected) == 1
 
     run(scenario())
 

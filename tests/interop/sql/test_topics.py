@@ -180,6 +180,8 @@ def test_results_are_kept_in_tables_and_views_of_the_session(broker: LocalBroker
         ("select * from clikcs", RequestError, r"there is no topic clikcs at 127\.0\.0\.1:\d+; did you mean clicks\?"),
         ("select * from json.nowhere", RequestError, "there is no topic json.nowhere"),
         ("select * from my.topic", RequestError, "there is no topic my.topic"),
+        ("select offset from clicks", SqlError, r'\n  the column is written "offset", with quotes'),
+        ("select max(Offset) from clicks", SqlError, r'\n  the column is written "offset", with quotes'),
         (
             "select * from my.topic-1",
             SqlError,

@@ -164,7 +164,7 @@ class Consumer:
 
 def check_group(world: World) -> None:
     """The parts of the group's soft state fit together."""
-    group = world.machine.groups.find("g")
+    group = world.state.groups.find("g")
     if group is None:
         return
     assert isinstance(group, ClassicGroup)
@@ -189,10 +189,10 @@ def check_group(world: World) -> None:
     if group.state is not State.PREPARING_REBALANCE:
         allowed = [member for member in members.values() if member.awaits_join and member.instance_id is not None]
         assert group.awaiting_join == len(allowed), "only a static member that comes back waits for the log"
-    timers = world.machine.timers
+    timers = world.state.timers
     for member_id, member in members.items():
         assert member.is_heard_of or ("classic-session", "g", member_id) in timers, f"{member} lives forever"
-    assert len(world.runtime.timers) <= 2 * (len(members) + len(world.machine.pending)) + 30
+    assert len(world.runtime.timers) <= 2 * (len(members) + len(world.state.pending)) + 30
     if group.state is State.PREPARING_REBALANCE:
         assert ("classic-join", "g") in timers
 
@@ -201,7 +201,7 @@ def check_owners(world: World, consumers: list[Consumer]) -> None:
     """No partition has two owners among those whose commits the coordinator would take."""
     if not world.runtime.shards:
         return
-    group = world.machine.groups.find("g")
+    group = world.state.groups.find("g")
     if not isinstance(group, ClassicGroup):
         return
     owners: dict[int, str] = {}

@@ -53,7 +53,7 @@ class Groups(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(max_size=CONSUMERS_MAX - 1)
+        self.world = World(group_max_size=CONSUMERS_MAX - 1)
         self.consumers: list[Consumer] = []
         self.consumed = dict.fromkeys(range(PARTITIONS), 0)
         self.acknowledged = dict.fromkeys(range(PARTITIONS), 0)
@@ -117,7 +117,7 @@ class Groups(RuleBasedStateMachine):
     def zombie(self, number: int) -> None:
         """A process that has slept goes on with what it owned once."""
         consumer = self.some(number)
-        group = self.world.machine.groups.find("g")
+        group = self.world.state.groups.find("g")
         if consumer is None or consumer.owned_once is None or not isinstance(group, ClassicGroup):
             return
         member_id, generation_id, positions = consumer.owned_once
@@ -216,9 +216,9 @@ class Groups(RuleBasedStateMachine):
             consumer.alive = False
         self.world.advance(400_000)
         assert all(answer.done for consumer in self.consumers for answer in consumer.answers)
-        group = self.world.machine.groups.find("g")
+        group = self.world.state.groups.find("g")
         assert group is None or group.is_empty
-        assert len(self.world.machine.pending) == 0
+        assert len(self.world.state.pending) == 0
         assert len(self.world.runtime.timers) == 1
 
 
@@ -235,7 +235,7 @@ def test_groups_hold_whatever_happens() -> None:
     run_state_machine_as_test(Groups, settings=RUN)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_groups_hold_whatever_happens_at_length() -> None:
     run_state_machine_as_test(Groups, settings=settings(RUN, max_examples=1_500, stateful_step_count=80))
 
@@ -256,8 +256,8 @@ def told_before_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     """The assignment is told before it is in the log."""
     store = sync.store_assignment
 
-    def early(machine: Any, group: ClassicGroup, request: Any) -> Result[None]:
-        result = store(machine, group, request)
+    def early(state: Any, group: ClassicGroup, request: Any) -> Result[None]:
+        result = store(state, group, request)
         assert result.appended is not None
         assert group.state_timestamp_ms is not None
         result.appended(ErrorCode.NONE, group.state_timestamp_ms)

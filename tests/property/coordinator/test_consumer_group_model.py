@@ -2,10 +2,13 @@
 
 Invariants: nobody has what another has not given up; epochs of the group never fall back behind what was committed; a
 commit of an old epoch is fenced unless the member has had the partition since; in the end everybody has its share.
+
+Once with groups that are assigned at once, and once in steps of a member, with all of that between two of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 import pytest
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from unit.coordinator.consumers import Consumer, ConsumerWorld, topic_id, with_topics
 
+from penstock.coordinator.group.assignors.spec import Partitions
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.errors import ErrorCode, RequestError
@@ -27,6 +31,12 @@ GONE = (
 )
 
 
+def are_disjoint(targets: Iterable[Partitions]) -> bool:
+    """Whether no partition is in two of them."""
+    wanted = [(topic, number) for target in targets for topic, numbers in target.items() for number in numbers]
+    return len(wanted) == len(set(wanted))
+
+
 def commit(group: ConsumerGroup, member: ConsumerMember, topic: UUID, number: int) -> None:
     """A commit at the epoch before the member's."""
     check = group.check_commit(member.member_id, None, member.member_epoch - 1, 9, transactional=False)
@@ -37,15 +47,22 @@ def commit(group: ConsumerGroup, member: ConsumerMember, topic: UUID, number: in
 class ConsumerGroupModel(RuleBasedStateMachine):
     """Members that live in the world outside, each believing what it was told last."""
 
+    STEP = 500
+    INTERVAL_MS = 200
+
     def __init__(self) -> None:
         super().__init__()
-        self.world = ConsumerWorld(with_topics(t=5, u=3), consumer_assignment_interval_ms=200)
+        self.world = ConsumerWorld(
+            with_topics(t=5, u=3),
+            group_consumer_assignment_interval_ms=self.INTERVAL_MS,
+            penstock_group_consumer_assignment_step=self.STEP,
+        )
         self.members: dict[str, Consumer] = {}
         self.next_id = 0
         self.group_epoch = 0
 
     def group(self) -> ConsumerGroup | None:
-        found = self.world.machine.groups.find("g")
+        found = self.world.state.groups.find("g")
         assert found is None or isinstance(found, ConsumerGroup)
         return found
 
@@ -153,6 +170,13 @@ class ConsumerGroupModel(RuleBasedStateMachine):
                     assert other == member.member_id, f"{topic}-{number} is owned by {other} and {member.member_id}"
 
     @invariant()
+    def no_partition_is_meant_for_two(self) -> None:
+        group = self.group()
+        if group is not None:
+            assert are_disjoint(target for _, target in group.targets.items())
+            assert are_disjoint(group.target(member) for _, member in group.members.items())
+
+    @invariant()
     def epochs_do_not_fall(self) -> None:
         group = self.group()
         if group is not None:
@@ -168,7 +192,7 @@ class ConsumerGroupModel(RuleBasedStateMachine):
         members = [member for _, member in group.members.items()]
         names = {name for member in members for name in member.subscribed_topic_names}
         assert set(group.topics) == names
-        index = self.world.machine.topics.groups
+        index = self.world.state.topics.groups
         assert {topic for topic in TOPICS if list(index.of(topic)) == [group.group_id]} == names
         owned = {
             (topic, number): member.member_epoch
@@ -217,6 +241,44 @@ class ConsumerGroupModel(RuleBasedStateMachine):
 
 
 ConsumerGroupModel.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 TestConsumerGroups = ConsumerGroupModel.TestCase
+
+
+class SteppedModel(ConsumerGroupModel):
+    """The same, with assignments that take many steps."""
+
+    STEP = 1
+    INTERVAL_MS = 0
+
+    @rule(ms=st.integers(1, 12))
+    def some_steps(self, ms: int) -> None:
+        self.world.advance(ms)
+
+    @precondition(lambda self: self.members)
+    @rule(index=st.integers(0, 20), ms=st.integers(1, 8))
+    def refuse(self, index: int, ms: int) -> None:
+        """What is written for a while is refused: steps, and a member that comes again."""
+        self.world.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+        self.world.advance(ms)
+        member = self.pick(index)
+        member.beat(**member.everything())
+        member.unsure = bool(member.code)
+        self.world.log.refuses = None
+        self.heard(member)
+
+    @precondition(lambda self: self.members)
+    @rule(index=st.integers(0, 20), ms=st.integers(1, 8), keep=st.booleans())
+    def fail_over_in_the_middle(self, index: int, ms: int, keep: bool) -> None:
+        self.world.advance(ms)
+        self.world.fail_over(keep_uncommitted=keep)
+        member = self.pick(index)
+        member.beat()
+        self.heard(member)
+
+
+SteppedModel.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=50, suppress_health_check=list(HealthCheck)
+)
+TestLargeConsumerGroups = SteppedModel.TestCase

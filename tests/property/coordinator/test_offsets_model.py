@@ -118,5 +118,5 @@ class OffsetsAgainstDicts(RuleBasedStateMachine):
         ]
 
 
-OffsetsAgainstDicts.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+OffsetsAgainstDicts.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestOffsetsAgainstDicts = OffsetsAgainstDicts.TestCase

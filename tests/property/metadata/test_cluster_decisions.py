@@ -1,7 +1,7 @@
 """Whatever brokers do and whatever is asked, in any order, the controller's decisions keep what must hold.
 
 A run is a random history of registrations, fencings, shutdowns, in-sync replica changes, reassignments, elections,
-lost directories, commits and lost appends. After each step every partition is looked at.
+lost directories, other minimums, commits and lost appends. After each step every partition is looked at.
 """
 
 from __future__ import annotations
@@ -17,12 +17,23 @@ from hypothesis import strategies as st
 from unit.metadata.controller_state import NOW_MS, State, directory_of
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata import brokers, directories, features, heartbeats, isr, leadership, reassignments, topics
+from penstock.metadata import (
+    alter_partition,
+    brokers,
+    configs,
+    directories,
+    eligible,
+    features,
+    heartbeats,
+    leadership,
+    reassignments,
+    topics,
+)
 from penstock.metadata.brokers import Registration
 from penstock.metadata.controller import Controller
-from penstock.metadata.image import Endpoint, PartitionRegistration
+from penstock.metadata.image import ConfigResource, Endpoint, PartitionRegistration
 from penstock.metadata.indexes import PartitionIndexes, PartitionSet
-from penstock.metadata.partition_change import RECOVERING
+from penstock.metadata.partition_change import RECOVERING, _Change
 from penstock.metadata.reassignments import Reassignment
 from penstock.metadata.result import Result
 from penstock.metadata.timeline import Timeline
@@ -68,6 +79,7 @@ class History:
             self.unregister,
             self.lose_directory,
             self.assign_directory,
+            self.assign_directory,
         ]
         others: list[Callable[[], None]] = [
             self.create,
@@ -80,6 +92,7 @@ class History:
             self.balance,
             self.elect_unclean,
             self.delete,
+            self.change_minimum,
             self.commit,
             self.lose_appends,
         ]
@@ -97,9 +110,10 @@ class History:
 
     def register(self, broker_id: int) -> None:
         self.incarnations += 1
-        known = [directory_of(broker_id)]
-        if self.random.random() < 0.3:
-            known.append(directory_of(broker_id + 100))
+        known = [directory_of(broker_id), directory_of(broker_id + 100)]
+        if self.random.random() < 0.7:
+            known.pop(self.random.random() < 0.7)
+        existing = self.controller.image.brokers.get(broker_id)
         registration = Registration(
             broker_id,
             UUID(int=self.incarnations),
@@ -109,6 +123,9 @@ class History:
             self.random.choice((-1, self.clean_epochs.get(broker_id, -1))),
         )
         self.apply(brokers.register_broker(self.controller, registration, self.state.last_offset + 1))
+        if self.elr and (existing is None or existing.epoch != registration.previous_broker_epoch):
+            for partition in self.partitions().values():
+                assert broker_id not in (*partition.isr, *partition.elr), f"{partition}: {broker_id} may lack records"
 
     def epoch_of(self, broker_id: int) -> int:
         broker = self.controller.image.brokers.get(broker_id)
@@ -154,7 +171,7 @@ class History:
     def assign_directory(self, broker_id: int) -> None:
         broker = brokers.checked(self.controller, broker_id, self.epoch_of(broker_id))
         where = self.random.choice((*broker.log_dirs, directory_of(99)))
-        wanted = {key: where for key in self.partitions() if self.random.random() < 0.2}
+        wanted = {key: where for key in self.partitions() if self.random.random() < 0.6}
         self.apply(directories.assign_directories(self.controller, broker_id, broker.epoch, wanted))
 
     def create(self) -> None:
@@ -177,6 +194,20 @@ class History:
             ids = [topic.id for topic in self.controller.image.topics_by_id.values()]
             self.apply(topics.delete_topics(self.controller, [self.random.choice(ids)] if ids else []))
 
+    def change_minimum(self) -> None:
+        """Of one topic or of all: who is eligible stays so where nobody is in sync, and only there."""
+        topics_now = [topic.name for topic in self.controller.image.topics_by_id.values()]
+        name = self.random.choice(["", *topics_now])
+        resource = (ConfigResource.TOPIC if name else ConfigResource.BROKER, name)
+        change = configs.ConfigChange("min.insync.replicas", configs.SET, str(self.random.randrange(1, 4)))
+        before = self.partitions()
+        result = configs.alter_configs(self.controller, {resource: [change]})
+        self.apply(result)
+        for key, partition in self.partitions().items():
+            concerned = result.records and name in ("", self.controller.image.topics_by_id[key[0]].name)
+            kept = before[key].elr if not concerned or not partition.isr else ()
+            assert partition.elr == kept, partition
+
     def some_partition(self) -> tuple[UUID, int, PartitionRegistration] | None:
         known = list(self.partitions().items())
         if not known:
@@ -194,16 +225,19 @@ class History:
         chosen = [each for each in partition.replicas if each == partition.leader or self.random.random() < 0.7]
         if self.random.random() < 0.2:
             chosen = self.random.choices(list(BROKERS), k=self.random.randrange(4))
-        wanted = isr.WantedIsr(
+        wanted = alter_partition.WantedIsr(
             topic_id,
             index,
             partition.leader_epoch + self.random.choice((0, 0, 0, 0, -1, 1)),
             partition.partition_epoch + self.random.choice((0, 0, 0, 0, -1, 1)),
-            [(each, self.random.choice((-1, self.epoch_of(each)))) for each in chosen],
+            [(each, self.random.choice((-1, *2 * [self.epoch_of(each)], self.epoch_of(each) - 1))) for each in chosen],
             self.random.choice((0, 0, partition.leader_recovery_state)),
         )
         leader = partition.leader if self.random.random() < 0.9 else self.random.choice(BROKERS)
-        self.apply(isr.alter_partitions(self.controller, leader, self.epoch_of(leader), [wanted]))
+        result = alter_partition.alter_partitions(self.controller, leader, self.epoch_of(leader), [wanted])
+        self.apply(result)
+        if result.response[0].code is ErrorCode.NONE:
+            assert all(epoch in (-1, self.epoch_of(each)) for each, epoch in wanted.isr), "a past incarnation joins"
 
     def reassign(self) -> None:
         found = self.some_partition()
@@ -243,13 +277,16 @@ class History:
 
     def check(self, before: Partitions, reverted: bool) -> None:
         for (topic_id, index), partition in self.partitions().items():
-            self.check_partition(partition)
+            self.check_partition(self.controller.image.topics_by_id[topic_id].name, partition)
             earlier = before.get((topic_id, index))
             if earlier is not None and not reverted:
                 self.check_change(self.controller.image.topics_by_id[topic_id].name, earlier, partition)
         self.check_indexes()
 
-    def check_partition(self, partition: PartitionRegistration) -> None:
+    def minimum(self, topic: str) -> int:
+        return self.controller.topic_config(topic).min_insync_replicas
+
+    def check_partition(self, name: str, partition: PartitionRegistration) -> None:
         assert set(partition.isr) <= set(partition.replicas), partition
         assert len(set(partition.isr)) == len(partition.isr), partition
         assert len(set(partition.replicas)) == len(partition.replicas), partition
@@ -257,6 +294,7 @@ class History:
         assert set(partition.adding_replicas) <= set(partition.replicas), partition
         assert set(partition.removing_replicas) <= set(partition.replicas), partition
         assert not set(partition.elr) & set(partition.isr), partition
+        assert not partition.elr or len(partition.isr) < max(1, self.minimum(name)), f"{partition} goes on without them"
         assert self.elr or (partition.isr and not partition.elr and not partition.last_known_elr), partition
         if partition.leader >= 0:
             assert partition.leader in partition.isr, partition
@@ -272,16 +310,24 @@ class History:
 
     def check_change(self, name: str, before: PartitionRegistration, after: PartitionRegistration) -> None:
         assert after.partition_epoch >= before.partition_epoch
-        assert after == before or after.partition_epoch > before.partition_epoch
+        forgotten = before.with_(elr=(), last_known_elr=())
+        assert after in (before, forgotten) or after.partition_epoch > before.partition_epoch
         assert after.leader_epoch >= before.leader_epoch
         if after.leader != before.leader or not set(before.replicas) <= set(after.replicas):
             assert after.leader_epoch > before.leader_epoch
+        added = set(before.adding_replicas)
+        if added and not after.adding_replicas and added <= set(after.replicas):
+            assert added <= set(after.isr), f"a reassignment ends early: {before} to {after}"
         allowed = self.controller.image.topic_configs(name)["unclean.leader.election.enable"] == "true"
         clean = not allowed and not self.asked_by_leader
         if clean and after.leader not in (-1, before.leader):
             last_known = after.leader in before.last_known_elr and after.leader_recovery_state == RECOVERING
             complete = after.leader in {*before.isr, *before.elr}
             assert complete or last_known, f"an unclean election: {before} to {after}"
+            lay = before.directory(after.leader)
+            if lay != after.directory(after.leader) and lay != UUID(int=0) and len(before.replicas) > 1:
+                there = self.controller.image.brokers[after.leader].log_dirs
+                assert lay in there, f"an empty replica is elected: {before} to {after}"
 
     def check_indexes(self) -> None:
         fresh = PartitionIndexes(Timeline(), self.controller.image)
@@ -300,7 +346,7 @@ def members(partitions: PartitionSet) -> set[int]:
 
 
 @pytest.mark.parametrize("elr", [False, True], ids=["in-sync only", "eligible leader replicas"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), steps=st.integers(10, 120))
 def test_every_decision_keeps_what_must_hold(elr: bool, seed: int, steps: int) -> None:
     history = History(Random(seed), elr=elr)
@@ -337,7 +383,7 @@ def the_last_replica_in_sync_leaves(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_leader_may_say_anything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(isr, "problem_of", lambda *_: ErrorCode.NONE)
+    patch.setattr(alter_partition, "problem_of", lambda *_: ErrorCode.NONE)
 
 
 def directories_never_fail(patch: pytest.MonkeyPatch) -> None:
@@ -345,10 +391,51 @@ def directories_never_fail(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(History, "may_lead", honest_may_lead)
 
 
+def a_new_minimum_forgets_everybody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(eligible, "nobody_in_sync", lambda controller: ())
+
+
+def what_was_made_anew_passes_for_what_it_was(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(directories, "passes_for_another", lambda *_: False)
+
+
+def who_is_elected_alone_leaves_others_eligible(patch: pytest.MonkeyPatch) -> None:
+    def enough(self: _Change) -> bool:
+        return self.partition.isr != () and enough_in_sync(self)
+
+    enough_in_sync = _Change._enough_in_sync
+    patch.setattr(_Change, "_enough_in_sync", enough)
+
+
+def an_unclean_stop_counts_as_clean(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(leadership, "unclean_shutdown", lambda controller, broker_id: [])
+
+
+def a_past_incarnation_joins(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(alter_partition, "may_join", lambda controller, replica, epoch: controller.is_active(replica))
+
+
+def a_reassignment_ends_before_all_have_joined(patch: pytest.MonkeyPatch) -> None:
+    def complete(self: _Change) -> None:
+        isr = tuple(each for each in self.isr if each not in self.removing)
+        if isr and (self.removing or self.adding):
+            self.isr, self.replicas = isr, tuple(each for each in self.replicas if each not in self.removing)
+            self.removing = self.adding = ()
+
+    patch.setattr(_Change, "_complete_reassignment", complete)
+
+
 def honest_may_lead(history: History, partition: PartitionRegistration, broker_id: int) -> bool:
     broker = history.controller.image.brokers.get(broker_id)
     lies = partition.directory(broker_id)
     return broker is not None and broker.active and (lies in broker.log_dirs or lies == UUID(int=0))
+
+
+OF_ELIGIBLE = (
+    a_new_minimum_forgets_everybody,
+    who_is_elected_alone_leaves_others_eligible,
+    an_unclean_stop_counts_as_clean,
+)
 
 
 @pytest.mark.parametrize(
@@ -360,6 +447,12 @@ def honest_may_lead(history: History, partition: PartitionRegistration, broker_i
         the_last_replica_in_sync_leaves,
         a_leader_may_say_anything,
         directories_never_fail,
+        a_new_minimum_forgets_everybody,
+        what_was_made_anew_passes_for_what_it_was,
+        who_is_elected_alone_leaves_others_eligible,
+        an_unclean_stop_counts_as_clean,
+        a_past_incarnation_joins,
+        a_reassignment_ends_before_all_have_joined,
     ],
 )
 def test_a_planted_fault_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +460,7 @@ def test_a_planted_fault_is_found(plant: Callable[[pytest.MonkeyPatch], None], m
 
     def runs_well(seed: int) -> bool:
         try:
-            history = History(Random(seed), elr=False)
+            history = History(Random(seed), elr=plant in OF_ELIGIBLE)
             for _ in range(60):
                 before, offset = history.partitions(), history.state.last_offset
                 history.step()

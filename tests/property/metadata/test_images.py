@@ -127,7 +127,7 @@ def followed(batches: list[list[Any]], *, publish_each: bool) -> MetadataImage:
     return loader.image
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 1 << 30), count=st.integers(0, 40))
 def test_every_way_to_an_image_leads_to_the_same(seed: int, count: int) -> None:
     history = History(seed).grow(count)
@@ -137,7 +137,7 @@ def test_every_way_to_an_image_leads_to_the_same(seed: int, count: int) -> None:
 
     values = encode_records(image_records(image), VERSION)
     data = b"".join(
-        checkpoint_batches(values, epoch=4, last_contained_timestamp_ms=99, now_ms=1, kraft_version=0, voters=None)
+        checkpoint_batches(values, epoch=4, last_contained_timestamp_ms=99, wall_ms=1, kraft_version=0, voters=None)
     )
     loader = MetadataLoader()
     loader.load(decode_records(read_checkpoint(data, "it").values, "it"), image.offset, 4, 99)
@@ -145,7 +145,7 @@ def test_every_way_to_an_image_leads_to_the_same(seed: int, count: int) -> None:
     assert loader.image == image
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 30), first=st.integers(1, 20), second=st.integers(1, 20))
 def test_a_checkpoint_and_the_log_after_it_make_the_same_image_as_the_whole_log(
     seed: int, first: int, second: int
@@ -163,7 +163,7 @@ def test_a_checkpoint_and_the_log_after_it_make_the_same_image_as_the_whole_log(
     assert loader.image == followed(history.batches, publish_each=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 30), count=st.integers(1, 30))
 def test_older_images_never_change(seed: int, count: int) -> None:
     history = History(seed).grow(count)

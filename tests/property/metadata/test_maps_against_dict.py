@@ -12,7 +12,7 @@ KEYS = st.integers(0, 400)
 CHANGES = st.lists(st.tuples(st.booleans(), st.integers(0, 400)), max_size=900)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(CHANGES)
 def test_a_persistent_map_is_a_sorted_dict_and_its_older_versions_never_change(changes: list[tuple[bool, int]]) -> None:
     model: dict[int, int] = {}
@@ -48,7 +48,7 @@ HISTORY = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(HISTORY)
 def test_a_timeline_map_reads_and_reverts_as_if_every_snapshot_were_a_copy(history: list[tuple[str, int]]) -> None:
     timeline = Timeline()

@@ -25,7 +25,7 @@ def test_mutated_messages_decode_or_raise_the_protocol_error() -> None:
     assert min(outcomes["refused"], outcomes["decoded"]) > 1_000, outcomes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_many_mutated_messages_decode_or_raise_the_protocol_error() -> None:
     fuzz_codec.fuzz(300_000, seed=8)
 
@@ -42,14 +42,14 @@ def test_another_exception_would_be_noticed(
     assert "from seed 7" in capsys.readouterr().err
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(PAIRS), st.binary(max_size=200))
 def test_any_bytes_decode_or_raise_the_protocol_error(pair: tuple[str, int], data: bytes) -> None:
     name, version = pair
     fuzz_codec.decode_mutant(message_class(name), version, data)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_header_or_raise_the_protocol_error(data: bytes) -> None:
     try:

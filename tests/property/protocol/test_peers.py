@@ -42,7 +42,7 @@ def test_random_messages_are_written_as_by_kio_and_kafka_python() -> None:
     assert counts == {"ours": 728 * rounds, "kio": 625 * rounds, "kafka-python": 478 * rounds}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_many_random_messages_are_written_as_by_kio_and_kafka_python() -> None:
     run(200, seed=2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import mutate_batches
@@ -31,7 +32,7 @@ def value_lost(data: Buffer, **arguments: Any) -> Decoded:
     decoded = arrow.to_arrow(data, **arguments)
     columns = [pc.fill_null(column, b"") if name == "value" else column for name, column in columns_of(decoded)]
     batch = type(decoded.batch).from_arrays(columns, schema=decoded.batch.schema)
-    return Decoded(batch, decoded.next_offset, decoded.consumed_bytes, decoded.skipped, decoded.gaps)
+    return replace(decoded, batch=batch)
 
 
 def columns_of(decoded: Decoded) -> list[tuple[str, Any]]:
@@ -40,7 +41,7 @@ def columns_of(decoded: Decoded) -> list[tuple[str, Any]]:
 
 def gap_forgotten(data: Buffer, **arguments: Any) -> Decoded:
     decoded = arrow.to_arrow(data, **arguments)
-    return Decoded(decoded.batch, decoded.next_offset, decoded.consumed_bytes, decoded.skipped, decoded.gaps[:0])
+    return replace(decoded, gaps=decoded.gaps[:0])
 
 
 def errors_swallowed(data: Buffer, **arguments: Any) -> Decoded:

@@ -74,7 +74,7 @@ def test_we_read_what_they_write(peer: str, codec: Codec, rows: list[Any], produ
     check_crc(data, 0, header)
     assert [(r.timestamp_ms, r.key, r.value, list(r.headers)) for r in records(data, header)] == rows
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == producer
-    assert validate_deep(data, 0, header, Rules(), now_ms=0) == max(row[0] for row in rows)
+    assert validate_deep(data, 0, header, Rules(), wall_ms=0) == max(row[0] for row in rows)
     if not header.is_compressed:  # kafka-python leaves it when it would not make the batch smaller
         assert ours(rows, Codec.NONE, producer)[AFTER_EPOCH:] == data[AFTER_EPOCH:]
 

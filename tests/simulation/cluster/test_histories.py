@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.testing.simulator.cluster.history import PartitionHistory
-from penstock.testing.simulator.timeline import Violation
+from simulator.cluster.history import PartitionHistory
+from simulator.world.checks import Violation
 
 
 @pytest.fixture
@@ -60,6 +60,12 @@ def has_a_gap(history: PartitionHistory) -> None:
     history.check_whole({0: b"a", 2: b"b"})
 
 
+def begins_after_what_may_be_deleted(history: PartitionHistory) -> None:
+    history.may_start_at = 1
+    history.saw(1, b"b")
+    history.check_whole({2: b"c"})
+
+
 @pytest.mark.parametrize(
     ("wrong", "rule"),
     [
@@ -72,6 +78,7 @@ def has_a_gap(history: PartitionHistory) -> None:
         (has_lost_the_end, "what was acknowledged survives"),
         (has_lost_what_was_read, "what a reader saw stays"),
         (has_a_gap, "offsets have no gap"),
+        (begins_after_what_may_be_deleted, "what a reader saw stays"),
     ],
 )
 def test_a_wrong_partition_breaks_its_rule(
@@ -79,6 +86,26 @@ def test_a_wrong_partition_breaks_its_rule(
 ) -> None:
     with pytest.raises(Violation, match=rule):
         wrong(history)
+
+
+def test_what_was_deleted_may_be_gone_and_nothing_else(history: PartitionHistory) -> None:
+    history.saw(1, b"b")
+    history.may_start_at = 1
+    history.check_whole({1: b"b", 2: b"c"})
+    history.may_start_at = 0
+    with pytest.raises(Violation, match="what was acknowledged survives"):
+        history.check_whole({1: b"b", 2: b"c"})
+
+
+def test_after_an_unclean_election_only_what_nobody_sent_is_wrong(history: PartitionHistory) -> None:
+    history.elected_uncleanly()
+    history.saw(0, b"b")
+    history.acknowledge(0, b"c", 5)
+    history.check_whole({0: b"c", 1: b"b"})
+    with pytest.raises(Violation, match="nothing is served that was not written"):
+        history.saw(1, b"z")
+    with pytest.raises(Violation, match="offsets have no gap"):
+        history.check_whole({0: b"c", 2: b"b"})
 
 
 def test_a_right_partition_breaks_none(history: PartitionHistory) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from support.cluster_mutations import MUTATIONS, Mutation
 
-from penstock.testing.simulator.run import WORLDS
+from simulator.worlds import WORLDS
 
 TRIED_SEEDS = 12
 SEARCHED_SEEDS = 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_planted_fault_is_found_where_it_was_found_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation = MUTATIONS[name]
@@ -18,7 +19,7 @@ def test_a_planted_fault_is_found_where_it_was_found_before(name: str, monkeypat
     assert found(mutation, range(mutation.found_by, mutation.found_by + TRIED_SEEDS)) is not None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_planted_fault_is_found_within_two_hundred_seeds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation = MUTATIONS[name]

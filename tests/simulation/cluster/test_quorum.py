@@ -13,10 +13,10 @@ from penstock.node.handlers import raft
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.testing.simulator.cluster.scenarios import SCENARIOS
-from penstock.testing.simulator.cluster.voter_admins import VoterAdmin
-from penstock.testing.simulator.cluster_world import ClusterWorld
-from penstock.testing.simulator.machine import Machine
+from simulator.cluster.scenarios import SCENARIOS
+from simulator.cluster.voter_admins import VoterAdmin
+from simulator.cluster.world import ClusterWorld
+from simulator.world.machine import Machine
 
 FOUND_WITHIN_MS = 800
 """From the death of the active controller until every broker has heard of the next: the grace of its voters, an

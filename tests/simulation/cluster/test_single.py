@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from penstock.testing.simulator.cluster.producers import IdempotentProducer
-from penstock.testing.simulator.cluster.scenarios import SCENARIOS
-from penstock.testing.simulator.cluster_world import ClusterWorld
-from penstock.testing.simulator.timeline import Violation
+from simulator.cluster.producers import IdempotentProducer
+from simulator.cluster.scenarios import SCENARIOS
+from simulator.cluster.world import ClusterWorld
+from simulator.world.checks import Violation
 
 SINGLE = SCENARIOS["single"]
 HUNT_SEEDS = 40
@@ -44,7 +44,7 @@ def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
     printed = set()
     for hash_seed in ("0", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        command = [sys.executable, "-m", "penstock.testing.simulator.run", "--scenario", "single", "--seeds", "1..3"]
+        command = [sys.executable, "-m", "simulator.worlds", "--scenario", "single", "--seeds", "1..3"]
         printed.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(printed) == 1, printed
 
@@ -64,7 +64,7 @@ def test_planted_a_producer_repeats_with_a_new_sequence(monkeypatch: pytest.Monk
         for seed in range(1, HUNT_SEEDS + 1):
             ClusterWorld(seed, SINGLE).run()
 
-    with pytest.raises(Violation, match=r"replay with: penstock simulate --scenario single --seeds \d+\n") as broken:
+    with pytest.raises(Violation, match=r"replay with: python -m simulator --scenario single --seeds \d+\n") as broken:
         hunt()
     rule = str(broken.value).split(":")[0]
     assert rule in ("nothing is there twice", "a producer's state survives")

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from penstock.testing.simulator.cluster.scenarios import Scenario
-from penstock.testing.simulator.cluster_world import ClusterWorld
-from penstock.testing.simulator.machine import Machine
+from simulator.cluster.scenarios import Scenario
+from simulator.cluster.world import ClusterWorld
+from simulator.world.machine import Machine
 
 CALM = Scenario("calm", "nothing happens", nodes=(3,))
 SEEDS = range(1, 6)

@@ -9,9 +9,9 @@ import sys
 import pytest
 from support.group_mutations import MUTATIONS, Mutation
 
-from penstock.testing.simulator.groups.scenarios import GROUP_SCENARIOS
-from penstock.testing.simulator.groups.world import GroupWorld
-from penstock.testing.simulator.timeline import Violation
+from simulator.groups.scenarios import GROUP_SCENARIOS
+from simulator.groups.world import GroupWorld
+from simulator.world.checks import Violation
 
 SEEDS = (1_000, 1_001)
 MORE_SEEDS = range(1_002, 1_040)
@@ -38,7 +38,7 @@ def test_groups_keep_every_rule(name: str, seed: int) -> None:
     GroupWorld(seed, GROUP_SCENARIOS[name]).run()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", MORE_SEEDS)
 @pytest.mark.parametrize("name", GROUP_SCENARIOS)
 def test_groups_keep_every_rule_for_long(name: str, seed: int) -> None:
@@ -71,7 +71,7 @@ def test_the_same_seed_gives_the_same_trace_under_every_hash_seed() -> None:
     printed = set()
     for hash_seed in ("0", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        command = [sys.executable, "-m", "penstock.testing.simulator.run", "--scenario", "groups-storm", "--seeds", "3"]
+        command = [sys.executable, "-m", "simulator.worlds", "--scenario", "groups-storm", "--seeds", "3"]
         printed.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(printed) == 1, printed
 

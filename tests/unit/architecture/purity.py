@@ -22,6 +22,7 @@ PURE_ROOMS = (
     "security",
     "replication",
     "coordinator",
+    "placement",
     "tiered",
     "node",
 )

@@ -13,17 +13,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PYPROJECT = ROOT / "pyproject.toml"
 CONTRACTS = tomllib.loads(PYPROJECT.read_text())["tool"]["importlinter"]["contracts"]
-ROOMS = [name for layer in CONTRACTS[0]["layers"] for name in layer.split(" | ") if not name.startswith("(")]
+PACKAGES = {each["containers"][0]: each["layers"] for each in CONTRACTS if each["type"] == "layers"}
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """Every room, empty, under the real contracts."""
-    package = tmp_path / "penstock"
-    for room in ROOMS:
-        (package / room).mkdir(parents=True)
-        (package / room / "__init__.py").touch()
-    (package / "__init__.py").touch()
+    """Every room of the house and of the simulator, empty, under the real contracts."""
+    for package, layers in PACKAGES.items():
+        for room in [name for layer in layers for name in layer.split(" | ") if not name.startswith("(")]:
+            (tmp_path / package / room).mkdir(parents=True)
+            (tmp_path / package / room / "__init__.py").touch()
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "penstock" / "node" / "handlers").mkdir()
+    (tmp_path / "penstock" / "node" / "handlers" / "__init__.py").touch()
     (tmp_path / "pyproject.toml").write_text(PYPROJECT.read_text())
     return tmp_path
 
@@ -44,14 +46,26 @@ def test_a_house_in_order_is_accepted(house: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "source", "said"),
     [
-        ("config/upwards.py", "import penstock.server", "penstock.config is not allowed to import penstock.server"),
-        ("node/upwards.py", "def f():\n    import penstock.client", "penstock.node is not allowed to import"),
-        ("attic/__init__.py", "", "attic"),
-        ("server/heavy.py", "import numpy", "penstock.server is not allowed to import numpy"),
+        (
+            "penstock/config/upwards.py",
+            "import penstock.server",
+            "penstock.config is not allowed to import",
+        ),
+        ("penstock/node/upwards.py", "def f():\n    import penstock.client", "penstock.node is not allowed to import"),
+        ("penstock/node/machine.py", "from penstock.node import handlers", "penstock.node.machine is not allowed"),
+        ("penstock/attic/__init__.py", "", "attic"),
+        ("penstock/server/heavy.py", "import numpy", "penstock.server is not allowed to import numpy"),
+        ("penstock/cli/odd.py", "import simulator.jobs", "penstock is not allowed to import simulator"),
+        (
+            "simulator/world/odd.py",
+            "import simulator.cluster",
+            "simulator.world is not allowed to import",
+        ),
+        ("simulator/attic/__init__.py", "", "attic"),
     ],
 )
 def test_a_planted_fault_is_found(house: Path, module: str, source: str, said: str) -> None:
-    file = house / "penstock" / module
+    file = house / module
     file.parent.mkdir(exist_ok=True)
     file.write_text(source)
     code, output = lint(house)

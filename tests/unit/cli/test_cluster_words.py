@@ -8,7 +8,7 @@ import io
 
 import pytest
 
-from penstock.cli.cluster import reassign, throttle
+from penstock.cli.cluster import describe, reassign, throttle
 from penstock.cli.cluster.describe import brokers_json, described, print_brokers, print_problems, print_summary
 from penstock.cli.cluster.drain import told_of_rest
 from penstock.cli.cluster.elect import confirm, parse_partition, select
@@ -18,11 +18,13 @@ from penstock.cli.cluster.quorum import quorum_json
 from penstock.cli.cluster.rolling_restart import command_for, objections_to, ordered, what_lacks
 from penstock.cli.cluster.throttle import rate, throttled_replicas
 from penstock.cli.cluster.unregister import check as unregister
-from penstock.cli.cluster.view import PartitionView, View, parse_ids
-from penstock.cli.common import UsageError
+from penstock.cli.cluster.words import parse_ids
 from penstock.cli.main import main
-from penstock.client.cluster import BrokerState, ClusterState, Ongoing, QuorumState, Replica
+from penstock.client.client import Client
+from penstock.client.cluster import BrokerState, ClusterState, NoControllerError, Ongoing, QuorumReplica, QuorumState
 from penstock.client.features import FeatureState, UpgradeType
+from penstock.client.view import PartitionView, View
+from penstock.errors import UsageError
 
 
 def partition(
@@ -45,9 +47,29 @@ def view(
     return View(ClusterState("the-id", brokers), partitions, len({each.topic for each in partitions}), moving or {})
 
 
-def quorum(*voters: Replica, leader: int = 2) -> QuorumState:
-    found = voters or tuple(Replica(id_, 100, 5000, 5000) for id_ in (1, 2, 3))
+def quorum(*voters: QuorumReplica, leader: int = 2) -> QuorumState:
+    found = voters or tuple(QuorumReplica(id_, 100, 5000, 5000) for id_ in (1, 2, 3))
     return QuorumState(leader, 7, 100, found, (), {voter.id: f"host{voter.id}:9093" for voter in found})
+
+
+def test_a_controller_that_is_lost_between_two_questions_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = view(partition())
+
+    async def led(client: object) -> QuorumState:
+        return quorum()
+
+    async def looked(client: object, *, moves: bool = True) -> View:
+        if moves:
+            raise NoControllerError("host1:9092")
+        return seen
+
+    async def silent(view: View) -> frozenset[int]:
+        return frozenset({2, 3})
+
+    monkeypatch.setattr(describe, "quorum_of", led)
+    monkeypatch.setattr(describe, "look", looked)
+    monkeypatch.setattr(describe, "silent_of", silent)
+    assert asyncio.run(describe.known(Client("host1:9092"))) == (seen, None, frozenset({2, 3}))
 
 
 def test_a_partition_is_judged_as_kafkas_tools_do() -> None:
@@ -68,7 +90,7 @@ def test_the_summary_counts_and_lists_what_is_wrong(capsys: pytest.CaptureFixtur
     out = capsys.readouterr().out
     assert "controller  2, epoch 7, voters 1,2,3\n" in out
     assert "brokers 3 (1 fenced), topics 1, partitions 3, replicas 9\n" in out
-    assert "under-replicated 2, at min ISR 0, under min ISR 2, offline 1, being moved 0\n" in out
+    assert "under-replicated 2, at min ISR 0, under min ISR 2, offline 1\n            being moved 0\n" in out
     assert out.splitlines()[-2:] == [
         "t-2        offline          none  1,2,3     3",
         "t-1        under min ISR       1  1,2,3     1",
@@ -94,7 +116,7 @@ def test_what_a_drained_broker_leaves_without_a_leader_is_said(capsys: pytest.Ca
     seen = view(partition(leader=-1, in_sync=(2,), replicas=(2,)), partition(1), fenced=(2,))
     told = told_of_rest(argparse.Namespace(json=False, replicas=False), seen, 2)
     assert told == {"leaders": 0, "replicas": 2, "left": 1}
-    assert "nobody leads these until it is up, and they cannot be copied: t-0" in capsys.readouterr().out
+    assert "unavailable until the broker is up, and impossible to copy: t-0" in capsys.readouterr().out
 
 
 def test_a_broker_is_forgotten_that_is_down_and_has_nothing() -> None:
@@ -145,7 +167,9 @@ def test_replicas_of_what_moves_are_those_that_it_will_have() -> None:
 
 
 def test_the_lag_of_a_voter_is_measured_against_the_leader() -> None:
-    described = quorum_json(quorum(Replica(1, 90, 4000, 3500), Replica(2, 100, -1, 5000), Replica(3, 0, -1, -1)))
+    described = quorum_json(
+        quorum(QuorumReplica(1, 90, 4000, 3500), QuorumReplica(2, 100, -1, 5000), QuorumReplica(3, 0, -1, -1))
+    )
     lags = {voter["id"]: (voter["lag"], voter["lag_ms"]) for voter in described["voters"]}
     assert lags == {1: (10, 1500), 2: (0, 0), 3: (100, None)}
 
@@ -203,7 +227,7 @@ def test_the_bar_is_full_when_nothing_is_left() -> None:
 
 
 def test_the_active_controller_is_restarted_last_and_controllers_too() -> None:
-    voters = tuple(Replica(id_, 100, 5000, 5000) for id_ in (2, 9))
+    voters = tuple(QuorumReplica(id_, 100, 5000, 5000) for id_ in (2, 9))
     nodes = ordered(view(), quorum(*voters), None)
     assert [(node.id, node.is_broker, node.address) for node in nodes] == [
         (1, True, "host1:9092"),
@@ -228,7 +252,7 @@ def test_what_a_restart_would_make_unavailable_is_said_before() -> None:
         "topics with a single replica are away with its node: single",
         "topics whose min.insync.replicas is all replicas take no acks=all meanwhile: strict",
     ]
-    alone = quorum(Replica(2, 100, -1, 5000))
+    alone = quorum(QuorumReplica(2, 100, -1, 5000))
     assert "the quorum has 1 voters: there is no controller while one is away" in objections_to(seen, alone, nodes)
 
 
@@ -236,7 +260,7 @@ def test_a_restart_waits_for_brokers_partitions_and_voters() -> None:
     assert what_lacks(view(partition()), quorum(), None) is None
     assert what_lacks(view(fenced=(2, 3)), quorum(), None) == "brokers are fenced: 2,3"
     assert what_lacks(view(partition(4, (1, 2))), quorum(), None) == "1 partitions are not in sync, t-4 for one"
-    late = quorum(Replica(1, 100, 5000, 1000), Replica(2, 100, -1, 5000))
+    late = quorum(QuorumReplica(1, 100, 5000, 1000), QuorumReplica(2, 100, -1, 5000))
     assert what_lacks(view(), late, None) == "voter 1 has not caught up"
 
 

@@ -12,14 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import dev, doctor
+from penstock.cli import dev, dev_place, doctor
 from penstock.cli.main import main
-from penstock.errors import ConfigError, StorageError
+from penstock.errors import ConfigError, StorageError, UsageError
 from penstock.log.meta_properties import parse_uuid
 from penstock.records.builder import BatchBuilder
 from penstock.server.directory_lock import DirectoryLock
-from penstock.testing.simulator import run
-from penstock.testing.simulator.timeline import Violation
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 Capture = pytest.CaptureFixture[str]
@@ -99,12 +97,60 @@ def test_config_check_says_what_a_file_comes_to(node: Path, capsys: Capture) -> 
     assert "ignored, as they mean nothing here: num.network.threads" in said
     assert "node 4, broker and controller" in said
     assert main(["config", "check", str(node), "--override", "log.segment.bytes=10k"]) == 1
-    assert 'log.segment.bytes = "10k" is not an integer' in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert 'log.segment.bytes = "10k" is not an integer' in said
+    assert said.endswith("\n  in --override\n")
     node.write_text(node.read_text() + "log.segment.byte=1\n")
     assert main(["config", "check", str(node), "--json"]) == 0
     assert "did you mean log.segment.bytes" in json.loads(capsys.readouterr().out)["warnings"][0]
     assert main(["config", "check", str(node), "--strict"]) == 1
     assert "line 8" in capsys.readouterr().err
+
+
+def test_config_check_says_what_is_accepted_without_effect(node: Path, capsys: Capture) -> None:
+    node.write_text(node.read_text() + "log.cleanup.policy=delete,compact\n")
+    assert main(["config", "check", str(node)]) == 0
+    assert "warning: log.cleanup.policy = compact has no effect yet: all records are kept" in capsys.readouterr().out
+
+
+def test_config_check_of_no_file_is_json_too(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["config", "check", str(tmp_path / "none"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {
+        "errors": [f"cannot read {tmp_path / 'none'}: no such file or directory"]
+    }
+
+
+def test_config_check_says_all_that_is_wrong_and_where(node: Path, capsys: Capture) -> None:
+    right = node.read_text()
+    wrong = [
+        "log.segment.bytes=10k",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "replica.fetch.wait.max.ms=60000",
+        "replica.socket.timeout.ms=40000",
+        "metric.reporters=com.example.Reporter",
+    ]
+    node.write_text(right + "\n".join(wrong) + "\n")
+    first = right.count("\n") + 1
+    assert main(["config", "check", str(node)]) == 1
+    said = capsys.readouterr().err
+    assert said.count("error: ") == 4
+    assert f"it must be at least 1 MiB (1048576)\n  in {node}, line {first}\n" in said
+    assert (
+        f"is not supported yet: leave it out, and keep the listeners private\n  in {node}, line {first + 1}\n" in said
+    )
+    assert f"in {node}, lines {first + 2} and {first + 3}\n" in said
+    assert main(["config", "check", str(node), "--json"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert len(json.loads(printed.out)["errors"]) == 4
+    node.write_text(right.replace("PLAINTEXT://", "SSL://", 1))
+    assert main(["config", "check", str(node)]) == 1
+    said = capsys.readouterr().err
+    assert "listeners has SSL for clients: inter.broker.listener.name = PLAINTEXT must be one of them" in said
+    assert f"in {node}, line 4\n" in said
+    node.write_text(node.read_text() + "inter.broker.listener.name=SSL\n")
+    assert main(["config", "check", str(node)]) == 1
+    assert f"SSL, which is not supported yet: it must be PLAINTEXT for now\n  in {node}" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -114,7 +160,7 @@ def log_file(tmp_path: Path) -> Path:
     data = bytearray()
     for base_offset in (0, 2):
         builder = BatchBuilder(base_offset=base_offset, leader_epoch=3)
-        builder.append(1_700_000_000_000, b"key", b"value", [("h", b"x")])
+        builder.append(1_700_000_000_000, b"key", b"value", [("h", b"x"), ("h", b"y")])
         builder.append(1_700_000_000_000, None, b"\xff")
         data += builder.build()
     path.write_bytes(data)
@@ -125,10 +171,13 @@ def test_log_dump_shows_batches_and_records(log_file: Path, capsys: Capture) -> 
     assert main(["log", "dump", "--records", str(log_file)]) == 0
     said = capsys.readouterr().out
     assert "offsets 2-3  records_in_batch 2" in said
-    assert "offset 0  timestamp_ms 1700000000000  key 'key'  value 'value'  headers {'h': 'x'}" in said
+    assert "offset 0  timestamp_ms 1700000000000  key 'key'  value 'value'  headers 'h'='x', 'h'='y'" in said
     assert main(["log", "dump", "--json", str(log_file)]) == 0
     lines = json.loads(capsys.readouterr().out)
     assert [(line["offsets"], line["leader_epoch"]) for line in lines] == [("0-1", 3), ("2-3", 3)]
+    assert main(["log", "dump", "--json", "--records", str(log_file)]) == 0
+    first = json.loads(capsys.readouterr().out)[0]["records"][0]
+    assert first["headers"] == [["h", "x"], ["h", "y"]]
 
 
 def test_log_dump_verify_finds_a_flipped_bit(log_file: Path, capsys: Capture) -> None:
@@ -208,6 +257,18 @@ def test_bash_completes_commands_actions_options_and_values(capsys: Capture) -> 
     assert completed(script, "penstock", "produce", "x", "--compression", "") == [
         "none", "gzip", "snappy", "lz4", "zstd"
     ]  # fmt: skip
+    script += '\npenstock() { [[ "$*" == "completion topics" ]] && echo "clicks orders"; }'
+    assert completed(script, "penstock", "consume", "cl") == ["clicks"]
+    assert completed(script, "penstock", "groups", "delete", "g", "--topic", "") == ["clicks", "orders"]
+    assert completed(script, "penstock", "topics", "create", "x", "--config", "") == []
+    assert completed(script, "penstock", "consume", "x", "--print", "") == []
+
+
+def test_completion_of_topics_is_silent_without_a_broker(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for nobody in ("127.0.0.1:1", "nonsense"):
+        monkeypatch.setenv("PENSTOCK_BOOTSTRAP", nobody)
+        assert main(["completion", "topics"]) == 0
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.fixture
@@ -221,13 +282,13 @@ def taken() -> Iterator[int]:
 
 def test_dev_takes_the_next_free_port_and_says_so(taken: int) -> None:
     notes: dict[str, str] = {}
-    assert taken < dev.choose_port(None, taken, "--port", "bootstrap", notes) <= taken + dev.PORTS_TRIED
+    assert taken < dev_place.choose_port(None, taken, "--port", "bootstrap", notes) <= taken + dev_place.PORTS_TRIED
     assert notes == {"bootstrap": f"port {taken} is taken"}
     with pytest.raises(ConfigError, match=f"port {taken} is taken: choose another --port"):
-        dev.choose_port(taken, 9092, "--port", "bootstrap", notes)
-    assert dev.choose_port(0, taken, "--port", "bootstrap", notes) == 0
-    with pytest.raises(ConfigError, match="--port 70000 is not a port"):
-        dev.choose_port(70_000, 9092, "--port", "bootstrap", notes)
+        dev_place.choose_port(taken, 9092, "--port", "bootstrap", notes)
+    assert dev_place.choose_port(0, taken, "--port", "bootstrap", notes) == 0
+    with pytest.raises(UsageError, match="--port 70000 is not a port"):
+        dev_place.choose_port(70_000, 9092, "--port", "bootstrap", notes)
 
 
 def test_dev_takes_the_next_data_directory_when_another_has_the_usual_one(
@@ -245,32 +306,3 @@ def test_dev_takes_the_next_data_directory_when_another_has_the_usual_one(
             dev.find_place(argparse.Namespace(data=usual, port=0, metrics_port=0))
     finally:
         lock.release()
-
-
-def test_fresh_removes_only_what_is_a_log_directory(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(ConfigError, match="is not a log directory"):
-        dev.empty(str(tmp_path))
-    assert (tmp_path / "thesis.txt").exists()
-    (tmp_path / "meta.properties").write_text("")
-    (tmp_path / "clicks-0").mkdir()
-    dev.empty(str(tmp_path))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_simulate_runs_seeds_and_tells_which_broke_a_rule(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    class World:
-        trace_hash = "f00"
-
-    def world(seed: int) -> World:
-        if seed == 3:
-            raise Violation("a write was lost")
-        return World()
-
-    monkeypatch.setitem(run.WORLDS, "log", world)
-    assert main(["simulate", "--seeds", "1..2"]) == 0
-    assert capsys.readouterr().out == "2 seeds, 0 broke a rule\n"
-    assert main(["simulate", "--seeds", "2..3", "--json"]) == 1
-    assert [json.loads(line)["broken"] for line in capsys.readouterr().out.splitlines()] == [None, "a write was lost"]
-    with pytest.raises(SystemExit):
-        main(["simulate", "--seeds", "9..1"])

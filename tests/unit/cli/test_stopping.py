@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 
 from penstock.cli.stopping import SIGNALS, stopped_by_signals
 
-LONG_S = 60.0
+LONG_S = 3600.0
+"""Longer than a test may take."""
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -21,10 +21,8 @@ def test_a_signal_sets_it_once_and_ends_every_wait(number: signal.Signals) -> No
         assert not stop.wait(0.0)
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)
-        began = time.monotonic()
         assert stop.wait(LONG_S)
         assert stop.wait(LONG_S)
-        assert time.monotonic() - began < LONG_S
         assert stop.is_set()
     assert heard == [number]
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import argparse
 import io
+import sys
 
 import pytest
 
-from penstock.cli.common import UsageError, pair, read_properties
+from penstock.cli.common import pair, read_properties
 from penstock.cli.configs import changes_of, resource_of
 from penstock.cli.consume import chosen, json_line, offset_of, writer_of
-from penstock.cli.output import home_relative, paint, print_table, size_text
+from penstock.cli.output import counted, fitting, home_relative, paint, print_table, size_text
 from penstock.cli.produce import chunks_of_lines
 from penstock.cli.times import timestamp_ms, timestamp_text
 from penstock.cli.topics import parse_assignment
 from penstock.client.admin import Change, ConfigOperation, Resource, ResourceType
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, UsageError
 from penstock.records.reader import Record
 
 NOW_MS = 1_800_000_000_000
@@ -48,6 +49,10 @@ def test_times_are_shown_in_utc() -> None:
     assert timestamp_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
     assert timestamp_text(-1) == "-"
     assert timestamp_text(1 << 61) == str(1 << 61)
+
+
+def test_one_is_no_plural() -> None:
+    assert [counted(count, "record") for count in (0, 1, 2000)] == ["0 records", "1 record", "2,000 records"]
 
 
 def test_sizes_are_shown_with_their_unit() -> None:
@@ -171,6 +176,8 @@ def test_columns_stand_before_the_value(columns: str, expected: bytes) -> None:
 def test_an_unknown_column_says_which_there_are() -> None:
     with pytest.raises(UsageError, match="--print size: it must be some of key,partition,offset"):
         writer_of(arguments(json=False, columns="size", separator="\t"))
+    with pytest.raises(UsageError, match="headers; the value always follows them"):
+        writer_of(arguments(json=False, columns="key,value", separator="\t"))
 
 
 def test_a_record_as_json_keeps_every_byte() -> None:
@@ -182,3 +189,28 @@ def test_a_record_as_json_keeps_every_byte() -> None:
             '"value": {"base64": "/wA="}, "headers": [["h", "ü"]]}\n'
         ).encode()
     )
+
+
+def test_widths_shrink_where_they_are_largest() -> None:
+    assert fitting([5, 5], 80) == [5, 5]
+    assert fitting([10, 40, 30], 64) == [10, 25, 25]
+    assert fitting([10, 40, 90], 64) == [10, 25, 25]
+    assert fitting([30, 30, 30], 20) == [8, 8, 8]
+
+
+def test_tables_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_table(("config", "meaning"), [("a", "what it means in a sentence that is far too long for a line")])
+    print_table(("topic", "leader", "replicas"), [("t" * 60, 1, "1,2,3")], right=("leader",))
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert lines[:3] == [
+        "config  meaning",
+        "a       what it means in a sentence that",
+        "        is far too long for a line",
+    ]
+    assert lines[-1].endswith("…       1  1,2,3")

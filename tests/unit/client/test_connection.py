@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from penstock.client.client import parse_address
-from penstock.client.connection import Connection, _Frames, reason_of
-from penstock.config.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
+from penstock.client.connection import Connection, reason_of
+from penstock.client.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
+from penstock.client.transport import Frames
 from penstock.errors import ProtocolError, UnreachableError, UnsupportedVersionError
 from penstock.protocol.api import APIS, ApiKey
 from penstock.protocol.frames import encode_response
@@ -44,7 +45,7 @@ def connected() -> tuple[Connection, Transport]:
     return connection, transport
 
 
-def receive(frames: _Frames, data: bytes, piece: int) -> None:
+def receive(frames: Frames, data: bytes, piece: int) -> None:
     """Feeds bytes as a transport does: into the buffer that the protocol gives, at most `piece` at a time."""
     while data:
         buffer = frames.get_buffer(-1)
@@ -73,7 +74,7 @@ def test_answers_find_their_requests_however_the_stream_is_cut(piece: int) -> No
         await asyncio.sleep(0)
         large = "x" * (CLIENT_SCRATCH_BYTES // 4)
         stream = answer(3, "third") + answer(1, large) + answer(2, "second")
-        receive(_Frames(connection), stream, piece)
+        receive(Frames(connection), stream, piece)
         assert [got.cluster_id for got in await asyncio.gather(*asked)] == [large, "second", "third"]
         assert struct.unpack_from(">i", transport.written)[0] > 0
 
@@ -86,7 +87,7 @@ def test_a_frame_larger_than_the_scratch_buffer_is_received_in_its_own() -> None
     connection.frame_received = lambda frame: frames.append(bytes(frame))  # type: ignore[method-assign]
     body = b"y" * (3 * CLIENT_SCRATCH_BYTES)
     small = struct.pack(">i", 5) + b"small"
-    receive(_Frames(connection), small + struct.pack(">i", len(body)) + body + small, 10_000)
+    receive(Frames(connection), small + struct.pack(">i", len(body)) + body + small, 10_000)
     assert frames == [b"small", body, b"small"]
 
 
@@ -95,7 +96,7 @@ def test_a_frame_of_impossible_size_ends_the_connection(size: int) -> None:
     async def body(connection: Connection, transport: Transport) -> None:
         asked = asyncio.ensure_future(connection.send(MetadataRequest()))
         await asyncio.sleep(0)
-        receive(_Frames(connection), struct.pack(">i", size), 4)
+        receive(Frames(connection), struct.pack(">i", size), 4)
         with pytest.raises(ProtocolError, match=f"a response of {size} bytes"):
             await asked
         assert transport.aborted
@@ -108,7 +109,7 @@ def test_all_who_wait_are_told_that_the_broker_closed_the_connection() -> None:
     async def body(connection: Connection, _: Transport) -> None:
         asked = [asyncio.ensure_future(connection.send(MetadataRequest())) for _ in range(2)]
         await asyncio.sleep(0)
-        _Frames(connection).connection_lost(None)
+        Frames(connection).connection_lost(None)
         for one in asked:
             with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9092 closed the connection"):
                 await one
@@ -122,7 +123,7 @@ def test_a_late_answer_is_dropped_and_broken_bytes_are_not() -> None:
     async def body(connection: Connection, transport: Transport) -> None:
         with pytest.raises(UnreachableError, match="did not answer Metadata in time"):
             await connection.send(MetadataRequest(), timeout_ms=0)
-        frames = _Frames(connection)
+        frames = Frames(connection)
         receive(frames, answer(1, "late"), 100)
         assert not transport.aborted
         asked = asyncio.ensure_future(connection.send(MetadataRequest()))
@@ -173,3 +174,53 @@ def test_addresses() -> None:
 )
 def test_why_there_is_no_connection_is_said_in_words(error: OSError, reason: str) -> None:
     assert reason_of(error) == reason
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP, not Kafka's protocol"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "speaks TLS, not Kafka's protocol\n  TLS is not supported yet"),
+        (b"", "closed the connection without an answer\n  a listener that wants TLS or SASL does so"),
+    ],
+)
+def test_a_port_of_something_else_says_what_it_is(said: bytes, why: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        writer.write(said)
+
+    assert why in refusal_of(answer, timeout_ms=30_000)
+
+
+def test_a_port_that_never_answers_is_named() -> None:
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    assert "accepts connections and did not answer in" in refusal_of(listen, timeout_ms=200)
+
+
+def refusal_of(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]], *, timeout_ms: int
+) -> str:
+    """What a client says of a server that is no broker."""
+
+    async def work() -> str:
+        gone = asyncio.Event()
+
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await serve(reader, writer)
+                writer.close()
+                await writer.wait_closed()
+            finally:
+                gone.set()
+
+        async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+            connection = Connection("127.0.0.1", server.sockets[0].getsockname()[1], "test", 30_000)
+            with pytest.raises(UnreachableError) as raised:
+                await connection.open(timeout_ms)
+            connection.close()
+            await gone.wait()
+        return str(raised.value)
+
+    return asyncio.run(work())

@@ -33,7 +33,7 @@ def transactional(base_offset: int, *values: bytes) -> bytes:
 
 def ended(how: ControlType, base_offset: int) -> bytes:
     marker = EndTransactionMarker(how, 0)
-    options = {"producer_id": PRODUCER_ID, "producer_epoch": 0, "now_ms": 1}
+    options = {"producer_id": PRODUCER_ID, "producer_epoch": 0, "wall_ms": 1}
     return bytes(end_transaction_marker(marker, base_offset=base_offset, **options))
 
 

@@ -12,7 +12,7 @@ import pytest
 from penstock.client import groups, member
 from penstock.client.client import Fetched, OffsetAt, TopicState
 from penstock.client.member import Member
-from penstock.errors import ErrorCode, UnreachableError
+from penstock.errors import CorruptRecordError, ErrorCode, UnreachableError
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.consumer_group_heartbeat_request import TopicPartitions as Owned
 from penstock.protocol.messages.consumer_group_heartbeat_response import (
@@ -37,9 +37,9 @@ RECORDS = 3
 Step = ConsumerGroupHeartbeatResponse | UnreachableError
 
 
-def told(epoch: int, *partitions: int) -> ConsumerGroupHeartbeatResponse:
+def told(epoch: int, *partitions: int, topic_id: UUID = TOPIC_ID) -> ConsumerGroupHeartbeatResponse:
     """The answer to a heartbeat: the member has these partitions now."""
-    assignment = Assignment(topic_partitions=[TopicPartitions(topic_id=TOPIC_ID, partitions=list(partitions))])
+    assignment = Assignment(topic_partitions=[TopicPartitions(topic_id=topic_id, partitions=list(partitions))])
     return ConsumerGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=60_000, assignment=assignment)
 
 
@@ -53,6 +53,8 @@ class Cluster:
     Attributes:
         heartbeats: those that came. idle: one waits for its answer.
         commits: offsets by partition, one an OffsetCommit. unreachable: commits to lose.
+        topic_id: of the topic in the brokers' metadata. known_id: as the client has it since its last refresh.
+        damaged: partitions whose second batch has a wrong checksum.
     """
 
     brokers: Mapping[int, Any] = {1: None}
@@ -63,6 +65,8 @@ class Cluster:
         self.commits: list[dict[int, int]] = []
         self.commit_code = ErrorCode.NONE
         self.unreachable = 0
+        self.topic_id = self.known_id = TOPIC_ID
+        self.damaged: set[int] = set()
         self.idle = asyncio.Event()
         self._more = asyncio.Event()
 
@@ -73,7 +77,10 @@ class Cluster:
         self._more.set()
 
     async def topic(self, name: str) -> TopicState:
-        return TopicState(TOPIC_ID, (1, 1))
+        return TopicState(self.known_id, (1, 1))
+
+    async def refresh(self, topics: list[str]) -> None:
+        self.known_id = self.topic_id
 
     async def connection(self, node_id: int | None) -> Cluster:
         return self
@@ -88,11 +95,15 @@ class Cluster:
         builder = BatchBuilder(base_offset=0, leader_epoch=0)
         for number in range(RECORDS):
             builder.append(1, None, b"%d" % number)
-        batch = memoryview(bytes(builder.build()))
-        return {
-            place: Fetched(batch if at < RECORDS else memoryview(b""), RECORDS, RECORDS, 0, ())
-            for place, at in positions.items()
-        }
+        batch = bytes(builder.build())
+        torn = batch[:-1] + b"\xff"
+        found = {}
+        for place, at in positions.items():
+            data = batch if at < RECORDS else b""
+            if place[1] in self.damaged:
+                data += torn[:7] + bytes([RECORDS]) + torn[8:]
+            found[place] = Fetched(memoryview(data), RECORDS, RECORDS, 0, ())
+        return found
 
     async def send(self, request: Any, *, node_id: int | None = None, at_most: int | None = None) -> Any:
         if isinstance(request, FindCoordinatorRequest):
@@ -141,17 +152,20 @@ def play(steps: list[Step], job: Callable[[Member, Cluster], Awaitable[None]]) -
 
     async def work() -> Cluster:
         cluster = Cluster(*steps)
-        async with asyncio.timeout(5), Member(cluster, "g", ["t"]) as each:  # type: ignore[arg-type]
+        async with asyncio.timeout(60), Member(cluster, "g", ["t"]) as each:  # type: ignore[arg-type]
             await job(each, cluster)
         return cluster
 
     return asyncio.run(work())
 
 
-async def read(each: Member, cluster: Cluster) -> None:
-    """Polls until there is nothing to read and no heartbeat is answered any more."""
-    while await each.poll() or not cluster.idle.is_set():
+async def read(each: Member, cluster: Cluster) -> list[tuple[int, int]]:
+    """Polls until there is nothing to read and no heartbeat is answered any more; partition and offset of what came."""
+    found: list[tuple[int, int]] = []
+    while (more := await each.poll()) or not cluster.idle.is_set():
+        found += [(partition, record.offset) for _, partition, record in more]
         await asyncio.sleep(0)
+    return found
 
 
 @pytest.mark.parametrize("lost", [UnreachableError("lost"), failed(ErrorCode.NOT_COORDINATOR)])
@@ -166,11 +180,12 @@ def test_after_a_lost_answer_the_next_heartbeat_says_everything(lost: Step) -> N
     assert fourth.subscribed_topic_names is None
 
 
-def test_a_fenced_member_commits_nothing_of_what_it_had_and_says_that_it_has_nothing() -> None:
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND])
+def test_a_member_that_is_none_commits_nothing_of_what_it_had_and_says_that_it_has_nothing(code: ErrorCode) -> None:
     async def job(each: Member, cluster: Cluster) -> None:
         await read(each, cluster)
-        cluster.go_on(failed(ErrorCode.FENCED_MEMBER_EPOCH), told(5, 1))
-        while each._epoch != 5:
+        cluster.go_on(failed(code), told(5, 1))
+        while each.membership.epoch != 5:
             await asyncio.sleep(0)
         await each.commit()
         assert not cluster.commits
@@ -221,3 +236,53 @@ def test_a_commit_that_comes_too_late_is_no_failure_of_the_member() -> None:
         await each.commit()
 
     assert play([told(1, 0)], job).commits == [{0: RECORDS}] * 2
+
+
+AGAIN = UUID(int=8)
+
+
+def test_a_topic_that_is_made_again_is_read_from_its_begin_and_inherits_no_offset() -> None:
+    async def job(each: Member, cluster: Cluster) -> None:
+        assert await read(each, cluster) == [(0, offset) for offset in range(RECORDS)]
+        cluster.topic_id = AGAIN
+        cluster.go_on(told(2, 0, topic_id=AGAIN))
+        assert await read(each, cluster) == [(0, offset) for offset in range(RECORDS)]
+
+    cluster = play([told(1, 0)], job)
+    assert cluster.commits == [{0: RECORDS}], "once, at the end, of the new topic"
+    assert cluster.heartbeats[-2].topic_partitions == [Owned(topic_id=AGAIN, partitions=[0])]
+
+
+def test_records_of_a_new_topic_are_not_read_from_offsets_of_the_old_one() -> None:
+    async def job(each: Member, cluster: Cluster) -> None:
+        await read(each, cluster)
+        cluster.known_id = AGAIN  # the client has met the new topic before the coordinator has
+        assert await each.poll() == []
+        assert not each.positions
+
+    assert not play([told(1, 0)], job).commits
+
+
+def test_a_topic_whose_id_the_brokers_do_not_know_yet_is_asked_for_again() -> None:
+    async def job(each: Member, cluster: Cluster) -> None:
+        assert not await read(each, cluster)
+        cluster.topic_id = AGAIN
+        cluster.go_on(ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=60_000))
+        assert len(await read(each, cluster)) == RECORDS
+
+    play([told(1, 0, topic_id=AGAIN)], job)
+
+
+def test_records_that_were_read_before_damaged_ones_are_given_first() -> None:
+    async def job(each: Member, cluster: Cluster) -> None:
+        while not each.positions:
+            cluster.damaged = {1}
+            found = await each.poll()
+        assert [(partition, record.offset) for _, partition, record in found] == [
+            (partition, offset) for partition in (0, 1) for offset in range(RECORDS)
+        ]
+        assert each.positions == {("t", 0): RECORDS, ("t", 1): RECORDS}
+        with pytest.raises(CorruptRecordError):
+            await each.poll()
+
+    play([told(1, 0, 1)], job)

@@ -91,11 +91,51 @@ def test_dynamic_configs_are_checked_before_they_are_stored() -> None:
     check_dynamic({"message.max.bytes": "5", "leader.replication.throttled.rate": "9"}, per_broker=False)
     check_dynamic({"listeners": "PLAINTEXT://:1"}, per_broker=True)
     for configs, sentence in (
-        ({"node.id": "5"}, "node.id cannot be changed while the broker runs"),
-        ({"listeners": "PLAINTEXT://:1"}, "listeners differs from broker to broker"),
+        (
+            {"node.id": "5", "log.dirs": "/x", "message.max.bytes": "5"},
+            "Cannot update these configs dynamically: [node.id, log.dirs]",
+        ),
+        (
+            {"listeners": "PLAINTEXT://:1"},
+            "Cannot update these configs at default cluster level, broker id must be specified: [listeners]",
+        ),
+        (
+            {"listener.name.tls.ssl.keystore.location": "/x"},
+            "at default cluster level, broker id must be specified: [listener.name.tls.ssl.keystore.location]",
+        ),
+        (
+            {"ssl.truststore.type": "JKS"},
+            "only per-listener using the listener prefix: [ssl.truststore.type]",
+        ),
+        ({"listener.name.tls.log.dirs": "/x"}, "unknown setting listener.name.tls.log.dirs"),
+        ({"listener.name.tls.max.connections": "-1"}, "is too small"),
         ({"message.max.byte": "5"}, "unknown setting message.max.byte; did you mean message.max.bytes?"),
         ({"message.max.bytes": "-5"}, "is too small"),
     ):
         with pytest.raises(ConfigError) as wrong:
             check_dynamic(configs, per_broker=False)
         assert sentence in str(wrong.value)
+
+
+def test_dynamic_configs_of_a_listener_are_those_of_the_setting_behind_them() -> None:
+    secret = "listener.name.tls.ssl.keystore.password"
+    of_tls = {
+        "listener.name.tls.ssl.keystore.location": "/x",
+        secret: "sesame",
+        "listener.name.tls.max.connections": "7",
+    }
+    check_dynamic(of_tls, per_broker=True)
+    check_dynamic({"listener.name.tls.max.connections": "7"}, per_broker=False)
+    check_dynamic({"listener.name.tls.scram-sha-256.sasl.jaas.config": "x"}, per_broker=True)
+    with pytest.raises(ConfigError, match="only per-listener"):
+        check_dynamic({"ssl.keystore.password": "sesame"}, per_broker=True)
+    described = {
+        each.name: each
+        for each in describe_broker(
+            Settings.for_node(1).with_dynamic({"listener.name.tls.max.connections": "5"}, of_tls)
+        )
+        if each.name in of_tls
+    }
+    assert {name: each.value for name, each in described.items()} == {**of_tls, secret: None}
+    assert {each.source for each in described.values()} == {Source.DYNAMIC_BROKER_CONFIG}
+    assert [each.sensitive for each in described.values()] == [False, True, False]

@@ -194,7 +194,7 @@ def test_each_kind_of_node_can_be_configured(base: dict[str, str]) -> None:
         (NODE, {"listeners": "SSL://:1,CONTROLLER://:2", "security.inter.broker.protocol": "SSL"}, "not supported yet"),
         (NODE, {"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners cannot use 0.0.0.0"),
         (NODE, {"advertised.listeners": "SSL://h:9092"}, "which is not in listeners (PLAINTEXT, CONTROLLER)"),
-        (NODE, {"inter.broker.listener.name": "IN"}, "must be one of the advertised listeners (PLAINTEXT)"),
+        (NODE, {"inter.broker.listener.name": "IN"}, "listeners has PLAINTEXT for clients: inter.broker.listener"),
         (
             NODE,
             {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
@@ -255,11 +255,10 @@ def test_a_secret_does_not_show_itself() -> None:
     assert "hunter2" not in repr(held) + repr(held.key) + str(vars(held))
 
 
-def test_the_import_is_fast() -> None:
-    """Under 20 ms of its own on the build machine; the bound leaves room for a busy one."""
-    program = "import time; t = time.process_time(); import penstock.config.server; print(time.process_time() - t)"
-    seconds = min(
-        float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
-        for _ in range(3)
+def test_the_import_needs_no_other_room() -> None:
+    program = (
+        "import sys, penstock.config.server;"
+        "print(*{name.split('.')[1] for name in sys.modules if name.startswith('penstock.')})"
     )
-    assert seconds < 0.06
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"config", "errors"}

@@ -52,6 +52,8 @@ def test_topics_without_overrides_share_one_config() -> None:
     ("overrides", "sentence"),
     [
         ({"retention.mss": "5"}, "unknown topic config retention.mss; did you mean retention.ms?"),
+        ({"log.retention.ms": "5"}, "unknown topic config log.retention.ms; did you mean retention.ms?"),
+        ({"log.retention.hours": "5"}, "unknown topic config log.retention.hours; did you mean retention.ms?"),
         ({"min.insync.replicas": "0"}, 'min.insync.replicas = "0" is too small: it must be at least 1'),
         ({"segment.bytes": "9"}, 'segment.bytes = "9" is too small: it must be at least 1 MiB (1048576)'),
         ({"cleanup.policy": "shred"}, 'cleanup.policy = "shred" is not known: it must be some of compact, delete'),

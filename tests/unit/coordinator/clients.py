@@ -44,7 +44,7 @@ Place = tuple[str, int]
 
 def client_world(**topics: int) -> ConsumerWorld:
     """A world with topics of so many partitions (t of 6 unless told), in which groups begin at once."""
-    return ConsumerWorld(with_topics(**(topics or {"t": 6})), initial_rebalance_delay_ms=0)
+    return ConsumerWorld(with_topics(**(topics or {"t": 6})), group_initial_rebalance_delay_ms=0)
 
 
 class Client:

@@ -63,11 +63,11 @@ class ConsumerWorld(World):
     """A world with topics, and consumer groups."""
 
     def __init__(self, image: MetadataImage | None = None, **config: Any) -> None:
-        config.setdefault("consumer_assignment_interval_ms", 0)
+        config.setdefault("group_consumer_assignment_interval_ms", 0)
         super().__init__(image=with_topics(t=6) if image is None else image, **config)
 
     def group(self, group_id: str = "g") -> ConsumerGroup:
-        group = self.machine.groups.get(group_id)
+        group = self.state.groups.get(group_id)
         assert isinstance(group, ConsumerGroup)
         return group
 
@@ -96,7 +96,7 @@ class ConsumerWorld(World):
         """ConsumerGroupHeartbeat with these fields."""
         request = ConsumerGroupHeartbeatRequest(group_id=group, **fields)
         context = Context(version, "c", "/127.0.0.1")
-        return self.write(lambda machine: consumer_group_heartbeat(machine, context, request, self.now_ms))
+        return self.write(lambda state: consumer_group_heartbeat(state, context, request, self.now_ms), version)
 
     def consumers(self, count: int, group: str = "g", **fields: Any) -> list[Consumer]:
         """So many new members that have joined, and have been brought to where they should be."""
@@ -154,7 +154,7 @@ class Consumer:
         self.told: dict[UUID, list[int]] = {}
         self.lazy = False
         self.unsure = False
-        self.last: Answer[ConsumerGroupHeartbeatResponse] = Answer()
+        self.last: Answer[ConsumerGroupHeartbeatResponse] = Answer(1)
 
     def __repr__(self) -> str:
         return f"Consumer({self.member_id!r}, epoch {self.epoch}, {self.partitions()})"

@@ -76,7 +76,7 @@ def test_a_group_that_becomes_classic_late_rebalances_all_the_same() -> None:
     with late(world):
         consumer.leave()
     assert consumer.code is ErrorCode.REQUEST_TIMED_OUT
-    assert isinstance(world.machine.groups.get("g"), ClassicGroup)
+    assert isinstance(world.state.groups.get("g"), ClassicGroup)
     assert [one.heartbeat(), two.heartbeat()] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
 
 
@@ -86,7 +86,7 @@ def test_a_group_that_becomes_classic_late_notices_dead_members() -> None:
     with late(world):
         consumer.leave()
     world.advance(LONG_MS)
-    assert world.machine.groups.get("g").is_empty
+    assert world.state.groups.get("g").is_empty
 
 
 def test_a_group_that_could_not_become_classic_notices_dead_members() -> None:
@@ -94,9 +94,9 @@ def test_a_group_that_could_not_become_classic_notices_dead_members() -> None:
     *_, consumer = mixed(world)
     with refused(world):
         consumer.leave()
-    assert isinstance(world.machine.groups.get("g"), ConsumerGroup)
+    assert isinstance(world.state.groups.get("g"), ConsumerGroup)
     world.advance(LONG_MS)
-    assert world.machine.groups.get("g").is_empty
+    assert world.state.groups.get("g").is_empty
 
 
 def test_a_group_that_could_not_become_a_consumer_group_notices_dead_members() -> None:
@@ -106,9 +106,9 @@ def test_a_group_that_could_not_become_a_consumer_group_notices_dead_members() -
     joining.join()
     with refused(world):
         Consumer(world, "consumer").join()
-    assert isinstance(world.machine.groups.get("g"), ClassicGroup)
+    assert isinstance(world.state.groups.get("g"), ClassicGroup)
     world.advance(LONG_MS)
-    assert world.machine.groups.get("g").is_empty
+    assert world.state.groups.get("g").is_empty
 
 
 def test_a_classic_member_whose_join_took_too_long_is_dropped_if_it_does_not_come_again() -> None:

@@ -44,7 +44,7 @@ def test_an_invalid_request_is_refused(fields: dict[str, Any], message: str) -> 
     world = ConsumerWorld()
     answer = world.beat(**{**JOIN, **fields})
     assert (answer.code, answer.message) == (ErrorCode.INVALID_REQUEST, message)
-    assert not len(world.machine.groups)
+    assert not len(world.state.groups)
 
 
 def test_an_unknown_assignor_is_refused() -> None:
@@ -110,7 +110,7 @@ def test_a_member_that_missed_one_answer_comes_again_with_its_last_epoch() -> No
 
 @pytest.mark.parametrize("joins", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_joins_with_random_ids_hold_no_memory_for_longer_than_a_session(joins: int) -> None:
-    world = ConsumerWorld(consumer_assignment_interval_ms=15_000, consumer_max_size=500)
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=15_000, group_consumer_max_size=500)
     honest = Consumer(world, "honest", "honest")
     honest.join()
     for index in range(joins):
@@ -123,16 +123,16 @@ def test_joins_with_random_ids_hold_no_memory_for_longer_than_a_session(joins: i
         assert unheard_of.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
         world.advance(index % 100 == 0)
     for _ in range(10):
-        world.advance(world.config.consumer_session_timeout_ms // 10)
+        world.advance(world.settings.group_consumer_session_timeout_ms // 10)
         assert not honest.beat().code
     assert not len(world.group("crowd").members)
     assert len(world.runtime.timers) < 10, "those of the honest one, and the look for what has expired"
-    world.advance(world.config.offsets_retention_check_interval_ms)
+    world.advance(world.settings.offsets_retention_check_interval_ms)
     assert world.list_groups() == []
 
 
 def test_a_full_group_takes_nobody_more_but_keeps_who_is_in() -> None:
-    world = ConsumerWorld(consumer_max_size=2)
+    world = ConsumerWorld(group_consumer_max_size=2)
     first, second = world.consumers(2)
     third = Consumer(world, "third")
     answer = third.join()
@@ -265,7 +265,7 @@ def test_nobody_is_told_of_a_state_that_may_be_lost() -> None:
     assert not member.join().done
     world.fail_over()
     assert member.last.code is ErrorCode.NOT_COORDINATOR
-    assert not len(world.machine.groups)
+    assert not len(world.state.groups)
     world.commits = True
     member.join()
     assert member.partitions() == list(range(6))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import Any
 
 import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, with_topics
@@ -91,7 +92,7 @@ def classic_group(
         for instance_id, _ in zip_longest(instances, shares, fillvalue=None)
     ]
     joins = [member.join() for member in members]
-    world.advance(world.config.initial_rebalance_delay_ms * (len(members) + 1))
+    world.advance(world.settings.group_initial_rebalance_delay_ms * (len(members) + 1))
     for member, join in zip(members, joins, strict=True):
         member.joined, member.generation_id = join.value, join.value.generation_id
         member.member_id = join.value.member_id
@@ -164,7 +165,7 @@ def test_an_empty_classic_group_makes_way() -> None:
     world.leave(member.member_id)
     (new,) = world.consumers(1)
     assert new.partitions() == list(range(6))
-    assert isinstance(world.machine.groups.get("g"), ConsumerGroup)
+    assert isinstance(world.state.groups.get("g"), ConsumerGroup)
 
 
 def test_an_upgrade_survives_the_coordinator_and_one_that_is_lost_leaves_the_classic_group() -> None:
@@ -173,7 +174,7 @@ def test_an_upgrade_survives_the_coordinator_and_one_that_is_lost_leaves_the_cla
     world.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
     new = Consumer(world, "new")
     assert new.join().code is ErrorCode.NOT_ENOUGH_REPLICAS
-    group = world.machine.groups.get("g")
+    group = world.state.groups.get("g")
     assert isinstance(group, ClassicGroup)
     assert list(group.members) == [old[0].member_id]
     world.log.refuses = None
@@ -183,9 +184,28 @@ def test_an_upgrade_survives_the_coordinator_and_one_that_is_lost_leaves_the_cla
     assert everything(*old, new) == list(range(6))
 
 
+@pytest.mark.parametrize("subscription", [{"topics": ["t"]}, {"topics": None, "regex": "t.*"}])
+def test_a_classic_group_whose_members_went_before_their_first_generation_makes_way(
+    subscription: dict[str, Any],
+) -> None:
+    """A member at epoch 0, that of who joins, would not be served once it has partitions."""
+    world = ConsumerWorld()
+    old = ClassicConsumer(world)
+    assert not old.join().done
+    world.leave(old.member_id)
+    group = world.state.groups.get("g")
+    assert isinstance(group, ClassicGroup)
+    assert (group.state, group.members) == (State.PREPARING_REBALANCE, {})
+    new = Consumer(world, "new", **subscription)
+    assert new.join().value.member_epoch == 1
+    world.advance(1_000)
+    world.reconcile(new)
+    assert new.partitions() == list(range(6))
+
+
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
 def test_a_group_that_may_not_upgrade_stays_classic(policy: str) -> None:
-    world = ConsumerWorld(consumer_migration_policy=policy)
+    world = ConsumerWorld(group_consumer_migration_policy=policy)
     (old,) = classic_group(world, [[0]])
     answer = Consumer(world, "new").join()
     assert answer.code is ErrorCode.GROUP_ID_NOT_FOUND
@@ -210,8 +230,49 @@ def test_a_group_whose_subscriptions_cannot_be_read_stays_classic() -> None:
     assert world.heartbeat(joined.member_id).code is ErrorCode.NONE
 
 
+def mixed_with_an_unreadable_member() -> tuple[ConsumerWorld, Consumer, list[JoinGroupResponse]]:
+    """One consumer, and members with the classic protocol; the strategy that most want has no metadata of one."""
+    world = ConsumerWorld()
+    modern = Consumer(world, "modern", instance_id="i")
+    modern.join()
+    good = subscription(["t"], [])
+    classic = []
+    for name, protocols in (
+        ("bad", [("range", good), ("x", b"")]),
+        ("b", [("x", good), ("range", good)]),
+        ("c", [("x", good), ("range", good)]),
+    ):
+        patient = {"session_ms": 300_000, "rebalance_ms": 300_000}
+        member_id = world.join(protocols=protocols, client=name, **patient).value.member_id
+        classic.append(world.join(member_id=member_id, protocols=protocols, client=name, **patient).value)
+        world.sync(classic[-1])
+    assert len(world.group().members) == 4
+    return world, modern, classic
+
+
+def test_a_consumer_leaves_a_group_that_cannot_become_classic() -> None:
+    world, modern, _ = mixed_with_an_unreadable_member()
+    assert modern.leave().code is ErrorCode.NONE
+    assert "modern" not in world.group().members
+
+
+def test_a_dead_consumer_goes_from_a_group_that_cannot_become_classic() -> None:
+    world, _, classic = mixed_with_an_unreadable_member()
+    world.advance(world.settings.group_consumer_session_timeout_ms)
+    assert sorted(world.group().members) == sorted(member.member_id for member in classic)
+
+
+def test_a_classic_member_takes_the_place_of_the_last_consumer_of_a_group_that_cannot_become_classic() -> None:
+    world, modern, _ = mixed_with_an_unreadable_member()
+    modern.leave(epoch=-2)
+    both = [("x", subscription(["t"], [])), ("range", subscription(["t"], []))]
+    joined = world.join(instance_id="i", protocols=both)
+    assert joined.code is ErrorCode.NONE
+    assert world.group().classic_member_count == 4
+
+
 def test_a_group_that_is_too_large_stays_classic() -> None:
-    world = ConsumerWorld(consumer_max_size=1)
+    world = ConsumerWorld(group_consumer_max_size=1)
     classic_group(world, [[0], [1]])
     answer = Consumer(world, "new").join()
     assert "the group size exceeds the consumer group maximum size" in answer.message
@@ -233,7 +294,7 @@ def test_what_a_member_had_that_left_before_is_given_away_though_a_static_member
     world = ConsumerWorld(with_topics(t=4))
     _, leaving = classic_group(world, [[0, 1], [2, 3]], ["i", "j"])
     world.leave(leaving.member_id)
-    classic = world.machine.groups.get("g")
+    classic = world.state.groups.get("g")
     assert isinstance(classic, ClassicGroup)
     assert classic.state is State.PREPARING_REBALANCE
     successor = Consumer(world, "new", instance_id="i")
@@ -344,7 +405,7 @@ def test_a_classic_member_with_other_protocols_than_the_others_is_refused() -> N
 
 
 def test_no_classic_member_joins_where_migration_is_disabled() -> None:
-    world = ConsumerWorld(consumer_migration_policy="disabled")
+    world = ConsumerWorld(group_consumer_migration_policy="disabled")
     world.consumers(1)
     answer = world.join(version=3)
     assert answer.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -359,13 +420,13 @@ def test_a_dynamic_classic_member_is_told_an_id_first() -> None:
 
 
 def test_a_full_group_takes_no_classic_member() -> None:
-    world = ConsumerWorld(consumer_max_size=1)
+    world = ConsumerWorld(group_consumer_max_size=1)
     world.consumers(1)
     assert world.join(version=3).code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 def test_an_administrator_removes_members_of_both_kinds() -> None:
-    world = ConsumerWorld(consumer_migration_policy="upgrade")
+    world = ConsumerWorld(group_consumer_migration_policy="upgrade")
     new, old = mixed(world)
     answers = world.leave(new.member_id, old.member_id, "who").value.members
     assert [answer.error_code for answer in answers] == [0, 0, ErrorCode.UNKNOWN_MEMBER_ID]
@@ -379,7 +440,7 @@ def test_a_group_becomes_classic_when_its_last_consumer_leaves() -> None:
     world = ConsumerWorld()
     new, old = mixed(world)
     assert not new.leave().code
-    group = world.machine.groups.get("g")
+    group = world.state.groups.get("g")
     assert isinstance(group, ClassicGroup)
     assert group.state is State.PREPARING_REBALANCE
     assert group.generation_id == old.generation_id
@@ -396,7 +457,7 @@ def test_a_group_becomes_classic_when_its_last_consumer_dies() -> None:
     for _ in range(9):
         world.advance(5_000)
         old.heartbeat()
-    assert isinstance(world.machine.groups.get("g"), ClassicGroup)
+    assert isinstance(world.state.groups.get("g"), ClassicGroup)
 
 
 def test_a_downgrade_that_is_lost_leaves_the_consumer_group() -> None:
@@ -415,10 +476,35 @@ def test_a_downgrade_survives_the_coordinator() -> None:
     new, old = mixed(world)
     new.leave()
     world.fail_over()
-    group = world.machine.groups.get("g")
+    group = world.state.groups.get("g")
     assert isinstance(group, ClassicGroup)
-    assert (group.state, list(group.members)) == (State.STABLE, [old.member_id])
-    assert old.heartbeat() is ErrorCode.NONE
+    assert (group.generation_id, list(group.members)) == (old.generation_id, [old.member_id])
+    assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "nobody has what the consumer had"
+    assert old.join().value.members
+    world.sync(old.joined, {old.member_id: assignment(list(range(6)))})
+    world.fail_over()
+    assert old.heartbeat() is ErrorCode.NONE, "it has its own generation since"
+
+
+def test_a_group_that_has_just_become_classic_is_assigned_anew_when_a_static_member_makes_it_a_consumer_group() -> None:
+    """The consumer's end is not committed yet, so the group does not rebalance yet."""
+    world = ConsumerWorld()
+    (new,) = world.consumers(1)
+    old = ClassicConsumer(world, instance_id="i")
+    old.join()
+    old.sync()
+    settle(world, new, old)
+    assert everything(new, old) == list(range(6))
+    world.commits = False
+    new.leave()
+    assert isinstance(world.state.groups.get("g"), ClassicGroup)
+    successor = Consumer(world, "successor", instance_id="i")
+    joined = successor.join()
+    world.commits = True
+    world.commit()
+    successor.take(joined.value)
+    settle(world, successor)
+    assert successor.partitions() == list(range(6))
 
 
 def test_a_classic_member_takes_the_place_of_the_last_consumer() -> None:
@@ -428,11 +514,12 @@ def test_a_classic_member_takes_the_place_of_the_last_consumer() -> None:
     new.leave(-2)
     old = ClassicConsumer(world, instance_id="i")
     assert old.join().code is ErrorCode.NONE
-    group = world.machine.groups.get("g")
+    group = world.state.groups.get("g")
     assert isinstance(group, ClassicGroup)
     assert (group.state, list(group.members)) == (State.STABLE, [old.member_id])
     assert old.sync() is ErrorCode.NONE
     assert old.owned == [0, 1], "it has what its predecessor had"
+    assert not group.was_consumer_group, "all have what they should"
 
 
 def test_who_waits_for_what_the_last_consumer_had_is_called_when_that_is_replaced() -> None:
@@ -447,12 +534,12 @@ def test_who_waits_for_what_the_last_consumer_had_is_called_when_that_is_replace
     assert waiting.owned == [], "the consumer is to give one up, and stands still"
     successor = ClassicConsumer(world, instance_id="i")
     assert successor.join().code is ErrorCode.NONE
-    assert isinstance(world.machine.groups.get("g"), ClassicGroup)
+    assert isinstance(world.state.groups.get("g"), ClassicGroup)
     assert waiting.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_group_that_may_not_downgrade_stays_a_consumer_group() -> None:
-    world = ConsumerWorld(consumer_migration_policy="upgrade")
+    world = ConsumerWorld(group_consumer_migration_policy="upgrade")
     new, old = mixed(world)
     new.leave()
     settle(world, old)
@@ -463,14 +550,14 @@ def test_a_group_that_may_not_downgrade_stays_a_consumer_group() -> None:
 def test_where_migration_is_disabled_classic_members_are_not_called_to_join_in_vain() -> None:
     world = ConsumerWorld()
     new, old = mixed(world)
-    world.configure(consumer_migration_policy="disabled")
+    world.configure(group_consumer_migration_policy="disabled")
     new.leave()
     assert old.heartbeat() is ErrorCode.NONE
     assert world.group().classic_member_count == 1
 
 
 def test_classic_members_alone_hear_of_topics_that_grow() -> None:
-    world = ConsumerWorld(consumer_migration_policy="upgrade")
+    world = ConsumerWorld(group_consumer_migration_policy="upgrade")
     new, old = mixed(world)
     new.leave()
     settle(world, old)
@@ -483,6 +570,6 @@ def test_a_group_that_is_too_large_for_the_classic_protocol_stays_a_consumer_gro
     world = ConsumerWorld()
     new, _ = mixed(world)
     world.join(version=3)
-    world.configure(max_size=1)
+    world.configure(group_max_size=1)
     new.leave()
     assert world.group().classic_member_count == 2

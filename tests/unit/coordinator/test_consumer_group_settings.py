@@ -13,7 +13,6 @@ from penstock.config.limits import (
     GROUP_STABLE_HEARTBEAT_MIN_MS,
 )
 from penstock.coordinator.group.consumer.describe import describe_consumer_groups
-from penstock.coordinator.group.consumer.settings import Timing, timing
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.consumer_group_describe_response import DescribedGroup
 
@@ -45,7 +44,7 @@ def test_who_waits_for_others_comes_again_soon() -> None:
 
 
 def test_who_has_everything_comes_soon_for_a_while_if_others_have_not() -> None:
-    world = ConsumerWorld(consumer_reconcile_heartbeat_interval_ms=400)
+    world = ConsumerWorld(penstock_group_consumer_reconcile_heartbeat_interval_ms=400)
     first, second = world.consumers(2)
     first.lazy = True
     third = Consumer(world, "n")
@@ -59,13 +58,13 @@ def test_who_has_everything_comes_soon_for_a_while_if_others_have_not() -> None:
 
 
 def test_an_assignment_that_is_put_off_is_asked_for_soon() -> None:
-    world = ConsumerWorld(consumer_assignment_interval_ms=1_000)
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=1_000)
     world.consumers(1)
     assert Consumer(world, "n").join().value.heartbeat_interval_ms == 300
 
 
 def test_a_large_group_does_not_come_all_at_once() -> None:
-    world = ConsumerWorld(with_topics(t=1_000), consumer_assignment_interval_ms=100_000)
+    world = ConsumerWorld(with_topics(t=1_000), group_consumer_assignment_interval_ms=100_000)
     members = [Consumer(world, f"m{index}") for index in range(400)]
     for member in members:
         member.join()
@@ -73,10 +72,10 @@ def test_a_large_group_does_not_come_all_at_once() -> None:
 
 
 def test_stable_members_come_sooner_while_they_are_few_on_the_broker() -> None:
-    world = ConsumerWorld(consumer_stable_heartbeats_per_second=10)
+    world = ConsumerWorld(penstock_group_consumer_stable_heartbeats_per_second=10)
     (first,) = world.consumers(1)
     assert interval_ms(first) == GROUP_STABLE_HEARTBEAT_MIN_MS
-    shard = world.machine.timers
+    shard = world.state.timers
     for number in range(18):  # and the timer that every shard has
         shard.set(("consumer-session", "another group", str(number)), world.now_ms + 100_000)
     assert interval_ms(first) == 2_000, "20 timers, ten heartbeats a second"
@@ -86,7 +85,7 @@ def test_stable_members_come_sooner_while_they_are_few_on_the_broker() -> None:
 
 
 def test_the_short_interval_is_never_longer_than_the_other() -> None:
-    world = ConsumerWorld(consumer_heartbeat_interval_ms=100, consumer_min_heartbeat_interval_ms=100)
+    world = ConsumerWorld(group_consumer_heartbeat_interval_ms=100, group_consumer_min_heartbeat_interval_ms=100)
     world.consumers(1)
     assert Consumer(world, "n").join().value.heartbeat_interval_ms == 100
 
@@ -95,14 +94,47 @@ def test_the_short_interval_is_never_longer_than_the_other() -> None:
 
 
 def test_a_group_has_times_of_its_own_within_the_brokers_bounds() -> None:
-    world = ConsumerWorld(consumer_max_assignment_interval_ms=15_000)
+    world = ConsumerWorld(group_consumer_max_assignment_interval_ms=15_000)
     world.configure_group(
         consumer_session_timeout_ms="50000",
         consumer_heartbeat_interval_ms="1000",
         consumer_assignment_interval_ms="99999",
     )
-    assert timing(world.machine, "g") == Timing(50_000, 5_000, 15_000)
-    assert timing(world.machine, "other") == Timing(45_000, 5_000, 0)
+    assert times(world, "g") == (50_000, 5_000, 15_000)
+    assert times(world, "other") == (45_000, 5_000, 0)
+
+
+def times(world: ConsumerWorld, group_id: str) -> tuple[int, int, int]:
+    found = world.state.settings_of(group_id)
+    return (
+        found.consumer_session_timeout_ms,
+        found.consumer_heartbeat_interval_ms,
+        found.consumer_assignment_interval_ms,
+    )
+
+
+def test_what_a_group_has_and_nobody_understands_is_as_on_the_broker() -> None:
+    world = ConsumerWorld()
+    world.configure_group(
+        consumer_session_timeout_ms="soon",
+        consumer_heartbeat_interval_ms="-7",
+        consumer_patience_ms="5",
+    )
+    assert times(world, "g") == (45_000, 5_000, 0)
+
+
+def test_the_configs_of_a_group_are_read_once_until_they_or_the_settings_change() -> None:
+    world = ConsumerWorld()
+    world.configure_group(consumer_session_timeout_ms="50000")
+    own, others = world.state.settings_of("g"), world.state.settings_of("h")
+    assert world.state.settings_of("g") is own
+    assert world.state.settings_of("i") is others
+    world.configure(group_consumer_max_session_timeout_ms=48_000)
+    assert times(world, "g") == (48_000, 5_000, 0)
+    world.configure_group(consumer_session_timeout_ms="47000")
+    assert times(world, "g") == (47_000, 5_000, 0)
+    world.configure_group("h", consumer_session_timeout_ms="46000")
+    assert times(world, "h") == (46_000, 5_000, 0)
 
 
 def test_the_session_timeout_of_the_group_counts() -> None:
@@ -126,7 +158,7 @@ def test_the_heartbeat_interval_of_the_group_is_told() -> None:
 
 
 def described(world: ConsumerWorld, group_id: str = "g") -> DescribedGroup:
-    return describe_consumer_groups(world.machine, world.shard.committed_offset, [group_id])[0]
+    return describe_consumer_groups(world.state, world.shard.committed_offset, [group_id])[0]
 
 
 def test_a_group_is_described_with_its_members() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, topic_id, with_topics
 
@@ -70,7 +72,7 @@ def test_the_last_member_leaves_an_empty_group() -> None:
 
 
 def test_a_member_that_is_not_heard_of_is_dropped_at_the_end_of_its_session() -> None:
-    world = ConsumerWorld(consumer_session_timeout_ms=45_000)
+    world = ConsumerWorld(group_consumer_session_timeout_ms=45_000)
     first, _ = world.consumers(2)
     world.advance(44_999)
     assert len(world.group().members) == 2
@@ -117,7 +119,7 @@ def test_a_member_subscribes_to_other_topics() -> None:
 
 
 def test_a_topic_is_taken_at_once_from_who_does_not_subscribe_any_more_even_before_the_next_assignment() -> None:
-    world = ConsumerWorld(with_topics(t=2, u=3), consumer_assignment_interval_ms=10_000)
+    world = ConsumerWorld(with_topics(t=2, u=3), group_consumer_assignment_interval_ms=10_000)
     (member,) = world.consumers(1, topics=("t", "u"))
     member.lazy = True
     answer = member.beat(subscribed_topic_names=["u"]).value
@@ -176,13 +178,13 @@ def test_a_change_of_topics_costs_nothing_to_the_groups_of_others(monkeypatch: p
     world.change_topics(t=2)
     assert looked_at == ["g"]
     looked_at.clear()
-    deleted = delete_topics(world.machine, [("t", topic_id("t"))], world.now_ms)
+    deleted = delete_topics(world.state, [("t", topic_id("t"))], world.now_ms)
     assert [record.key.group for record in deleted.records] == ["g alone"]  # type: ignore[attr-defined]
     assert not looked_at
 
 
 def test_assignments_are_computed_no_oftener_than_the_interval() -> None:
-    world = ConsumerWorld(consumer_assignment_interval_ms=1_000)
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=1_000)
     (first,) = world.consumers(1)
     second, third = (Consumer(world, name) for name in "no")
     second.join()
@@ -218,3 +220,38 @@ def test_an_old_version_is_told_a_member_id() -> None:
     )
     assert len(answer.value.member_id or "") == 36
     assert answer.value.member_id in world.group().members
+
+
+def test_the_log_has_who_joins_and_who_goes_and_no_heartbeat(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "penstock")
+    world = ConsumerWorld()
+    first, second = world.consumers(2)
+    joined = [line for line in caplog.messages if line.startswith("member joined ")]
+    assert [line.split()[3] for line in joined] == [f"member={each.member_id}" for each in (first, second)]
+    assert all(" client=" in line and " host=" in line for line in joined)
+    world.reconcile(first, second)
+    caplog.clear()
+    for _ in range(5):
+        first.beat()
+        second.beat()
+    assert caplog.messages == []
+    second.leave()
+    assert [line.split()[3] for line in caplog.messages if line.startswith("member left ")] == [
+        f"member={second.member_id}"
+    ]
+
+
+def test_a_member_that_becomes_static_while_it_waits_still_gets_what_it_should_have() -> None:
+    world = ConsumerWorld()
+    (first,) = world.consumers(1)
+    first.lazy = True
+    second = Consumer(world, "second")
+    second.join()
+    first.beat()
+    second.beat()
+    assert world.group().member("second").state is MemberState.UNRELEASED_PARTITIONS
+    second.instance_id = "i"
+    second.join()
+    first.lazy = False
+    world.reconcile(first, second)
+    assert (len(first.partitions()), len(second.partitions())) == (3, 3)

@@ -47,18 +47,18 @@ def rest(world: ConsumerWorld, members: Sequence[Client], steps: int = 6) -> int
 
 def session_ms(world: ConsumerWorld, kind: type[Client]) -> int:
     """How long a member may be silent."""
-    return world.config.consumer_session_timeout_ms if kind is ConsumerClient else SESSION_MS
+    return world.settings.group_consumer_session_timeout_ms if kind is ConsumerClient else SESSION_MS
 
 
 def generation(world: ConsumerWorld) -> int:
     """The generation of the group, or the epoch of its assignment, as its coordinator has it."""
-    group = world.machine.groups.get("g")
+    group = world.state.groups.get("g")
     return group.generation_id if isinstance(group, ClassicGroup) else world.group().epoch().assignment
 
 
 def knows(world: ConsumerWorld, member: Client) -> bool:
     """Whether the coordinator has it for a member."""
-    group = world.machine.groups.find("g")
+    group = world.state.groups.find("g")
     return group is not None and group.has_member(member.identity()[0])
 
 

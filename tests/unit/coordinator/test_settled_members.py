@@ -35,16 +35,16 @@ def request_of(world: ConsumerWorld, member_id: str = "m0") -> ConsumerGroupHear
 def test_a_settled_member_is_answered_as_any_other_and_its_session_goes_on() -> None:
     world = settled_world()
     request = request_of(world)
-    assert settled_member(world.group(), CONTEXT, request, world.now_ms) is not None
+    assert settled_member(world.state, world.group(), CONTEXT, request, world.now_ms) is not None
     timer = ("consumer-session", "g", "m0")
     world.now_ms += 1000
-    short = consumer_group_heartbeat(world.machine, CONTEXT, request, world.now_ms)
-    deadline_ms = world.machine.timers.deadline_ms(timer)
-    full = full_heartbeat(world.machine, CONTEXT, request, world.now_ms)
+    short = consumer_group_heartbeat(world.state, CONTEXT, request, world.now_ms)
+    deadline_ms = world.state.timers.deadline_ms(timer)
+    full = full_heartbeat(world.state, CONTEXT, request, world.now_ms)
     assert short.response == full.response
     assert not short.records
     assert not full.records
-    assert deadline_ms == world.machine.timers.deadline_ms(timer) == world.now_ms + 45_000
+    assert deadline_ms == world.state.timers.deadline_ms(timer) == world.now_ms + 45_000
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_when_something_has_happened_all_is_looked_at(happens: Callable[[Consume
     world.settle()
     request = request_of(world)
     request.member_epoch = world.group().members["m0"].member_epoch
-    assert settled_member(world.group(), CONTEXT, request, world.now_ms) is None
+    assert settled_member(world.state, world.group(), CONTEXT, request, world.now_ms) is None
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def test_a_member_that_says_more_is_looked_at(fields: dict[str, object]) -> None
     request = request_of(world)
     for name, value in fields.items():
         setattr(request, name, value)
-    assert settled_member(world.group(), CONTEXT, request, world.now_ms) is None
+    assert settled_member(world.state, world.group(), CONTEXT, request, world.now_ms) is None
 
 
 def test_a_client_by_another_name_is_looked_at() -> None:
     world = settled_world()
     renamed = Context(1, "another", "/127.0.0.1")
-    assert settled_member(world.group(), renamed, request_of(world), world.now_ms) is None
+    assert settled_member(world.state, world.group(), renamed, request_of(world), world.now_ms) is None
 
 
 def test_a_group_that_has_just_been_assigned_is_looked_at() -> None:
     world = ConsumerWorld()
     world.consumers(3)
-    assert settled_member(world.group(), CONTEXT, request_of(world), world.now_ms) is None
+    assert settled_member(world.state, world.group(), CONTEXT, request_of(world), world.now_ms) is None

@@ -7,25 +7,23 @@ written and, with `commits`, commits it. `fail_over` throws the machine away and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from unit.coordinator.fake_log import FakeLog
 
+from penstock.config.server import Settings
 from penstock.coordinator.group import maintenance
 from penstock.coordinator.group.classic.describe import describe_groups
-from penstock.coordinator.group.classic.heartbeat import heartbeat
-from penstock.coordinator.group.classic.join import join_group
-from penstock.coordinator.group.classic.leave import leave_group
-from penstock.coordinator.group.classic.sync import sync_group
-from penstock.coordinator.group.config import GroupConfig
+from penstock.coordinator.group.classic_requests import heartbeat, join_group, leave_group, sync_group
 from penstock.coordinator.group.context import Context
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.offsets.commit import commit_offsets
 from penstock.coordinator.group.offsets.delete import delete_offsets
 from penstock.coordinator.group.offsets.fetch import fetch_offsets
+from penstock.coordinator.group.settings import GroupSettings
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.runtime.runtime import Runtime
 from penstock.coordinator.runtime.shard import Shard
@@ -34,7 +32,7 @@ from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.protocol import codec
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from penstock.protocol.messages.delete_groups_response import DeletableGroupResult
+from penstock.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from penstock.protocol.messages.describe_groups_response import DescribedGroup
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
 from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -56,12 +54,13 @@ from penstock.protocol.messages.offset_delete_request import (
 )
 from penstock.protocol.messages.offset_delete_response import OffsetDeleteResponse
 from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from penstock.protocol.messages.offset_fetch_response import OffsetFetchResponseGroup
+from penstock.protocol.messages.offset_fetch_response import OffsetFetchResponse, OffsetFetchResponseGroup
 from penstock.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
 from penstock.protocol.record_frames import decode_coordinator_key, decode_coordinator_value
 from penstock.records.batch import read_header
 from penstock.records.reader import records
+from penstock.records.wall import WallTime
 
 R = TypeVar("R")
 
@@ -73,11 +72,15 @@ START_MS = 1_700_000_000_000
 class Answer(Generic[R]):
     """What a request is answered, once it is. The first answer counts, as in a node.
 
+    It is encoded, as in a node, in the `version` that was asked (None: nobody has, the node itself wants to know);
+    whoever answers hears it if that cannot be done.
+
     Attributes:
         response: None until there is one. code: why there is none, or the code in the response. at_ms: when.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, version: int | None) -> None:
+        self.version = version
         self.response: R | None = None
         self.code = ErrorCode.NONE
         self.message = ""
@@ -98,6 +101,8 @@ class Answer(Generic[R]):
 
     def reply(self, response: R, now_ms: int) -> None:
         if not self.done:
+            if self.version is not None:
+                codec.encode_bytes(whole(response), self.version)
             self.response, self.at_ms = response, now_ms
             self.code = ErrorCode(getattr(response, "error_code", 0))
 
@@ -109,8 +114,24 @@ class Answer(Generic[R]):
             self.reply(response, now_ms)
 
 
+def whole(response: Any) -> Message:
+    """The message that a coordinator's answer becomes: some give only the part that concerns one group."""
+    match response:
+        case Message():
+            return response
+        case OffsetFetchResponseGroup():
+            return OffsetFetchResponse(groups=[response])
+        case list():
+            return DeleteGroupsResponse(results=response)
+    raise AssertionError(f"no message has {response}")
+
+
+KAFKAS = Settings.for_node(penstock_group_consumer_stable_heartbeats_per_second=0)
+"""Stable members come as seldom as in Apache Kafka."""
+
+
 class World:
-    """See the module's head. Settings of groups may be given by their names in GroupConfig.
+    """See the module's head. Settings may be given, and contradict each other.
 
     Attributes:
         commits: whether what is appended is committed in the same turn.
@@ -118,12 +139,15 @@ class World:
 
     PARTITION = 0
 
-    def __init__(self, *, image: MetadataImage = EMPTY_IMAGE, seed: int = 1, **config: Any) -> None:
+    def __init__(self, *, image: MetadataImage = EMPTY_IMAGE, seed: int = 1, **settings: Any) -> None:
         self.now_ms = START_MS
+        self.wall = WallTime()
         self.log = FakeLog()
         self.random = Random(seed)
         self.image = image
-        self.config = GroupConfig(**config)
+        self.settings = KAFKAS
+        self.configure(**settings)
+        self.group_settings = GroupSettings(lambda: self.settings)
         self.commits = True
         self.bugs: list[Exception] = []
         self._work: list[Iterator[None]] = []
@@ -131,13 +155,14 @@ class World:
             "__consumer_offsets",
             "group",
             lambda index, timers: GroupMachine(
-                index, timers, config=lambda: self.config, random=self.random, image=self.image
+                GroupState(timers, settings=self.group_settings, random=self.random, image=self.image, wall=self.wall)
             ),
             do=self._work.append,
             now=lambda: self.now_ms,
             write_timeout_ms=5_000,
             linger_ms=0,
             bug=lambda what, error: self.bugs.append(error),
+            wall=self.wall,
         )
         self.elect()
 
@@ -149,9 +174,13 @@ class World:
     def machine(self) -> GroupMachine:
         return self.shard.machine
 
-    def configure(self, **config: Any) -> None:
+    @property
+    def state(self) -> GroupState:
+        return self.machine.state
+
+    def configure(self, **settings: Any) -> None:
         """Changes settings."""
-        self.config = replace(self.config, **config)
+        self.settings = Settings({**vars(self.settings), **settings})
 
     # Time and failures
 
@@ -205,10 +234,12 @@ class World:
 
     # Requests
 
-    def write(self, operation: Callable[[GroupMachine], Result[Any]], answer: Answer[Any] | None = None) -> Answer[Any]:
-        """Has the runtime run an operation; its answer is the Result's, unless the operation has one of its own."""
-        answer = Answer() if answer is None else answer
-        self.runtime.write(self.PARTITION, operation, answer.finished, self.now_ms)
+    def write(self, operation: Callable[[GroupState], Result[Any]], answer: Answer[Any] | int | None) -> Answer[Any]:
+        """Has the runtime run an operation; its answer is the Result's, in the version given, unless the operation has
+        one of its own.
+        """
+        answer = answer if isinstance(answer, Answer) else Answer(answer)
+        self.runtime.write(self.PARTITION, lambda machine: operation(machine.state), answer.finished, self.now_ms)
         self.settle()
         return answer
 
@@ -244,9 +275,9 @@ class World:
             protocols=offered,
             reason=reason,
         )
-        answer: Answer[JoinGroupResponse] = Answer()
+        answer: Answer[JoinGroupResponse] = Answer(version)
         context = Context(version, client, "/127.0.0.1")
-        return self.write(lambda machine: join_group(machine, context, request, answer.reply, self.now_ms), answer)
+        return self.write(lambda state: join_group(state, context, request, answer.reply, self.now_ms), answer)
 
     def member_id(self, group: str = "g", **request: Any) -> str:
         """Asks for a member id (KIP-394)."""
@@ -280,9 +311,8 @@ class World:
             ],
             **fields,
         )
-        answer: Answer[SyncGroupResponse] = Answer()
-        context = Context(version, "c", "/127.0.0.1")
-        return self.write(lambda machine: sync_group(machine, context, request, answer.reply, self.now_ms), answer)
+        answer: Answer[SyncGroupResponse] = Answer(version)
+        return self.write(lambda state: sync_group(state, request, answer.reply, self.now_ms), answer)
 
     def sync_all(self, joined: Sequence[JoinGroupResponse], group: str = "g") -> list[Answer[SyncGroupResponse]]:
         """All members of a generation sync, the leader last; each is assigned its own id as bytes."""
@@ -294,7 +324,7 @@ class World:
     def stable(self, members: int = 1, group: str = "g", **request: Any) -> list[JoinGroupResponse]:
         """A stable group of so many new dynamic members. Returns what each was told when it joined."""
         joins = [self.join_new(group, **request) for _ in range(members)]
-        self.advance(self.config.initial_rebalance_delay_ms * (members + 1))
+        self.advance(self.settings.group_initial_rebalance_delay_ms * (members + 1))
         joined = [each.value for each in joins]
         assert all(not each.error_code for each in joined), joined
         assert all(answer.value.assignment for answer in self.sync_all(joined, group))
@@ -312,8 +342,7 @@ class World:
         request = HeartbeatRequest(
             group_id=group, generation_id=generation_id, member_id=member_id, group_instance_id=instance_id
         )
-        context = Context(4, "c", "/127.0.0.1")
-        return self.write(lambda machine: heartbeat(machine, context, request, self.now_ms))
+        return self.write(lambda state: heartbeat(state, request, self.now_ms), HeartbeatRequest.MAX_VERSION)
 
     def leave(self, *members: str | tuple[str, str], group: str = "g", version: int = 5) -> Answer[LeaveGroupResponse]:
         """LeaveGroup of members, each an id, or a member id (may be empty) and an instance id."""
@@ -327,7 +356,7 @@ class World:
         if version < 3:
             request = LeaveGroupRequest(group_id=group, member_id=identities[0].member_id)
         context = Context(version, "c", "/127.0.0.1")
-        return self.write(lambda machine: leave_group(machine, context, request, self.now_ms))
+        return self.write(lambda state: leave_group(state, context, request, self.now_ms), version)
 
     # Offsets
 
@@ -364,7 +393,7 @@ class World:
             ],
         )
         context = Context(version, "c", "/127.0.0.1")
-        return self.write(lambda machine: commit_offsets(machine, context, request, self.now_ms))
+        return self.write(lambda state: commit_offsets(state, context, request, self.now_ms), version)
 
     def fetch_offsets(
         self,
@@ -383,10 +412,13 @@ class World:
             ]
         request = OffsetFetchRequestGroup(group_id=group, topics=topics)
         if require_stable:
-            return self.write(lambda machine: Result(fetch_offsets(machine, request, None, require_stable=True)))
-        answer: Answer[OffsetFetchResponseGroup] = Answer()
+            return self.write(
+                lambda state: Result(fetch_offsets(state, request, None, require_stable=True)),
+                OffsetFetchResponse.MAX_VERSION,
+            )
+        answer: Answer[OffsetFetchResponseGroup] = Answer(OffsetFetchResponse.MAX_VERSION)
         fetched = self.runtime.read(
-            self.PARTITION, lambda machine, at: fetch_offsets(machine, request, at, require_stable=False)
+            self.PARTITION, lambda machine, at: fetch_offsets(machine.state, request, at, require_stable=False)
         )
         answer.reply(fetched, self.now_ms)
         return answer
@@ -409,24 +441,27 @@ class World:
             for name, partitions in places.items()
         ]
         request = OffsetDeleteRequest(group_id=group, topics=topics)
-        return self.write(lambda machine: delete_offsets(machine, request, self.now_ms))
+        return self.write(lambda state: delete_offsets(state, request, self.now_ms), OffsetDeleteResponse.MAX_VERSION)
 
     # Groups
 
     def delete_groups(self, *group_ids: str) -> Answer[list[DeletableGroupResult]]:
         """DeleteGroups."""
-        return self.write(lambda machine: maintenance.delete_groups(machine, group_ids, self.now_ms))
+        return self.write(
+            lambda state: maintenance.delete_groups(state, group_ids, self.now_ms), DeleteGroupsResponse.MAX_VERSION
+        )
 
     def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
         """ListGroups."""
         return self.runtime.read(
-            self.PARTITION, lambda machine, at: maintenance.list_groups(machine, at, states, types)
+            self.PARTITION,
+            lambda it, at: maintenance.list_some(it.state.groups.all(at=at), at, states, types),
         )
 
     def describe(self, group: str = "g", *, version: int = 6) -> DescribedGroup:
         """DescribeGroups of one group."""
         (described,) = self.runtime.read(
-            self.PARTITION, lambda machine, at: describe_groups(machine, at, [group], api_version=version)
+            self.PARTITION, lambda machine, at: describe_groups(machine.state, at, [group], api_version=version)
         )
         return described
 

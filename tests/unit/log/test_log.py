@@ -7,11 +7,11 @@ from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
 
 from penstock.config.limits import RECALLED_INDEX_ENTRIES
 from penstock.errors import ErrorCode, NotResident, RequestError, StorageError
-from penstock.log.log import Duplicate
 from penstock.log.operations import Flush, ReplaceFile, Roll, Write
-from penstock.records.batch import headers, read_header
+from penstock.log.results import Duplicate
+from penstock.records.batch import TimestampType, check_crc, headers, read_header
 from penstock.records.compression import Codec
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
 
 KIB = 1024
 
@@ -51,7 +51,7 @@ def test_a_full_segment_is_rolled_before_the_batch_that_does_not_fit() -> None:
     one = OneLog(topic_config(segment_bytes=300))
     for _ in range(5):
         one.append(batch(b"x" * 50))
-    assert [segment.base_offset for segment in one.log.segments] == [0, 2, 4]
+    assert [segment.base_offset for segment in one.log.segments.all] == [0, 2, 4]
     assert one.disk.exists(f"{NAME}/{2:020d}.snapshot")
     assert one.log.recovery_point == 4
     assert one.content().count(b"x" * 50) == 5
@@ -77,14 +77,14 @@ def test_a_segment_rolls_by_the_time_of_its_records() -> None:
     one.append(batch(b"a", timestamp_ms=NOW_MS))
     one.append(batch(b"b", timestamp_ms=NOW_MS + 1000))
     one.append(batch(b"c", timestamp_ms=NOW_MS + 1001))
-    assert one.log.bases == [0, 2]
+    assert one.log.segments.bases == [0, 2]
 
 
 def test_a_segment_rolls_when_its_index_is_full() -> None:
     one = OneLog(topic_config(segment_index_bytes=36, index_interval_bytes=0))
     for number in range(6):
         one.append(batch(b"a", timestamp_ms=NOW_MS + number))
-    assert one.log.bases == [0, 3]
+    assert one.log.segments.bases == [0, 3]
 
 
 def test_a_segment_rolls_when_the_offset_is_too_far_from_its_base() -> None:
@@ -92,7 +92,7 @@ def test_a_segment_rolls_when_the_offset_is_too_far_from_its_base() -> None:
     one.append(batch(b"a"))
     one.log.append_as_follower(batch(b"b", base_offset=2**31 + 5, leader_epoch=0), NOW_MS)
     one.run()
-    assert one.log.bases == [0, 2**31 + 5]
+    assert one.log.segments.bases == [0, 2**31 + 5]
     assert one.log.log_end_offset == 2**31 + 6
 
 
@@ -178,6 +178,8 @@ def test_log_append_time_is_written_into_batch_and_checksum() -> None:
     assert appended.log_append_time_ms == NOW_MS + 77
     header = read_header(one.content())
     assert header.max_timestamp_ms == NOW_MS + 77
+    assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    check_crc(one.content(), 0, header)
 
 
 # Reading
@@ -188,15 +190,14 @@ def filled(count: int = 100, **overrides: int) -> OneLog:
     one = OneLog(topic_config(segment_bytes=4 * KIB, index_interval_bytes=700, **overrides))
     for number in range(count):
         one.append(batch(b"%100d" % number, b"x" * 100, timestamp_ms=NOW_MS + 10 * number, step_ms=5))
-    assert len(one.log.segments) > 3
+    assert len(one.log.segments.all) > 3
     return one
 
 
 def test_a_read_begins_with_the_batch_that_holds_the_offset() -> None:
     one = filled()
     for offset in range(200):
-        one.log.hints.clear()
-        one.log.ends.clear()
+        one.log.segments.forget_positions()
         found = one.log.read(offset, 1)
         data = one.disk.read(found.slices[0].path, found.slices[0].position, found.slices[0].length)
         header = read_header(data)
@@ -223,8 +224,7 @@ def test_a_first_batch_larger_than_the_limit_is_left_out_unless_one_is_wanted() 
 def test_a_read_stops_at_the_upper_offset() -> None:
     one = filled()
     for upper in range(0, 201, 2):
-        one.log.hints.clear()
-        one.log.ends.clear()
+        one.log.segments.forget_positions()
         offsets = [header.base_offset for _, header in headers(one.content(upper_offset=upper))]
         assert offsets == list(range(0, upper, 2))
 
@@ -286,9 +286,22 @@ def test_the_largest_timestamp_is_found_wherever_it_is() -> None:
     for number in range(50):
         late = 5000 if number == 20 else 0
         one.append(batch(b"a" * 30, b"b" * 30, timestamp_ms=NOW_MS + number + late, step_ms=1))
-    found = one.log.offset_of_max_timestamp()
+    found = one.log.segments.offset_of_max_timestamp()
     assert found is not None
     assert (found.offset, found.timestamp_ms) == (41, NOW_MS + 5021)
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_the_largest_timestamp_is_that_of_what_can_be_read(rolls: bool) -> None:
+    one = OneLog(topic_config(segment_bytes=250) if rolls else None)
+    for number in range(3):
+        one.append(batch(b"%100d" % number, timestamp_ms=NOW_MS + number))
+    one.log.append_as_leader(batch(b"%100d" % 3, timestamp_ms=NOW_MS + 3), 0, NOW_MS)
+    for expected in (2, 3):
+        found = one.log.segments.offset_of_max_timestamp()
+        assert found is not None
+        assert found.offset == expected
+        one.run()
 
 
 # Cutting
@@ -326,7 +339,7 @@ def test_a_gap_between_batches_is_none_between_segments() -> None:
     for number in range(5):
         one.log.append_as_follower(batch(b"a" * 150, base_offset=10 * number, leader_epoch=0), NOW_MS)
         one.run()
-    assert one.log.bases == [0, 1, 11, 21, 31]
+    assert one.log.segments.bases == [0, 1, 11, 21, 31]
     assert [header.base_offset for _, header in headers(one.content())] == [0, 10, 20, 30, 40]
 
 
@@ -350,7 +363,7 @@ def test_a_log_can_start_over_at_any_offset() -> None:
     one = filled()
     one.log.truncate_fully_and_start_at(1000, NOW_MS)
     one.run()
-    assert (one.log.log_start_offset, one.log.log_end_offset, one.log.bases) == (1000, 1000, [1000])
+    assert (one.log.log_start_offset, one.log.log_end_offset, one.log.segments.bases) == (1000, 1000, [1000])
     assert one.append(batch(b"a")).base_offset == 1000
     one.reopen()
     assert one.log.log_end_offset == 1001
@@ -361,30 +374,30 @@ def test_retention_by_size_keeps_at_least_that_much() -> None:
     one.log.delete_old_segments(NOW_MS, 200)
     one.run()
     assert 6 * KIB <= one.log.size_bytes < 10 * KIB
-    assert one.log.log_start_offset == one.log.bases[0] > 0
+    assert one.log.log_start_offset == one.log.segments.bases[0] > 0
     assert ("start moved", one.log.log_start_offset) in one.told
     assert all(path.endswith(".deleted") and one.disk.exists(path) for path in one.files_deleted)
 
 
 def test_retention_by_time_takes_the_active_segment_too() -> None:
     one = filled(retention_ms=1000)
-    assert one.log.delete_old_segments(NOW_MS + 1200, 200) < len(one.log.bases)
+    assert one.log.delete_old_segments(NOW_MS + 1200, 200) < len(one.log.segments.bases)
     one.run()
     one.log.delete_old_segments(NOW_MS + 1_000_000, 200)
     one.run()
-    assert (one.log.bases, one.log.log_start_offset, one.log.log_end_offset) == ([200], 200, 200)
+    assert (one.log.segments.bases, one.log.log_start_offset, one.log.log_end_offset) == ([200], 200, 200)
     assert one.append(batch(b"a")).base_offset == 200
 
 
 def test_nothing_above_the_high_watermark_is_deleted() -> None:
     one = filled(retention_ms=1)
-    one.log.delete_old_segments(NOW_MS + 1_000_000, one.log.bases[2] - 1)
-    assert one.log.log_start_offset == one.log.bases[0] < one.log.bases[2] - 1
+    one.log.delete_old_segments(NOW_MS + 1_000_000, one.log.segments.bases[2] - 1)
+    assert one.log.log_start_offset == one.log.segments.bases[0] < one.log.segments.bases[2] - 1
 
 
 def test_deleted_records_are_gone_at_once_and_their_segments_at_the_next_retention() -> None:
     one = filled(retention_ms=-1)
-    third = one.log.bases[2]
+    third = one.log.segments.bases[2]
     assert one.log.advance_log_start(third + 1, 200)
     assert not one.log.advance_log_start(third, 200)
     with pytest.raises(RequestError):
@@ -427,10 +440,10 @@ def test_a_closed_log_opens_as_it_was() -> None:
     log = one.log
     one.reopen()
     assert one.content() == before
-    assert one.log.bases == log.bases
+    assert one.log.segments.bases == log.segments.bases
     assert one.log.leader_epochs.entries() == log.leader_epochs.entries() == [(0, 0), (1, 20), (2, 40)]
     assert one.log.producers.producers.keys() == log.producers.producers.keys()
-    assert one.log.segments[-1].largest_timestamp_ms == log.segments[-1].largest_timestamp_ms
+    assert one.log.segments.all[-1].largest_timestamp_ms == log.segments.all[-1].largest_timestamp_ms
     assert one.append(batch(b"x", producer=(0, 0, 20))).base_offset == 60
 
 
@@ -442,7 +455,7 @@ def test_after_a_clean_stop_a_start_reads_only_the_ends_of_the_files() -> None:
     one.close()
     disk.read_bytes.clear()
     one.open(recovery_point=600)
-    active = one.log.segments[-1]
+    active = one.log.segments.all[-1]
     assert disk.read_bytes == {
         active.offset_index.path: 2 * 8,  # the last entry, and the one from which its producers' batches are recalled
         active.time_index.path: 12,
@@ -463,11 +476,11 @@ def test_closing_what_has_not_changed_writes_nothing() -> None:
     assert disk.changes == changes
 
 
-def test_an_unused_log_has_no_files_until_it_is_created() -> None:
+def test_an_unused_log_has_no_files_until_it_is_rolled() -> None:
     one = OneLog()
     one.close()
     assert one.disk.list(NAME) == []
     one.open()
-    one.log.create(NOW_MS)
+    one.log.roll(NOW_MS)
     one.run()
     assert [info.name[-6:] for info in one.disk.list(NAME)] == [".index", "00.log", "eindex"]

@@ -7,8 +7,8 @@ from support.logs import EXPIRATION_MS, NOW_MS, OneLog, batch, marker
 
 from penstock.config.limits import BATCHES_PER_PRODUCER
 from penstock.errors import ErrorCode, RequestError, StorageError
-from penstock.log import producer_snapshot
-from penstock.log.producer_state import Marker, Origin, Producer, ProducerState
+from penstock.log import producer_snapshot, producer_state
+from penstock.log.producer_state import Marker, Origin, Producer, ProducerState, VerificationGuard
 from penstock.records.batch import BatchHeader, read_header
 
 MAX = 2**31 - 1
@@ -19,7 +19,7 @@ def header(producer_id: int, epoch: int, sequence: int, count: int = 1, **more: 
 
 
 def state(*batches: BatchHeader) -> ProducerState:
-    producers = ProducerState(EXPIRATION_MS)
+    producers = ProducerState()
     for offset, each in enumerate(batches):
         producers.reserve(each, 10 * offset, Origin.CLIENT)
     return producers
@@ -84,8 +84,7 @@ def test_undoing_restores_what_was() -> None:
         producers.reserve(end, 52, Origin.COORDINATOR, Marker(True, 0)),
         producers.reserve(header(2, 0, 1, transactional=True), 53, Origin.CLIENT),
     ]
-    for step in reversed(steps):
-        producers.undo(step)
+    producers.undo(steps)
     assert (producers.producers, producers.ongoing, producers.unreplicated) == before
 
 
@@ -94,17 +93,14 @@ def test_a_transaction_bounds_the_stable_offset_until_its_marker_is_replicated()
     one.append(batch(b"a"))
     one.append(batch(b"b", producer=(1, 0, 0), transactional=True))
     one.append(batch(b"c", producer=(2, 0, 0), transactional=True))
-    assert one.log.last_stable_offset_bound == 1
+    assert one.log.last_stable_offset(3) == 1
     one.append(marker(1, 0, commit=True))
-    assert one.log.last_stable_offset_bound == 1
-    one.log.producers.replicated_to(3)
-    assert one.log.last_stable_offset_bound == 1
-    one.log.producers.replicated_to(4)
-    assert one.log.last_stable_offset_bound == 2
+    assert one.log.last_stable_offset(3) == 1
+    assert one.log.last_stable_offset(4) == 2
     one.append(marker(2, 0, commit=False))
-    one.log.producers.replicated_to(5)
-    assert one.log.last_stable_offset_bound is None
-    assert one.log.aborted_transactions(0, 5) == [(2, 2, 4, 5)]
+    assert one.log.last_stable_offset(4) == 2
+    assert one.log.last_stable_offset(5) == 5
+    assert one.log.segments.aborted_transactions(0, 5) == [(2, 2, 4, 5)]
 
 
 def test_a_marker_of_an_old_coordinator_and_a_write_outside_of_the_transaction_are_refused() -> None:
@@ -116,11 +112,94 @@ def test_a_marker_of_an_old_coordinator_and_a_write_outside_of_the_transaction_a
     assert fenced is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
+def coordinated(
+    producers: ProducerState, batch: BatchHeader, guard: VerificationGuard | None = None, version: int = 0
+) -> ErrorCode:
+    try:
+        producers.check_coordinated(batch, guard, version)
+    except RequestError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def test_a_coordinators_batch_that_begins_a_transaction_needs_a_guard() -> None:
+    producers = ProducerState()
+    first, later = header(1, 3, -1, transactional=True), header(1, 3, -1, transactional=True)
+    assert coordinated(producers, header(1, 3, -1)) is ErrorCode.NONE, "it is in no transaction"
+    assert coordinated(producers, first) is ErrorCode.INVALID_TXN_STATE
+    guard = producers.guard(1, 3)
+    assert guard is not None
+    assert guard is producers.guard(1, 3)
+    assert coordinated(producers, first, VerificationGuard(3)) is ErrorCode.INVALID_TXN_STATE, "it is another's"
+    assert coordinated(producers, header(2, 3, -1, transactional=True), guard) is ErrorCode.INVALID_TXN_STATE
+    assert coordinated(producers, first, guard) is ErrorCode.NONE
+    producers.reserve(first, 10, Origin.COORDINATOR)
+    assert producers.guard(1, 3) is None
+    assert coordinated(producers, later) is ErrorCode.NONE, "the transaction is open"
+
+
+def test_a_guard_goes_stale_with_a_marker_a_batch_and_a_newer_epoch() -> None:
+    producers = ProducerState()
+    batch, newer = header(1, 3, -1, transactional=True), header(1, 4, -1, transactional=True)
+    stale = producers.guard(1, 3)
+    producers.reserve(read_header(marker(1, 3, commit=False)), 10, Origin.COORDINATOR, Marker(False, 0))
+    assert coordinated(producers, batch, stale) is ErrorCode.INVALID_TXN_STATE
+    stale = producers.guard(1, 3)
+    producers.reserve(header(1, 3, 0), 11, Origin.REPLICATION)
+    assert coordinated(producers, batch, stale) is ErrorCode.INVALID_TXN_STATE
+    stale, guard = producers.guard(1, 3), producers.guard(1, 4)
+    assert coordinated(producers, batch, stale) is ErrorCode.INVALID_TXN_STATE
+    assert producers.guard(1, 3) is guard, "who is behind does not take it from who is not"
+    assert coordinated(producers, batch, guard) is ErrorCode.INVALID_TXN_STATE
+    assert coordinated(producers, newer, guard) is ErrorCode.NONE
+
+
+def test_no_more_guards_are_kept_than_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "PRODUCER_IDS_PER_PARTITION_MAX", 2)
+    producers = ProducerState()
+    guards = [producers.guard(producer_id, 0) for producer_id in range(3)]
+    codes = [coordinated(producers, header(each, 0, -1, transactional=True), guards[each]) for each in range(3)]
+    assert codes == [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "version", "code"),
+    [
+        (3, 1, ErrorCode.NONE),
+        (3, 2, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (4, 2, ErrorCode.NONE),
+        (32767, 2, ErrorCode.NONE),
+    ],
+)
+def test_by_newer_rules_a_marker_has_a_newer_epoch_than_its_transaction(
+    epoch: int, version: int, code: ErrorCode
+) -> None:
+    """The last epoch of all has nothing newer. Kafka's checkProducerEpoch (KIP-1228)."""
+    producers = state(header(1, 32767 if epoch == 32767 else 3, 0, transactional=True))
+    end = read_header(marker(1, epoch, commit=True))
+    assert coordinated(producers, end, version=version) is code
+    if not code:
+        producers.reserve(end, 20, Origin.COORDINATOR, Marker(True, 0))
+        assert coordinated(producers, end, version=version) is ErrorCode.NONE, "it comes again"
+
+
 def test_idle_producers_expire_unless_a_transaction_is_open() -> None:
     producers = state(header(1, 0, 0), header(2, 0, 0, transactional=True))
-    assert producers.remove_expired(NOW_MS + EXPIRATION_MS - 1) == 0
-    assert producers.remove_expired(NOW_MS + EXPIRATION_MS) == 1
+    producers.remove_idle(0, EXPIRATION_MS)
+    producers.remove_idle(EXPIRATION_MS - 1, EXPIRATION_MS)
+    assert producers.producers.keys() == {1, 2}
+    producers.remove_idle(EXPIRATION_MS, EXPIRATION_MS)
     assert producers.producers.keys() == {2}
+
+
+def test_a_producer_that_goes_on_is_not_idle_whatever_the_time_of_its_records() -> None:
+    producers = state(header(1, 0, 0))
+    producers.remove_idle(0, EXPIRATION_MS)
+    producers.reserve(header(1, 0, 1), 10, Origin.CLIENT)
+    producers.remove_idle(EXPIRATION_MS, EXPIRATION_MS)
+    assert producers.producers.keys() == {1}
+    producers.remove_idle(2 * EXPIRATION_MS, EXPIRATION_MS)
+    assert not producers.producers
 
 
 def test_a_snapshot_has_kafkas_bytes() -> None:
@@ -135,16 +214,12 @@ def test_a_snapshot_has_kafkas_bytes() -> None:
 def test_a_snapshot_gives_back_the_last_batch_and_the_open_transaction() -> None:
     before = state(header(7, 2, 5, 3), header(8, 0, 0, transactional=True), header(7, 2, 8))
     before.producers[9] = Producer(epoch=3, coordinator_epoch=4, last_timestamp_ms=NOW_MS)
-    after = ProducerState(EXPIRATION_MS)
-    after.load(producer_snapshot.decode(producer_snapshot.encode(before.producers), "x"), NOW_MS)
+    after = ProducerState()
+    after.load(producer_snapshot.decode(producer_snapshot.encode(before.producers), "x"))
     assert after.ongoing == before.ongoing == {10: 8}
     assert after.producers == {
         key: producer._replace(batches=producer.batches[-1:]) for key, producer in before.producers.items()
     }
-    after.load([], NOW_MS)
-    late = ProducerState(EXPIRATION_MS)
-    late.load(producer_snapshot.decode(producer_snapshot.encode(before.producers), "x"), NOW_MS + EXPIRATION_MS)
-    assert late.producers.keys() == {8}
 
 
 def test_a_damaged_snapshot_is_refused_whichever_byte_it_is() -> None:

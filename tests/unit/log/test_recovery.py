@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
-from support.logs import EXPIRATION_MS, NAME, NOW_MS, OneLog, batch, marker, topic_config
+import struct
+import zlib
+from collections.abc import Sequence
 
-from penstock.log.loading import RecoveryNeeded
+import pytest
+from support.logs import NAME, NOW_MS, OneLog, batch, marker, topic_config
+
+from penstock.errors import StorageError
+from penstock.log.directory import LogDirectory
+from penstock.log.directory_operations import RecoverLog
+from penstock.log.disk import FSYNC_FAILED
+from penstock.log.loading import OpenArguments, RecoveryNeeded
+from penstock.log.operations import Flush
 from penstock.log.recovery import OffsetRange, RecoveryReport, recover_log
+from penstock.log.replica import Replica, State
+from penstock.log.rolls import read_rolls
 from penstock.records.batch import headers
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
 
 
 def filled(count: int = 40) -> OneLog:
@@ -16,20 +27,12 @@ def filled(count: int = 40) -> OneLog:
     one = OneLog(topic_config(segment_bytes=2048, index_interval_bytes=300), SimulatedDisk())
     for number in range(count):
         one.append(batch(b"%100d" % number, producer=(7, 0, number), timestamp_ms=NOW_MS + number))
-    assert len(one.log.bases) >= 4
+    assert len(one.log.segments.bases) >= 4
     return one
 
 
 def recover(one: OneLog, recovery_point: int = 0, log_start_offset: int = 0) -> RecoveryReport:
-    report = recover_log(
-        one.disk,
-        NAME,
-        one.config,
-        recovery_point=recovery_point,
-        log_start_offset=log_start_offset,
-        now_ms=NOW_MS,
-        producer_expiration_ms=EXPIRATION_MS,
-    )
+    report = recover_log(one.disk, OpenArguments(NAME, one.config, recovery_point, log_start_offset, NOW_MS))
     one.open(recovery_point=report.recovery_point, log_start_offset=report.log_start_offset)
     assert one.log.log_end_offset == report.log_end_offset
     return report
@@ -68,7 +71,7 @@ def test_indexes_are_rebuilt_as_they_were() -> None:
 def test_a_missing_index_needs_a_recovery_which_makes_it_again() -> None:
     one = filled()
     one.close()
-    path = one.log.segments[1].offset_index.path
+    path = one.log.segments.all[1].offset_index.path
     before = one.disk.content(path)
     one.disk.unlink(path)
     with pytest.raises(RecoveryNeeded):
@@ -80,7 +83,7 @@ def test_a_missing_index_needs_a_recovery_which_makes_it_again() -> None:
 @pytest.mark.parametrize("torn_bytes", [1, 60, 61, 100])
 def test_a_torn_tail_is_cut(torn_bytes: int) -> None:
     one = filled()
-    active = one.log.segments[-1]
+    active = one.log.segments.all[-1]
     one.disk.write(active.log_path, active.size_bytes, [bytes(batch(b"y" * 100, base_offset=40))[:torn_bytes]])
     report = recover(one)
     assert (report.cut_bytes, report.lost, report.kept_aside) == (torn_bytes, [], [])
@@ -89,7 +92,7 @@ def test_a_torn_tail_is_cut(torn_bytes: int) -> None:
 
 def test_zeros_at_the_end_are_cut() -> None:
     one = filled()
-    active = one.log.segments[-1]
+    active = one.log.segments.all[-1]
     one.disk.write(active.log_path, active.size_bytes, [bytes(5000)])
     assert recover(one).cut_bytes == 5000
     assert offsets(one) == list(range(40))
@@ -97,15 +100,15 @@ def test_zeros_at_the_end_are_cut() -> None:
 
 def test_valid_batches_after_a_bad_one_are_kept_aside_and_reported() -> None:
     one = filled()
-    second = one.log.segments[1]
+    second = one.log.segments.all[1]
     bad = second.base_offset + 2
     first_bytes = [position for position, _ in headers(one.disk.content(second.log_path))]
-    before = {segment.base_offset: one.disk.content(segment.log_path) for segment in one.log.segments}
+    before = {segment.base_offset: one.disk.content(segment.log_path) for segment in one.log.segments.all}
     one.disk.flip_bit(second.log_path, first_bytes[2] + 90)
     damaged = one.disk.content(second.log_path)
     report = recover(one)
     assert offsets(one) == list(range(bad))
-    third = one.log.segments[-1].base_offset + len(first_bytes)
+    third = one.log.segments.all[-1].base_offset + len(first_bytes)
     assert report.lost[0] == OffsetRange(bad + 1, third)
     assert report.lost[-1].end == 40
     assert report.cut_bytes > 0
@@ -114,20 +117,160 @@ def test_valid_batches_after_a_bad_one_are_kept_aside_and_reported() -> None:
     assert one.append(batch(b"z", producer=(7, 0, bad))).base_offset == bad
 
 
+def lose_tail(one: OneLog, number: int) -> int:
+    """Takes the last batch of a segment; returns its offset."""
+    path = one.log.segments.all[number].log_path
+    position, header = list(headers(one.disk.content(path)))[-1]
+    one.disk.truncate(path, position)
+    return header.base_offset
+
+
+def unflushed(policy: tuple[str, ...]) -> OneLog:
+    """Two segments, of which the first is not flushed when the power fails."""
+    one = OneLog(topic_config(segment_bytes=2048, cleanup_policy=policy), SimulatedDisk())
+    while len(one.log.segments.bases) < 2:
+        one.log.append_as_leader(batch(b"%100d" % one.log.reserved_end_offset), 0, NOW_MS)
+        one.take()
+        while one.taken:
+            if type(one.taken[0]) is Flush:
+                one.taken.popleft()
+            else:
+                one.run_one()
+            one.take()
+    assert one.log.recovery_point == 0
+    return one
+
+
 @pytest.mark.parametrize("policy", [("delete",), ("compact",)])
-def test_a_segment_that_lost_its_tail_ends_the_log_unless_a_cleaner_may_have_done_it(policy: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("recovery_point", [0, 12])
+def test_a_gap_that_a_cleaner_may_have_left_is_kept(policy: tuple[str, ...], recovery_point: int) -> None:
     one = filled()
     one.config = topic_config(cleanup_policy=policy)
-    second, third = one.log.segments[1:3]
-    last = [position for position, _ in headers(one.disk.content(second.log_path))][-1]
-    one.disk.truncate(second.log_path, last)
+    removed = lose_tail(one, 1)
+    report = recover(one, recovery_point)
+    assert (report.lost, report.kept_aside, report.cut_bytes) == ([], [], 0)
+    assert offsets(one) == [*range(removed), *range(removed + 1, 40)]
+
+
+def test_a_segment_that_lost_its_unflushed_tail_ends_the_log() -> None:
+    one = unflushed(("delete",))
+    second = one.log.segments.bases[1]
+    assert read_rolls(one.disk, NAME) == {second}
+    lost = lose_tail(one, 0)
     report = recover(one)
-    if policy == ("delete",):
-        assert report.lost[0] == OffsetRange(third.base_offset - 1, third.base_offset)
-        assert offsets(one) == list(range(third.base_offset - 1))
-    else:
-        assert report.lost == []
-        assert offsets(one) == [*range(third.base_offset - 1), *range(third.base_offset, 40)]
+    assert report.lost == [OffsetRange(lost, second), OffsetRange(second, second + 1)]
+    assert offsets(one) == list(range(lost))
+    assert not one.disk.exists(f"{NAME}/unflushed-rolls"), "all is flushed now"
+
+
+def test_a_roll_is_noted_before_the_new_segment_has_a_file() -> None:
+    one = unflushed(("delete",))
+    noted: dict[str, frozenset[int]] = {}
+    write = one.disk.write
+
+    def watched(path: str, position: int, chunks: Sequence[bytes]) -> None:
+        if not position and not chunks:
+            noted[path] = read_rolls(one.disk, NAME)
+        write(path, position, chunks)
+
+    one.disk.write = watched
+    bases = len(one.log.segments.bases)
+    while len(one.log.segments.bases) == bases:
+        one.log.append_as_leader(batch(b"%100d" % 0), 0, NOW_MS)
+        one.run()
+    paths = one.log.segments.all[-1].paths
+    assert [one.log.segments.bases[-1] in noted[path] for path in paths] == [True] * len(paths)
+
+
+def test_nobody_knows_what_a_cleaner_did_to_a_compacted_log_since_a_roll() -> None:
+    one = unflushed(("compact",))
+    lost = lose_tail(one, 0)
+    report = recover(one)
+    assert report.lost == []
+    assert offsets(one) == [*range(lost), one.log.segments.bases[1]]
+
+
+def test_a_roll_notes_only_what_is_not_flushed_and_a_clean_close_leaves_no_note() -> None:
+    one = unflushed(("delete",))
+    one.log.flush(NOW_MS)
+    one.run()
+    bases = len(one.log.segments.bases)
+    while len(one.log.segments.bases) == bases:
+        one.append(batch(b"%100d" % 0))
+    assert read_rolls(one.disk, NAME) == {one.log.segments.bases[-1]}
+    one.close()
+    assert not one.disk.exists(f"{NAME}/unflushed-rolls")
+
+
+def old_message(offset: int, magic: int, value: bytes, timestamp_ms: int = NOW_MS) -> bytes:
+    """A message of format 0 or 1 without a key, as brokers before Apache Kafka 0.11 wrote it (KIP-32)."""
+    body = struct.pack(">bb", magic, 0)
+    if magic:
+        body += struct.pack(">q", timestamp_ms)
+    body += struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("value", [b"", b"v", b"v" * 300])
+@pytest.mark.parametrize("after", [0, 40])
+def test_messages_of_an_old_format_keep_a_log_shut_and_nothing_of_it_is_changed(
+    magic: int, value: bytes, after: int
+) -> None:
+    one = filled(after) if after else OneLog(topic_config(), SimulatedDisk())
+    if not after:
+        one.log.roll(NOW_MS)
+        one.run()
+    active = one.log.segments.all[-1]
+    old = b"".join(old_message(after + number, magic, value) for number in range(3))
+    one.disk.write(active.log_path, active.size_bytes, [old])
+    before = {path: content for path, content in files(one).items() if path.endswith(".log")}
+    with pytest.raises(StorageError, match="old format"):
+        recover(one)
+    assert {path: content for path, content in files(one).items() if path.endswith(".log")} == before
+    with pytest.raises(StorageError):
+        one.open()
+
+
+def test_an_old_message_that_is_damaged_is_a_torn_tail() -> None:
+    one = OneLog(topic_config(), SimulatedDisk())
+    one.append(batch(b"a"))
+    active = one.log.segments.all[-1]
+    message = old_message(1, 1, b"value")
+    one.disk.write(active.log_path, active.size_bytes, [message[:-1], b"?"])
+    assert recover(one).cut_bytes == len(message)
+
+
+def test_a_lookup_among_old_messages_fails_rather_than_finds_another_offset() -> None:
+    """After a clean stop only the end of a log is read."""
+    one = filled()
+    one.close()
+    first = one.log.segments.all[0]
+    old = b"".join(old_message(offset, 1, b"v" * 50) for offset in range(one.log.segments.bases[1]))
+    one.disk.write(first.log_path, 0, [old])
+    one.disk.truncate(first.log_path, len(old))
+    one.disk.truncate(first.offset_index.path, 0)
+    one.open(recovery_point=40)
+    with pytest.raises(StorageError):
+        one.log.read(3, 100)
+    assert one.log.read(0, 1 << 20).size_bytes == len(old), "whole, as Kafka gives it"
+    assert one.append(batch(b"x", producer=(7, 0, 40))).base_offset == 40
+
+
+def test_a_bad_batch_below_the_recovery_point_ends_its_segment_alone() -> None:
+    """A missing index has an old segment scanned; the later ones are as good as they were."""
+    one = filled()
+    one.close()
+    second, third = one.log.segments.all[1:3]
+    one.disk.unlink(second.offset_index.path)
+    bad = second.base_offset + 2
+    positions = [position for position, _ in headers(one.disk.content(second.log_path))]
+    one.disk.flip_bit(second.log_path, positions[2] + 90)
+    report = recover(one, 40)
+    assert offsets(one) == [*range(bad), *range(third.base_offset, 40)]
+    assert report.lost == [OffsetRange(bad + 1, third.base_offset)]
+    assert len(report.kept_aside) == 1
+    assert one.append(batch(b"x", producer=(7, 0, 40))).base_offset == 40
 
 
 def test_a_killed_log_keeps_what_came_after_a_truncation_or_a_gap() -> None:
@@ -147,18 +290,18 @@ def test_what_is_below_the_recovery_point_is_not_read_again() -> None:
     one = filled()
     one.close()
     one.disk.read_bytes.clear()
-    recover(one, one.log.bases[-1])
+    recover(one, one.log.segments.bases[-1])
     logs = {path for path, count in one.disk.read_bytes.items() if path.endswith(".log") and count}
-    assert logs == {one.log.segments[-1].log_path}
+    assert logs == {one.log.segments.all[-1].log_path}
 
 
 def test_a_recovery_that_was_interrupted_is_repeated() -> None:
-    from penstock.testing.simulator.disk import PowerLoss
+    from simulator.world.disk import PowerLoss
 
     crash_at = 1
     while True:
         one = filled()
-        one.disk.flip_bit(one.log.segments[1].log_path, 300)
+        one.disk.flip_bit(one.log.segments.all[1].log_path, 300)
         for path in one.disk.paths():
             one.disk.fsync(path)
         one.disk.fsync_directory(NAME)
@@ -179,7 +322,7 @@ def test_a_recovery_that_was_interrupted_is_repeated() -> None:
 def test_leftovers_of_deletions_cleanings_and_swaps_are_dealt_with() -> None:
     one = filled()
     one.close()
-    first, second = one.log.segments[:2]
+    first, second = one.log.segments.all[:2]
     whole = one.disk.content(first.log_path) + one.disk.content(second.log_path)
     one.disk.write(f"{first.log_path}.swap", 0, [whole])
     one.disk.write(f"{first.offset_index.path}.swap", 0, [])
@@ -189,10 +332,34 @@ def test_leftovers_of_deletions_cleanings_and_swaps_are_dealt_with() -> None:
     one.disk.write(f"{NAME}/{5:020d}.index", 0, [b""])
     recover(one)
     assert offsets(one) == list(range(40))
-    assert second.base_offset not in one.log.bases
+    assert second.base_offset not in one.log.segments.bases
     assert not [
         path for path in one.disk.paths() if path.endswith((".swap", ".cleaned", ".deleted", f"{5:020d}.index"))
     ]
+
+
+@pytest.mark.parametrize("rewrite", [True, False])
+def test_what_an_fsync_failed_to_write_survives_a_power_failure_only_when_it_is_written_again(rewrite: bool) -> None:
+    one = OneLog(topic_config(), SimulatedDisk())
+    one.disk.fsync_directory("")
+    one.append(batch(b"a"))
+    one.log.flush(NOW_MS)
+    one.run()
+    one.append(batch(b"b" * 100))
+    one.disk.fail_fsync_at = one.disk.fsyncs + 1
+    one.log.flush(NOW_MS)
+    one.run()
+    assert one.log.failed
+    assert one.disk.exists(FSYNC_FAILED)
+    one.disk.restart(power_failed=False)
+    arguments = OpenArguments(NAME, one.config, 1, 0, NOW_MS, doubtful=rewrite)
+    directory = LogDirectory(0, "/data/0", one.disk.loop, one.disk)
+    replica = Replica("clicks", 0, None, directory, State.RECOVERING)
+    report = RecoverLog(replica, one, arguments).run(one.disk)  # type: ignore[arg-type]
+    assert isinstance(report, RecoveryReport)
+    assert report.recovery_point == report.log_end_offset == 2, "it is all in the page cache, and fsynced again"
+    one.disk.restart(power_failed=True)
+    assert (one.disk.size(one.log.segments.all[0].log_path) == one.log.segments.all[0].reserved_bytes) is rewrite
 
 
 def test_a_log_that_ends_before_its_start_begins_anew() -> None:
@@ -210,7 +377,7 @@ def test_producers_epochs_and_aborted_transactions_come_back() -> None:
     one.append(marker(1, 0, commit=False), leader_epoch=2)
     one.append(batch(b"c", producer=(3, 0, 0), transactional=True), leader_epoch=2)
     log = one.log
-    for path in (log.segments[0].aborted_index.path, f"{NAME}/leader-epoch-checkpoint"):
+    for path in (log.segments.all[0].aborted_index.path, f"{NAME}/leader-epoch-checkpoint"):
         one.disk.unlink(path)
     recover(one)
     assert one.log.leader_epochs.entries() == [(0, 0), (1, 4), (2, 8)]
@@ -220,5 +387,5 @@ def test_producers_epochs_and_aborted_transactions_come_back() -> None:
     } == {
         key: producer._replace(batches=producer.batches[-1:]) for key, producer in one.log.producers.producers.items()
     }
-    assert one.log.aborted_transactions(0, 14) == log.aborted_transactions(0, 14) == [(1, 0, 12, 1)]
-    assert one.log.last_stable_offset_bound == 1
+    assert one.log.segments.aborted_transactions(0, 14) == log.segments.aborted_transactions(0, 14) == [(1, 0, 12, 1)]
+    assert one.log.last_stable_offset(14) == 1

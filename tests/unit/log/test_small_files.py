@@ -12,7 +12,7 @@ from penstock.errors import StorageError
 from penstock.log import dump, leader_epochs, partition_metadata
 from penstock.log.index import OffsetIndex, TimeIndex
 from penstock.log.leader_epochs import LeaderEpochs
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
 
 
 @pytest.mark.parametrize("settled", [0, 1, 5, INDEX_BLOCK_ENTRIES, 3 * INDEX_BLOCK_ENTRIES, 2000])
@@ -48,18 +48,18 @@ def test_a_long_index_tail_goes_to_the_file_with_the_next_append() -> None:
     one = OneLog(topic_config(index_interval_bytes=0))
     for number in range(INDEX_TAIL_ENTRIES + 10):
         one.append(batch(b"x", timestamp_ms=NOW_MS + number))
-    index = one.log.segments[0].offset_index
+    index = one.log.segments.all[0].offset_index
     assert len(index.tail) < INDEX_TAIL_ENTRIES
     assert one.disk.size(index.path) == index.settled * 8 > 0
-    one.log.hints.clear()
-    one.log.ends.clear()
+    one.log.segments.forget_positions()
     assert one.log.read(17, 1).next_offset == 18
 
 
 def test_an_index_file_cut_from_outside_is_noticed() -> None:
     disk = SimulatedDisk()
     disk.write("x.index", 0, [bytes(80)])
-    index = OffsetIndex("x.index", 0, settled=10)
+    index = OffsetIndex("x.index", 0)
+    index.settled = 10
     disk.truncate("x.index", 40)
     with pytest.raises(StorageError, match=r"x\.index"):
         index.position_for(disk, 5)
@@ -146,7 +146,7 @@ def described() -> OneLog:
 
 def test_every_batch_record_and_entry_is_described() -> None:
     one = described()
-    segment = one.log.segments[0]
+    segment = one.log.segments.all[0]
     batches = [*dump.describe_log(one.disk, segment.log_path, deep=True)]
     assert [each.header.base_offset for each in batches] == list(range(0, 41, 2))
     assert sum(len(each.records) for each in batches) == 41
@@ -163,7 +163,7 @@ def test_every_batch_record_and_entry_is_described() -> None:
 @pytest.mark.parametrize("position", range(0, 160, 3))
 def test_a_flipped_bit_in_an_index_is_reported(position: int) -> None:
     one = described()
-    segment = one.log.segments[0]
+    segment = one.log.segments.all[0]
     for index, verify in (
         (segment.offset_index, dump.verify_offset_index),
         (segment.time_index, dump.verify_time_index),
@@ -175,7 +175,7 @@ def test_a_flipped_bit_in_an_index_is_reported(position: int) -> None:
 
 def test_a_flipped_bit_in_a_batch_and_a_torn_end_are_reported() -> None:
     one = described()
-    path = one.log.segments[0].log_path
+    path = one.log.segments.all[0].log_path
     one.disk.flip_bit(path, 100)
     one.disk.truncate(path, one.disk.size(path) - 1)
     first, *_, last = dump.describe_log(one.disk, path)

@@ -27,8 +27,8 @@ from penstock.log.meta_properties import (
     uuid_text,
     write_meta_properties,
 )
-from penstock.log.replica import aside_name, parse_name
-from penstock.testing.simulator.disk import SimulatedDisk
+from penstock.log.names import aside_name, parse_name
+from simulator.world.disk import SimulatedDisk
 
 ID = UUID("a056e466-4949-4946-8712-41bc51be4ace")
 

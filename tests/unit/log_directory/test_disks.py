@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.server.disk import IOV_MAX, BlockingDisk
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
 
 EitherDisk = BlockingDisk | SimulatedDisk
 

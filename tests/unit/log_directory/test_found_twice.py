@@ -10,14 +10,14 @@ from unit.log_directory.test_log_manager import World, topic_id
 from penstock.errors import StorageError
 from penstock.log.events import FoundTwice
 from penstock.log.manager import ReplicaRequest
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
 
 
 def twice_at_home(*, clean: bool) -> World:
     """A node with a partition of one record in its second directory, which fails, and then one of three records in its
     first one; it starts with both directories."""
     world = World(directories=2)
-    first, second = (directory.id for directory in world.node.manager.directories)
+    first, second = (directory.id for directory in world.node.manager.table.directories)
     create(world, second)
     world.append("clicks")
     world.node.stop()
@@ -54,8 +54,8 @@ def has_it(disk: SimulatedDisk) -> bool:
 def test_the_one_in_the_directory_of_the_metadata_is_kept(right: int, clean: bool) -> None:
     world = twice_at_home(clean=clean)
     manager = world.node.manager
-    wanted = manager.directories[right].id
-    manager.set_aside_strays(lambda *_: topic_id(1), lambda *_: wanted, world.simulation.now_ms)
+    wanted = manager.table.directories[right].id
+    manager.strays.set_aside(lambda *_: topic_id(1), lambda *_: wanted, world.simulation.now_ms)
     world.node.drain()
     world.settle()
     assert world.log("clicks").log_end_offset == (3, 1)[right]
@@ -72,7 +72,7 @@ def test_the_one_in_the_directory_of_the_metadata_is_kept(right: int, clean: boo
 def test_when_the_metadata_names_neither_both_are_kept_and_none_is_served() -> None:
     world = twice_at_home(clean=True)
     manager = world.node.manager
-    manager.set_aside_strays(lambda *_: topic_id(1), lambda *_: None, world.simulation.now_ms)
+    manager.strays.set_aside(lambda *_: topic_id(1), lambda *_: None, world.simulation.now_ms)
     with pytest.raises(StorageError, match="clicks-0 is in two log directories, /data/0 and /data/1"):
         manager.log("clicks", 0, world.simulation.now_ms)
     world.settle()

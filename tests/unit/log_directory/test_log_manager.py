@@ -20,12 +20,12 @@ from penstock.log.events import (
     TailCut,
 )
 from penstock.log.log import Log
-from penstock.log.manager import NotOpen, ReplicaRequest
+from penstock.log.manager import LogManager, NotOpen, ReplicaRequest
 from penstock.log.meta_properties import MetaProperties, write_meta_properties
 from penstock.records.builder import BatchBuilder
-from penstock.testing.simulator.disk import SimulatedDisk
-from penstock.testing.simulator.driver import Simulation
-from penstock.testing.simulator.log_node import CLUSTER_ID, LogNode
+from simulator.log.node import CLUSTER_ID, LogNode
+from simulator.world.disk import SimulatedDisk
+from simulator.world.driver import Simulation
 
 SETTINGS = Settings.for_node(1)
 
@@ -99,7 +99,7 @@ def test_a_batch_of_replicas_is_one_operation_a_directory() -> None:
 def test_replicas_go_to_the_wished_directory_or_the_one_with_fewest() -> None:
     world = World(directories=3)
     manager = world.node.manager
-    second = manager.directories[1].id
+    second = manager.table.directories[1].id
     manager.create(
         [ReplicaRequest("a", index, topic_id(1), second) for index in range(2)]
         + [ReplicaRequest("b", index, topic_id(2)) for index in range(3)],
@@ -130,6 +130,21 @@ def test_a_log_that_nothing_was_written_to_opens_at_once() -> None:
     world.append("clicks")
     world.stop_and_start()
     assert world.log("clicks").log_end_offset == 1
+
+
+def test_a_log_that_opens_while_its_topic_changes_has_the_new_configuration() -> None:
+    world = World()
+    world.create("clicks")
+    world.append("clicks")
+    world.stop_and_start()
+    manager, now_ms = world.node.manager, world.simulation.now_ms
+    with pytest.raises(NotOpen):
+        manager.log("clicks", 0, now_ms)
+    world.node.drain()
+    changed = world.node.topic_configs["clicks"] = TopicConfig.resolve(SETTINGS, {"min.insync.replicas": "2"})
+    manager.config_changed("clicks")
+    world.settle()
+    assert manager.log("clicks", 0, world.simulation.now_ms).config is changed
 
 
 def test_what_lies_in_a_directory_that_was_there_before_is_looked_for() -> None:
@@ -180,7 +195,7 @@ def test_an_unknown_replica_is_an_error() -> None:
 def test_the_log_least_recently_used_closes_when_too_many_are_open() -> None:
     world = World()
     world.create("clicks", 4)
-    world.node.manager.open_logs_max = 2
+    world.node.manager.table.open_logs_max = 2
     for partition in (0, 1, 0, 2):
         world.append("clicks", partition)
     manager = world.node.manager
@@ -216,7 +231,7 @@ def test_a_topic_may_be_deleted_and_made_again_under_load() -> None:
     world.append("clicks")
     assert world.log("clicks").log_end_offset == 1
     assert world.log("clicks").topic_id == topic_id(9)
-    assert manager.directories[0].error is None
+    assert manager.table.directories[0].error is None
 
 
 def test_the_files_of_an_interrupted_deletion_go_at_the_next_start() -> None:
@@ -238,7 +253,7 @@ def test_strays_are_set_aside_by_name_and_by_topic_id() -> None:
     world.stop_and_start()
     manager = world.node.manager
     assigned = {"kept": topic_id(1), "remade": topic_id(4)}
-    manager.set_aside_strays(lambda topic, _: assigned.get(topic), lambda *_: None, world.simulation.now_ms)
+    manager.strays.set_aside(lambda topic, _: assigned.get(topic), lambda *_: None, world.simulation.now_ms)
     manager.create([ReplicaRequest("remade", 0, topic_id(4))], world.simulation.now_ms)
     world.append("remade")
     assert world.log("remade").topic_id == topic_id(4)
@@ -295,6 +310,28 @@ def test_a_log_whose_files_are_beyond_use_stays_shut_alone() -> None:
     assert [event.log for event in world.node.events if isinstance(event, LogBroken)] == ["clicks-0"]
     world.append("clicks", 1)
     assert world.log("clicks", 1).log_end_offset == 1
+
+
+def test_a_stop_before_there_is_an_epoch_leaves_the_last_clean_stop_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.create("clicks")
+    world.node.stop(broker_epoch=77)
+    world.settle()
+    with monkeypatch.context() as patch:
+        patch.setattr(LogManager, "begin", lambda *_: None)  # the broker was not registered
+        for _ in range(2):
+            world.disks[0].restart()
+            world.node.start()
+            assert world.node.manager.previous_broker_epoch == 77
+            world.node.stop(broker_epoch=-1)
+            world.settle()
+    world.disks[0].restart()
+    world.node.start()
+    world.node.stop(broker_epoch=-1)
+    world.settle()
+    world.disks[0].restart()
+    world.node.start()
+    assert world.node.manager.previous_broker_epoch == -1, "of this run nobody knows an epoch"
 
 
 def test_a_clean_stop_is_marked_and_the_next_start_removes_the_mark_before_it_writes() -> None:
@@ -360,7 +397,7 @@ def test_a_stop_waits_for_logs_that_are_being_opened() -> None:
 
 def test_a_replica_that_may_lie_in_an_offline_directory_is_not_made_anew_elsewhere() -> None:
     world = World(directories=2)
-    first, second = (directory.id for directory in world.node.manager.directories)
+    first, second = (directory.id for directory in world.node.manager.table.directories)
     world.node.manager.fail_directory(0, OSError(5, "Input/output error"), world.simulation.now_ms)
     manager = world.node.manager
     requests = [
@@ -375,11 +412,11 @@ def test_a_replica_that_may_lie_in_an_offline_directory_is_not_made_anew_elsewhe
 
 def test_a_directory_id_is_made_once_and_kept() -> None:
     world = World()
-    first = world.node.manager.directories[0].id
+    first = world.node.manager.table.directories[0].id
     assert first is not None
     assert world.node.manager.cluster_id == CLUSTER_ID
     world.stop_and_start()
-    assert world.node.manager.directories[0].id == first
+    assert world.node.manager.table.directories[0].id == first
 
 
 def test_a_directory_of_another_node_stops_the_start() -> None:

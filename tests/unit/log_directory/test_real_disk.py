@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from penstock.config.limits import NAME_CHANGES_REMEMBERED_MAX
 from penstock.errors import NotResident, StorageError
+from penstock.log.disk import FSYNC_FAILED, FileSlice
+from penstock.log.name_history import NameHistory
 from penstock.server import disk as disk_module
 from penstock.server.directory_lock import DirectoryLock
 from penstock.server.disk import BlockingDisk, skip, supports_nowait, write_all
-from penstock.server.file_handles import RENAMES_REMEMBERED_MAX, FileHandles
+from penstock.server.file_handles import FileHandles
+from simulator.world.disk import SimulatedDisk
 
 
 def open_descriptors() -> int:
@@ -39,10 +46,104 @@ def test_a_descriptor_that_is_borrowed_survives_eviction_and_is_closed_after(tmp
         with handles.borrow("b", create=True):
             pass
         os.write(descriptor, b"still open")
-        handles.removed("a")
+        handles.replaced("a")
     assert (tmp_path / "a").read_bytes() == b"still open"
     handles.close()
     assert open_descriptors() == before
+
+
+@pytest.fixture
+def few_descriptors() -> Iterator[Callable[[int], list[int]]]:
+    """A function that leaves the process so many descriptors; it gives those that were taken for that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+
+    def leave(count: int) -> list[int]:
+        highest = max(map(int, os.listdir("/proc/self/fd")))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 20, hard))
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(count):
+            os.close(taken.pop())
+        return taken
+
+    yield leave
+    for descriptor in taken:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_files_are_closed_for_others_when_no_descriptor_is_left(
+    tmp_path: Path, few_descriptors: Callable[[int], list[int]]
+) -> None:
+    disk = BlockingDisk(0, str(tmp_path), descriptors_max=1_000)
+    few_descriptors(4)
+    for number in range(50):
+        disk.write(f"f{number}", 0, [b"%d" % number])
+        disk.replace(f"r{number}", b"%d" % number)
+    assert [int(disk.read(f"f{number}", 0, 9)) for number in range(50)] == list(range(50))
+    assert len(disk.list("")) == 100
+    disk.close()
+
+
+def test_the_spare_descriptor_serves_when_others_have_all(
+    tmp_path: Path, few_descriptors: Callable[[int], list[int]]
+) -> None:
+    disk = BlockingDisk(0, str(tmp_path), descriptors_max=1_000)
+    taken = few_descriptors(3)
+    for number in range(10):
+        disk.write(f"f{number}", 0, [b"x"])
+    with disk.handles.borrow("f8"), disk.handles.borrow("f9"):
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        assert disk.read("f0", 0, 1) == b"x"
+    disk.close()
+
+
+def test_whoever_has_read_has_given_the_descriptor_back(tmp_path: Path) -> None:
+    disk = BlockingDisk(0, str(tmp_path))
+    disk.write("a", 0, [b"0123"])
+    for each in (disk, disk.loop):
+        assert each.read("a", 1, 2) == b"12"
+        assert bytes(each.read_slice(FileSlice(0, "a", 1, 2))) in (b"12", b"")
+    with suppress(OSError):
+        disk.read_slice(FileSlice(0, "a", 1, 20))
+    handle = disk.handles.take("a")
+    assert handle.uses == 1
+    disk.handles.give_back(handle)
+    disk.close()
+
+
+@pytest.mark.parametrize("way", ["fsync", "fsync_directory", "replace", "replace_all"])
+def test_an_fsync_that_fails_is_noted_for_the_next_process(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = BlockingDisk(0, str(tmp_path))
+    disk.write("a", 0, [b"x"])
+    disk.fsync("a")
+    assert not disk.exists(FSYNC_FAILED)
+
+    def fails(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(disk_module.os, "fsync", fails)
+    attempts: dict[str, Callable[[], None]] = {
+        "fsync": lambda: disk.fsync("a"),
+        "fsync_directory": lambda: disk.fsync_directory(""),
+        "replace": lambda: disk.replace("b", b"y"),
+        "replace_all": lambda: disk.replace_all([("b", b"y")]),
+    }
+    with pytest.raises(OSError, match="Input/output"):
+        attempts[way]()
+    assert disk.exists(FSYNC_FAILED)
+    disk.close()
+
+
+def piece(disk: BlockingDisk | SimulatedDisk, path: str, length: int, position: int = 0) -> FileSlice:
+    """A slice as a log makes it."""
+    return FileSlice(disk.directory, path, position, length, disk.names_version)
 
 
 def test_a_response_under_way_finds_a_file_that_was_renamed(tmp_path: Path) -> None:
@@ -50,29 +151,108 @@ def test_a_response_under_way_finds_a_file_that_was_renamed(tmp_path: Path) -> N
     disk.make_directory("t-0")
     disk.write("t-0/0.log", 0, [b"records"])
     disk.close()
+    wanted = piece(disk, "t-0/0.log", 7)
     disk.rename("t-0/0.log", "t-0/0.log.deleted")
-    assert disk.loop.read_slice("t-0/0.log", 0, 7) == b"records"
+    assert disk.loop.read_slice(wanted) == b"records"
     disk.close()
     disk.rename("t-0", "t-0.x-delete")
-    assert disk.read_slice("t-0/0.log.deleted", 0, 7) == b"records"
+    assert disk.read_slice(wanted) == b"records"
+    assert disk.read_slice(piece(disk, "t-0.x-delete/0.log.deleted", 7)) == b"records"
+    with pytest.raises(FileNotFoundError):
+        disk.read("t-0/0.log", 0, 7)
     disk.close()
 
 
-def test_a_new_file_under_an_old_name_is_not_taken_for_the_renamed_one(tmp_path: Path) -> None:
-    disk = BlockingDisk(0, str(tmp_path))
-    disk.write("0.log", 0, [b"old"])
-    disk.rename("0.log", "0.log.deleted")
-    disk.write("0.log", 0, [b"new"])
-    assert disk.read("0.log", 0, 9) == b"new"
-    assert disk.read("0.log.deleted", 0, 9) == b"old"
-    disk.close()
+Way = Callable[[BlockingDisk | SimulatedDisk], None]
 
 
-def test_only_so_many_renames_are_remembered(tmp_path: Path) -> None:
-    handles = FileHandles(str(tmp_path), 1)
-    for number in range(RENAMES_REMEMBERED_MAX + 10):
-        handles.renamed(f"a{number}", f"b{number}")
-    assert len(handles._renames) == RENAMES_REMEMBERED_MAX
+def remade_after_a_rename(disk: BlockingDisk | SimulatedDisk) -> None:
+    disk.rename("t-0", "t-0.x-delete")
+    disk.make_directory("t-0")
+    disk.write("t-0/0.log", 0, [b"another"])
+
+
+def remade_after_a_removal(disk: BlockingDisk | SimulatedDisk) -> None:
+    disk.remove_directory("t-0")
+    disk.make_directory("t-0")
+    disk.write("t-0/0.log", 0, [b"another"])
+
+
+def swapped(disk: BlockingDisk | SimulatedDisk) -> None:
+    disk.write("t-0/0.log.swap", 0, [b"another"])
+    disk.rename("t-0/0.log.swap", "t-0/0.log")
+
+
+def moved_aside_and_swapped(disk: BlockingDisk | SimulatedDisk) -> None:
+    disk.write("t-0/0.log.swap", 0, [b"another"])
+    disk.rename("t-0/0.log", "t-0/0.log.deleted")
+    disk.rename("t-0/0.log.swap", "t-0/0.log")
+
+
+def renamed_and_unlinked(disk: BlockingDisk | SimulatedDisk) -> None:
+    disk.rename("t-0/0.log", "t-0/0.log.deleted")
+    disk.unlink("t-0/0.log.deleted")
+    disk.write("t-0/0.log", 0, [b"another"])
+
+
+def cut_and_written(disk: BlockingDisk | SimulatedDisk) -> None:
+    disk.truncate("t-0/0.log", 3)
+    disk.write("t-0/0.log", 3, [b"ther"])
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+@pytest.mark.parametrize(
+    ("way", "survives"),
+    [
+        (remade_after_a_rename, True),
+        (remade_after_a_removal, False),
+        (swapped, False),
+        (moved_aside_and_swapped, True),
+        (renamed_and_unlinked, False),
+        (cut_and_written, False),
+    ],
+)
+def test_a_slice_gives_the_bytes_that_it_was_made_for_or_none(
+    way: Way, survives: bool, simulated: bool, tmp_path: Path
+) -> None:
+    disk = SimulatedDisk() if simulated else BlockingDisk(0, str(tmp_path))
+    disk.make_directory("t-0")
+    disk.write("t-0/0.log", 0, [b"records"])
+    wanted = piece(disk, "t-0/0.log", 7)
+    way(disk)
+
+    def read(slice_: FileSlice) -> bytes:
+        if isinstance(disk, BlockingDisk):
+            whole = bytes(disk.read_slice(slice_))
+            assert bytes(disk.loop.read_slice(slice_)) == whole
+            return whole
+        return disk.read(disk.find(slice_), slice_.position, slice_.length)
+
+    if survives:
+        assert read(wanted) == b"records"
+        assert read(wanted.part(3, 2)) == b"or"
+    else:
+        with pytest.raises(FileNotFoundError):
+            read(wanted)
+    new = read(piece(disk, "t-0/0.log", 7))
+    assert new in {b"another", b"recther"}
+    assert read(FileSlice(0, "t-0/0.log", 0, 7)) == new, "without a version: what has the name"
+    if way is cut_and_written:
+        assert read(wanted.part(0, 3)) == b"rec", "what was not cut is what it was"
+    if isinstance(disk, BlockingDisk):
+        disk.close()
+
+
+def test_a_slice_of_a_time_that_nobody_remembers_is_gone() -> None:
+    history = NameHistory()
+    wanted = FileSlice(0, "a", 0, 1, history.version)
+    for number in range(NAME_CHANGES_REMEMBERED_MAX):
+        history.removed(f"b{number}")
+    assert history.find(wanted) == "a"
+    history.removed("b")
+    with pytest.raises(FileNotFoundError, match="nobody remembers"):
+        history.find(wanted)
+    assert history.find(FileSlice(0, "a", 0, 1, history.version)) == "a"
 
 
 def test_threads_may_read_write_and_rename_at_once(tmp_path: Path) -> None:
@@ -103,8 +283,8 @@ def test_a_slice_that_the_file_does_not_have_is_an_error(tmp_path: Path) -> None
     disk = BlockingDisk(0, str(tmp_path))
     disk.write("a", 0, [b"abc"])
     with pytest.raises(OSError, match="ends before"):
-        disk.read_slice("a", 0, 4)
-    assert disk.loop.read_slice("a", 1, 4) == b"bc"
+        disk.read_slice(piece(disk, "a", 4))
+    assert disk.loop.read_slice(piece(disk, "a", 4, 1)) == b"bc"
     disk.close()
 
 
@@ -120,7 +300,7 @@ def test_a_cold_read_is_refused_until_a_lane_has_read_it(tmp_path: Path, monkeyp
     with pytest.raises(NotResident) as refused:
         disk.loop.read("a", 2, 4)
     assert (refused.value.directory, refused.value.path, refused.value.position, refused.value.length) == (2, "a", 2, 4)
-    assert len(disk.loop.read_slice("a", 0, 4)) == 0
+    assert len(disk.loop.read_slice(piece(disk, "a", 4))) == 0
     disk.read("a", 2, 4)
     assert disk.loop.read("a", 2, 4) == b"2345"
     with pytest.raises(NotResident):

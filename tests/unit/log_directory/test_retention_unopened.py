@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
+
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
 from penstock.log.directory_operations import OpenLog
@@ -11,11 +13,12 @@ from penstock.log.disk import Disk
 from penstock.log.events import CompactionPending, SegmentsRetired
 from penstock.log.log import Log
 from penstock.log.manager import ReplicaRequest
-from penstock.log.retention import RetentionRequest, retire
+from penstock.log.retention import Retention
+from penstock.log.retiring import retire
 from penstock.records.builder import BatchBuilder
-from penstock.testing.simulator.disk import SimulatedDisk
-from penstock.testing.simulator.driver import Simulation
-from penstock.testing.simulator.log_node import LogNode
+from simulator.log.node import LogNode
+from simulator.world.disk import SimulatedDisk
+from simulator.world.driver import Simulation
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -155,6 +158,34 @@ def test_an_idle_partition_is_looked_at_once_and_then_only_when_its_time_has_com
     assert topic.segments() == [4]
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_retention_follows_a_clock_that_is_set_ahead(is_open: bool) -> None:
+    topic = Topic(retention_ms=str(10 * HOUR_MS))
+    topic.append(4)
+    if not is_open:
+        topic.restart_cleanly()
+    topic.wait(10 * MINUTE_MS)
+    topic.node.wall.ahead_ms = 24 * HOUR_MS
+    topic.node.manager.tick(topic.simulation.now_ms)
+    topic.node.drain()
+    topic.wait(10 * MINUTE_MS)
+    assert topic.segments() == [4]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_retention_follows_a_clock_that_is_set_back(is_open: bool) -> None:
+    topic = Topic(retention_ms=str(10 * HOUR_MS))
+    topic.append(4)
+    if not is_open:
+        topic.restart_cleanly()
+    topic.wait(10 * MINUTE_MS)
+    topic.node.wall.ahead_ms = -5 * HOUR_MS
+    topic.wait(14 * HOUR_MS)
+    assert 0 in topic.segments()
+    topic.wait(2 * HOUR_MS)
+    assert topic.segments() == [4]
+
+
 def count_listings(disk: SimulatedDisk) -> list[str]:
     listed: list[str] = []
     original = disk.list
@@ -174,7 +205,7 @@ def test_a_changed_configuration_is_heeded_at_the_next_look() -> None:
     topic.wait(HOUR_MS)
     assert topic.segments() == [0, 2, 4]
     topic.node.topic_configs["clicks"] = TopicConfig.resolve(SETTINGS, {"retention.bytes": "0"})
-    topic.node.manager.config_changed("clicks", topic.simulation.now_ms)
+    topic.node.manager.config_changed("clicks")
     topic.node.drain()
     topic.wait(6 * MINUTE_MS)
     assert topic.segments() == [4]
@@ -221,7 +252,7 @@ def test_a_log_that_is_asked_for_while_retention_looks_opens_after() -> None:
     topic.simulation.run(manager.next_deadline_ms())
     log = topic.log()
     assert log.log_start_offset == 4
-    assert manager.directories[0].error is None
+    assert manager.table.directories[0].error is None
 
 
 def test_a_partition_deleted_while_retention_looks_leaves_nothing() -> None:
@@ -237,7 +268,7 @@ def test_a_partition_deleted_while_retention_looks_leaves_nothing() -> None:
     manager.delete("clicks", 0, due_ms)
     topic.node.drain()
     topic.wait(2 * MINUTE_MS)
-    assert manager.directories[0].error is None
+    assert manager.table.directories[0].error is None
     assert [entry.name for entry in topic.disk.list("") if entry.is_directory] == []
 
 
@@ -260,9 +291,9 @@ def test_a_segment_without_a_time_index_is_as_old_as_its_file() -> None:
     disk.make_directory("clicks-0")
     for base in (0, 5):
         disk.write(f"clicks-0/{base:020d}.log", 0, [b"x" * 100])
-    request = RetentionRequest("clicks-0", HOUR_MS, -1, 0, 10)
-    kept = retire(disk, request, simulation.now_ms + HOUR_MS)
+    rule = Retention(HOUR_MS, -1, 0, 10)
+    kept = retire(disk, "clicks-0", rule, simulation.now_ms + HOUR_MS)
     assert (kept.segments, kept.next_ms) == (0, simulation.now_ms + HOUR_MS + 1)
-    gone = retire(disk, request, simulation.now_ms + HOUR_MS + 1)
+    gone = retire(disk, "clicks-0", rule, simulation.now_ms + HOUR_MS + 1)
     assert (gone.segments, gone.bytes, gone.log_start_offset, gone.size_bytes) == (1, 100, 5, 100)
     assert gone.needs_log, "the active segment is as old"

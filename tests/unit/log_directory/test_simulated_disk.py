@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from penstock.errors import NotResident
-from penstock.testing.simulator.disk import PowerLoss, SimulatedDisk
+from simulator.world.disk import PowerLoss, SimulatedDisk
 
 
 def after_power_failure(seed: int) -> SimulatedDisk:

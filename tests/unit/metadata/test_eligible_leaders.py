@@ -7,10 +7,10 @@ from unit.metadata.cluster import Cluster
 
 from penstock.errors import ErrorCode
 from penstock.metadata import configs, features
+from penstock.metadata.alter_partition import WantedIsr, alter_partitions
 from penstock.metadata.configs import DELETE, SET, ConfigChange
 from penstock.metadata.feature_updates import FeatureUpdate, UpgradeType, update_features
 from penstock.metadata.image import ConfigResource
-from penstock.metadata.isr import WantedIsr, alter_partitions
 
 MINIMUM = "min.insync.replicas"
 
@@ -96,6 +96,82 @@ def test_a_new_minimum_forgets_who_was_eligible() -> None:
     assert cluster.partition().elr == ()
 
 
+def leaderless(*, eligible: bool = True) -> Cluster:
+    """Nobody is in sync: replicas 1 and 2 are eligible, or neither but 1, which has led last."""
+    cluster = of()
+    for broker_id in (3, 2, 1):
+        cluster.fence(broker_id)
+    if not eligible:
+        for broker_id in (2, 1):
+            cluster.register(broker_id, incarnation=2)
+    return cluster
+
+
+def minimum(cluster: Cluster, value: str, *, of_all: bool = False) -> None:
+    resource = (ConfigResource.BROKER, "") if of_all else (ConfigResource.TOPIC, "t")
+    result = configs.alter_configs(cluster.controller, {resource: [ConfigChange(MINIMUM, SET, value)]})
+    assert not result.response[resource].failed
+    assert result.atomic
+    cluster.replay(result.records)
+
+
+@pytest.mark.parametrize("of_all", [False, True])
+@pytest.mark.parametrize("value", ["1", "3"])
+def test_a_new_minimum_forgets_nobody_where_nobody_is_in_sync(value: str, of_all: bool) -> None:
+    cluster = leaderless()
+    minimum(cluster, value, of_all=of_all)
+    after = cluster.partition()
+    assert (after.isr, after.elr, after.last_known_elr) == ((), (1, 2), (1,)), "nothing was committed without them"
+    cluster.unfence(2)
+    assert cluster.partition().leader == 2
+
+
+def test_a_new_minimum_does_not_forget_who_led_last() -> None:
+    cluster = leaderless(eligible=False)
+    minimum(cluster, "1")
+    assert cluster.partition().last_known_elr == (1,)
+    cluster.unfence(1)
+    assert cluster.partition().leader == 1
+
+
+def test_who_is_elected_alone_and_is_enough_leaves_nobody_eligible() -> None:
+    cluster = leaderless()
+    minimum(cluster, "1")
+    cluster.unfence(2)
+    assert (cluster.partition().isr, cluster.partition().elr) == ((2,), ()), "it commits what 1 has not"
+
+
+def switch(cluster: Cluster, level: int) -> None:
+    kind = UpgradeType.UPGRADE if level else UpgradeType.SAFE_DOWNGRADE
+    update = FeatureUpdate(features.ELR_VERSION, level, kind)
+    result = update_features(cluster.controller, {update.name: update})
+    assert not result.response.failed, result.response
+    cluster.replay(result.records)
+
+
+@pytest.mark.parametrize(("eligible", "isr"), [(True, (1, 2)), (False, (1,))])
+def test_who_was_eligible_is_in_sync_where_the_feature_goes_and_nobody_else_is(
+    eligible: bool, isr: tuple[int, ...]
+) -> None:
+    cluster = leaderless(eligible=eligible)
+    switch(cluster, 0)
+    after = cluster.partition()
+    assert (after.isr, after.elr, after.last_known_elr) == (isr, (), ())
+    cluster.unfence(1)
+    assert cluster.partition().leader == 1
+
+
+def test_nobody_is_eligible_any_more_when_the_feature_comes_back() -> None:
+    cluster = of()
+    cluster.fence(3)
+    cluster.fence(2)
+    assert cluster.partition().elr == (2,)
+    switch(cluster, 0)
+    assert (cluster.partition().isr, cluster.partition().elr) == ((1,), ())
+    switch(cluster, 1)
+    assert cluster.partition().elr == ()
+
+
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
@@ -133,3 +209,15 @@ def test_finalizing_the_level_writes_one_minimum_down_for_all() -> None:
     back = FeatureUpdate(features.ELR_VERSION, 0, UpgradeType.SAFE_DOWNGRADE)
     cluster.replay(update_features(cluster.controller, {back.name: back}).records)
     assert not cluster.controller.elr_enabled
+
+
+def test_the_last_in_sync_is_known_though_the_feature_was_off_when_it_was_lost() -> None:
+    cluster = leaderless(eligible=False)
+    switch(cluster, 0)
+    switch(cluster, 1)
+    cluster.register(1, incarnation=3)
+    after = cluster.partition()
+    assert (after.isr, after.elr, after.last_known_elr) == ((), (), (1,))
+    cluster.unfence(1)
+    after = cluster.partition()
+    assert (after.leader, after.isr, after.leader_recovery_state) == (1, (1,), 1)

@@ -12,7 +12,7 @@ from penstock.log.meta_properties import read_meta_properties
 from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.format import FormatRequest, Formatted, format_directories
 from penstock.raft.voters import VoterEndpoint
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 CONTROLLER = VoterEndpoint("CONTROLLER", "127.0.0.1", 9093)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
 from unit.metadata.cluster import Cluster
-from unit.metadata.controller_state import NOW_MS
+from unit.metadata.controller_state import NOW_MS, directory_of
 
 from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import leadership
+from penstock.metadata.brokers import Registration, register_broker
 from penstock.metadata.duties import Duties
 from penstock.metadata.heartbeats import Heartbeat, HeartbeatReply, process_heartbeat
+from penstock.metadata.image import Endpoint
 
 SESSION_MS = 9_000
 
@@ -37,12 +40,25 @@ class Sessions:
         pytest.fail("there is always something due")
 
     def beat(
-        self, broker_id: int, *, offset: int | None = None, fence: bool = False, stop: bool = False
+        self,
+        broker_id: int,
+        *,
+        offset: int | None = None,
+        fence: bool = False,
+        stop: bool = False,
+        lost: Sequence[UUID] = (),
     ) -> HeartbeatReply:
         """A heartbeat of a broker, which by default has seen everything; its records are appended."""
         cluster = self.cluster
         seen = cluster.last_offset if offset is None else offset
-        heartbeat = Heartbeat(broker_id, cluster.epoch_of(broker_id), seen, want_fence=fence, want_shut_down=stop)
+        heartbeat = Heartbeat(
+            broker_id,
+            cluster.epoch_of(broker_id),
+            seen,
+            want_fence=fence,
+            want_shut_down=stop,
+            offline_log_dirs=lost,
+        )
         result = process_heartbeat(cluster.controller, self.heartbeats, heartbeat, self.now_ms)
         cluster.replay(result.records)
         if result.response.in_controlled_shutdown:
@@ -54,6 +70,20 @@ class Sessions:
 @pytest.fixture
 def sessions() -> Sessions:
     return Sessions(Cluster())
+
+
+def test_a_broker_that_tells_of_a_lost_directory_is_unfenced_by_its_next_heartbeat() -> None:
+    sessions = Sessions(Cluster(replicas=(1,), partitions=2))
+    cluster = sessions.cluster
+    well = directory_of(7)
+    registration = Registration(1, UUID(int=99), [Endpoint("PLAINTEXT", "host", 1)], [directory_of(1), well])
+    cluster.replay(register_broker(cluster.controller, registration, cluster.last_offset + 1).records)
+    cluster.change(1, directories=[well])
+    sessions.heartbeats.follow(cluster.controller, sessions.now_ms)
+    assert sessions.beat(1, lost=[directory_of(1)]).fenced
+    assert [each.leader for each in cluster.topic.partitions] == [-1, -1]
+    assert not sessions.beat(1, lost=[directory_of(1)]).fenced
+    assert [each.leader for each in cluster.topic.partitions] == [-1, 1], "nothing is led in a directory that is dead"
 
 
 def test_a_broker_is_unfenced_when_it_has_seen_its_own_registration(sessions: Sessions) -> None:

@@ -6,14 +6,14 @@ import pytest
 from unit.metadata.cluster import Cluster
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.metadata import isr
+from penstock.metadata.alter_partition import AlteredPartition, WantedIsr, alter_partitions
 
 
-def wanted(cluster: Cluster, *replicas: int, **changes: int) -> isr.WantedIsr:
+def wanted(cluster: Cluster, *replicas: int, **changes: int) -> WantedIsr:
     """A leader's proposal for partition 0 of topic `t`, up to date but for `changes`."""
     partition = cluster.partition()
     epochs = {broker_id: cluster.epoch_of(broker_id) for broker_id in (1, 2, 3)}
-    return isr.WantedIsr(
+    return WantedIsr(
         cluster.topic.id,
         changes.get("index", 0),
         changes.get("leader_epoch", partition.leader_epoch),
@@ -23,8 +23,8 @@ def wanted(cluster: Cluster, *replicas: int, **changes: int) -> isr.WantedIsr:
     )
 
 
-def propose(cluster: Cluster, proposal: isr.WantedIsr, leader: int = 1) -> isr.AlteredPartition:
-    result = isr.alter_partitions(cluster.controller, leader, cluster.epoch_of(leader), [proposal])
+def propose(cluster: Cluster, proposal: WantedIsr, leader: int = 1) -> AlteredPartition:
+    result = alter_partitions(cluster.controller, leader, cluster.epoch_of(leader), [proposal])
     cluster.replay(result.records)
     return result.response[0]
 
@@ -101,7 +101,7 @@ def test_a_replica_that_has_restarted_since_may_not_join(cluster: Cluster) -> No
 
 def test_a_leader_of_an_earlier_life_is_stale(cluster: Cluster) -> None:
     with pytest.raises(RequestError) as raised:
-        isr.alter_partitions(cluster.controller, 1, 0, [wanted(cluster, 1, 2)])
+        alter_partitions(cluster.controller, 1, 0, [wanted(cluster, 1, 2)])
     assert raised.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 

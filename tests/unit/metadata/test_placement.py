@@ -110,6 +110,11 @@ def test_a_broker_on_its_way_out_or_cordoned_off_gets_nothing() -> None:
     assert {each for _ in range(10) for each in placer.place(2)} == {3, 4}
 
 
+def test_a_broker_that_has_stopped_counts_like_any_that_is_fenced() -> None:
+    placer = Placer(cluster({1: None, 2: None}, leaving=(2,), fenced=(2,)), Random(1))
+    assert placer.place(2) == [1, 2], "it is expected back"
+
+
 @pytest.mark.parametrize(
     ("brokers", "factor", "sentence"),
     [

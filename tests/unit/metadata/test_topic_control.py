@@ -252,8 +252,10 @@ def test_topics_are_deleted_by_id() -> None:
     unknown = state.controller.random_id()
     result = topics.delete_topics(state.controller, [created.id, unknown])
     state.replay(result.records)
-    assert result.response[created.id].code is ErrorCode.NONE
-    assert result.response[unknown].code is ErrorCode.UNKNOWN_TOPIC_ID
+    assert [(topic_id, error.code) for topic_id, error in result.response] == [
+        (created.id, ErrorCode.NONE),
+        (unknown, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
     assert len(state.controller.image.topics_by_name) == 0
 
 

@@ -20,7 +20,7 @@ from penstock.node.controller import ControllerNode
 from penstock.node.quorum import Quorum
 from penstock.protocol.messages.create_topics_request import CreatableTopic
 from penstock.raft.voters import VoterEndpoint
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 NODE_ID = 1
@@ -84,6 +84,9 @@ class Harness:
 
     def answer(self, request: object, message: object, now_ms: int) -> None:
         raise AssertionError("nobody asks")
+
+    def bug(self, place: str, what: str, error: Exception) -> None:
+        raise error
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failures.append(error)

@@ -174,7 +174,7 @@ def without_their_end(controller: Controller, bootstrap: Sequence[MetadataMessag
 
 
 def metadata_batches(run: Harness) -> list[Sequence[MetadataMessage]]:
-    return [decode_records(batch.values, "the log") for batch in run.quorum._storage.batches(0) if batch.values]
+    return [decode_records(batch.values, "the log") for batch in run.quorum._driver.storage.batches(0) if batch.values]
 
 
 def test_with_eligible_leader_replicas_all_brokers_have_one_minimum() -> None:

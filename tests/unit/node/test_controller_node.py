@@ -20,11 +20,13 @@ from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.raft.election import parse_election
 from penstock.raft.replica import Replica
-from penstock.raft.storage import NAME
+from penstock.raft.topic import METADATA
 from penstock.raft.voters import ReplicaKey
 from penstock.records.batch import headers
 from penstock.records.builder import BatchBuilder
-from penstock.testing.simulator.disk import PowerLoss, SimulatedDisk
+from simulator.world.disk import PowerLoss, SimulatedDisk
+
+NAME = METADATA.directory
 
 LOG = f"{NAME}/00000000000000000000.log"
 
@@ -218,9 +220,9 @@ def test_a_metadata_log_that_cannot_be_read_fails_the_node_instead_of_the_loop()
     run.disk.unreadable = True
 
     def a_follower_fetches() -> list[Any]:
-        return [run.quorum._storage.read(0, 1_000)]
+        return [run.quorum._driver.storage.read(0, 1_000)]
 
-    run.quorum._hear(a_follower_fetches, run.now_ms)
+    run.quorum._driver.hear(a_follower_fetches, run.now_ms)
     assert [str(failure) for failure in run.failures] == ["__cluster_metadata-0 cannot be read: Input/output error"]
 
 
@@ -287,6 +289,18 @@ def test_a_change_that_is_too_large_is_refused_before_it_is_replayed() -> None:
         run.create_topic("large", partitions=100)
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
     assert "large" not in run.node.state.image.topics_by_name
+
+
+def test_a_change_that_the_log_refuses_is_not_replayed() -> None:
+    run = Harness(formatted_disk(), internal_metadata_log_segment_bytes=2000).start()
+    run.register()
+    with pytest.raises(RequestError) as raised:
+        run.create_topic("large", partitions=100)
+    assert raised.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert "large" not in run.node.state.image.topics_by_name
+    assert run.create_topic("small") == []
+    run.settle()
+    assert "small" in run.quorum.image.topics_by_name, "the state and the log go on together"
 
 
 # What cannot be started

@@ -6,9 +6,11 @@ import pytest
 from unit.node.controller_harness import Harness, formatted_disk
 
 from penstock.errors import StorageError
-from penstock.raft.storage import NAME
+from penstock.raft.topic import METADATA
 from penstock.records.batch import headers
-from penstock.testing.simulator.disk import SimulatedDisk
+from simulator.world.disk import SimulatedDisk
+
+NAME = METADATA.directory
 
 LOG = f"{NAME}/00000000000000000000.log"
 QUORUM_STATE = f"{NAME}/quorum-state"

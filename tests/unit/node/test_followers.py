@@ -17,10 +17,13 @@ from penstock.protocol.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from penstock.protocol.messages.fetch_request import FetchRequest, ReplicaState
+from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.remove_topic_record import RemoveTopicRecord
+from penstock.protocol.messages.metadata.unregister_broker_record import UnregisterBrokerRecord
 from penstock.protocol.messages.produce_response import PartitionProduceResponse
 from penstock.replication.follower import Follower, State
 from penstock.replication.partition import Partition
+from penstock.replication.rewrite import RewriteOperation
 
 LAG_MS = 30_000
 
@@ -88,7 +91,7 @@ def test_a_write_that_is_done_in_its_turn_wakes_the_follower_no_more(cluster: Cl
 def test_all_partitions_of_a_produce_request_come_with_one_fetch(cluster: Cluster) -> None:
     cluster.create("six", partitions=6)
     cluster.advance(1500)
-    counters = cluster.nodes[1].broker.request_counters[FetchRequest.KEY]
+    counters = cluster.nodes[1].broker.dispatcher.exit.counters[FetchRequest.KEY]
     client = cluster.client(1)
     for _ in range(2):
         before = counters.requests
@@ -219,11 +222,11 @@ def test_an_idle_session_costs_a_look_at_nothing(cluster: Cluster) -> None:
     cluster.create("many", partitions=20)
     cluster.advance(1000)
     node = cluster.nodes[1].broker
-    before = node.fetch_looked_at
+    before = node.fetches.looked_at
     cluster.advance(2000)
-    assert node.fetch_looked_at == before
+    assert node.fetches.looked_at == before
     assert produced(cluster, b"a") == 0
-    assert node.fetch_looked_at - before <= 10, "one partition of 21, by two followers"
+    assert node.fetches.looked_at - before <= 10, "one partition of 21, by two followers"
 
 
 def test_a_dead_follower_leaves_the_isr_and_joins_it_again(cluster: Cluster) -> None:
@@ -236,7 +239,7 @@ def test_a_dead_follower_leaves_the_isr_and_joins_it_again(cluster: Cluster) -> 
     cluster.advance(2 * LAG_MS, 500)
     assert partition_of(client.receive()).error_code == 0
     assert cluster.registration("t").isr == (1, 2)
-    assert cluster.nodes[1].broker.replicas.isr_shrinks == 1
+    assert cluster.nodes[1].broker.isr_changes.shrinks == 1
     cluster.dead.clear()
     cluster.nodes[3].now_ms = cluster.nodes[1].now_ms
     cluster.advance(3000)
@@ -257,7 +260,7 @@ def test_a_follower_that_keeps_up_stays_in_sync_for_as_long_as_it_takes(cluster:
         assert produced(cluster, b"a") == 0
         cluster.advance(LAG_MS, 100)
     assert cluster.altered == []
-    assert cluster.nodes[1].broker.replicas.lagging == {}
+    assert cluster.nodes[1].broker.isr_changes.lagging == {}
 
 
 def test_a_proposal_is_made_again_after_an_answer_that_says_nothing(cluster: Cluster) -> None:
@@ -335,7 +338,7 @@ def test_a_directory_that_fails_takes_its_own_replicas_only() -> None:
     cluster.advance(50)
     node = cluster.nodes[2]
     logs = node.broker.logs
-    logs.open_logs_max = 1
+    logs.table.open_logs_max = 1
     cluster.create("u")
     cluster.advance(50)
     logs.fail_directory(1, OSError("gone"), node.now_ms)
@@ -349,11 +352,11 @@ def test_a_leader_whose_log_is_closed_goes_on_under_a_new_epoch(cluster: Cluster
     assert not produced(cluster, b"a")
     node = cluster.nodes[1]
     logs = node.broker.logs
-    logs.open_logs_max = 0
-    logs._close_oldest(node.now_ms)
-    node.run()
+    logs.table.open_logs_max = 0
+    cluster.create("another")
+    cluster.advance(50)
     assert logs.open_log("t", 0) is None
-    logs.open_logs_max = 100
+    logs.table.open_logs_max = 100
     cluster.change("t", leader=1)
     assert not produced(cluster, b"b")
     assert leader_epochs(cluster) == [(0, 0), (1, 1)]
@@ -412,7 +415,57 @@ def test_a_deleted_topic_is_followed_no_more(cluster: Cluster) -> None:
     cluster.tell([RemoveTopicRecord(topic_id=topic.id)])
     cluster.advance(1000)
     assert list(cluster.nodes[2].broker.replicas.following()) == []
-    assert len(cluster.nodes[1].broker.fetch_sessions) == 0
+    assert len(cluster.nodes[1].broker.fetches.sessions) == 0
+
+
+def test_who_is_not_answered_in_time_does_not_wait_any_more(cluster: Cluster) -> None:
+    cluster.cut.update({(2, 1), (3, 1)})
+    client = cluster.client(1)
+    for _ in range(5):
+        again = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+        client.send(produce("t", again, acks=-1, timeout_ms=100), 9)
+        cluster.advance(200)
+        assert partition_of(client.receive()).error_code == ErrorCode.REQUEST_TIMED_OUT
+    led = cluster.nodes[1].broker.replicas.in_use("t", 0)
+    assert led is not None
+    assert len(led.waiting_for_watermark) == 0, "the high watermark may never come, and producers repeat"
+
+
+def create_packed(cluster: Cluster) -> None:
+    """A topic whose batches are rewritten."""
+    cluster.create("packed")
+    packed = ConfigRecord(resource_type=2, resource_name="packed", name="compression.type", value="zstd")
+    cluster.tell([packed])
+    cluster.advance(50)
+
+
+def test_who_waits_with_a_batch_that_was_rewritten_waits_no_longer_than_others(cluster: Cluster) -> None:
+    create_packed(cluster)
+    cluster.cut.update({(2, 1), (3, 1)})
+    client = cluster.client(1)
+    client.send(produce("packed", batch(b"x" * 100_000), acks=-1, timeout_ms=100), 9)
+    cluster.advance(200)
+    assert partition_of(client.receive()).error_code == ErrorCode.REQUEST_TIMED_OUT
+    led = leader(cluster, 1, "packed")
+    assert (led.log.log_end_offset, len(led.waiting_for_watermark)) == (1, 0)
+
+
+def test_a_batch_that_is_not_rewritten_in_time_is_said_to_be_late_and_appended(cluster: Cluster) -> None:
+    create_packed(cluster)
+    node, client = cluster.nodes[1], cluster.client(1)
+    node.held = lambda operation: isinstance(operation, RewriteOperation)
+    client.send(produce("packed", batch(b"x" * 100_000), acks=-1, timeout_ms=100), 9)
+    cluster.advance(200)
+    answer = partition_of(client.receive())
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    led = leader(cluster, 1, "packed")
+    assert led.log.log_end_offset == 0
+    node.held = None
+    node.let_go()
+    assert (led.log.log_end_offset, len(led.waiting_for_watermark)) == (1, 0)
+    cluster.advance(50)
+    assert led.high_watermark == 1
+    assert produced(cluster, b"next", topic="packed") == 0
 
 
 def test_fetches_of_a_past_incarnation_are_refused(cluster: Cluster) -> None:
@@ -422,6 +475,22 @@ def test_fetches_of_a_past_incarnation_are_refused(cluster: Cluster) -> None:
     stale = FetchRequest(topics=stale.topics, replica_state=ReplicaState(replica_id=2, replica_epoch=0), max_bytes=1000)
     answer = cluster.client(1).ask(stale, 17)
     assert partitions_of(answer)[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_broker_that_registers_anew_while_it_fetches_joins_again(cluster: Cluster) -> None:
+    assert produced(cluster, b"a") == 0
+    cluster.advance(1000)
+    again = cluster.registered(cluster.nodes[2])
+    cluster.tell([UnregisterBrokerRecord(broker_id=2, broker_epoch=again.broker_epoch)], but=(2,))
+    cluster.change("t", isr=[1, 3])
+    cluster.advance(1000)
+    again.broker_epoch += 100
+    cluster.tell([again], but=(2,))
+    cluster.advance(1000)
+    assert cluster.registration("t").isr == (1, 3), "who fetches is of a past incarnation"
+    cluster.nodes[2].broker.replicas.broker_epoch += 100
+    cluster.advance(1000)
+    assert cluster.registration("t").isr == (1, 3, 2), "its session goes on, and nothing in the partition has changed"
 
 
 def test_a_leader_that_is_gone_is_asked_again_until_it_is_back(cluster: Cluster) -> None:

@@ -31,7 +31,8 @@ from penstock.config.limits import COORDINATOR_LOAD_RETRY_MAX_MS, COORDINATOR_TI
 from penstock.coordinator.runtime.shard import ShardState
 from penstock.errors import ErrorCode
 from penstock.log.disk import Disk, Operation
-from penstock.node.groups import OFFSETS_TOPIC, partition_for
+from penstock.node.coordinator_topic import partition_for
+from penstock.node.groups import OFFSETS_TOPIC
 from penstock.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -87,7 +88,8 @@ def test_the_first_who_asks_for_a_coordinator_has_the_topic_made_with_kafkas_con
         "compression.type": "producer",
         "segment.bytes": str(100 << 20),
     }
-    assert [shard.state for shard in node.broker.groups.runtime.shards.values()] == [ShardState.ACTIVE] * 50
+    shards = node.broker.coordinators.groups.runtime.shards
+    assert [shard.state for shard in shards.values()] == [ShardState.ACTIVE] * 50
 
 
 def test_a_topic_that_cannot_be_made_is_told_to_who_asks_and_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -136,7 +138,7 @@ def test_who_does_not_lead_is_not_the_coordinator(node: Node, client: Client) ->
     joined = stable_member(client)
     change_partition(node, leader=AWAY)
     assert code_of(client.ask(heartbeat(joined.member_id), 4)) is ErrorCode.NOT_COORDINATOR
-    assert not node.broker.groups.runtime.shards
+    assert not node.broker.coordinators.groups.runtime.shards
 
 
 def test_who_leads_again_has_the_group_as_it_was(node: Node, client: Client) -> None:
@@ -166,10 +168,10 @@ def test_a_node_that_dies_comes_back_with_every_group_in_every_partition() -> No
 
 def test_a_leader_that_stays_in_a_new_epoch_goes_on_without_loading(node: Node, client: Client) -> None:
     joined = stable_member(client)
-    shard = node.broker.groups.runtime.shards[0]
+    shard = node.broker.coordinators.groups.runtime.shards[0]
     node.held = loads
     change_partition(node, leader=1, isr=[1])
-    assert node.broker.groups.runtime.shards[0] is shard
+    assert node.broker.coordinators.groups.runtime.shards[0] is shard
     assert code_of(client.ask(heartbeat(joined.member_id), 4)) is ErrorCode.NONE
 
 
@@ -187,7 +189,7 @@ def test_a_member_that_waits_is_told_when_the_leadership_ends(node: Node, client
 def test_the_topic_is_deleted_and_its_coordinators_with_it(node: Node, client: Client) -> None:
     joined = stable_member(client)
     node.delete_topic(OFFSETS_TOPIC)
-    assert not node.broker.groups.runtime.shards
+    assert not node.broker.coordinators.groups.runtime.shards
     answer = client.ask(heartbeat(joined.member_id), 4)
     assert code_of(answer) in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
@@ -237,7 +239,7 @@ def test_offsets_of_a_topic_that_was_deleted_while_it_loaded_are_gone(loading: N
 def test_a_coordinator_that_loses_its_partition_while_it_loads_loads_no_further(loading: Node) -> None:
     change_partition(loading, leader=AWAY)
     loading.let_go()
-    assert not loading.broker.groups.runtime.shards
+    assert not loading.broker.coordinators.groups.runtime.shards
     change_partition(loading, leader=1)
     assert committed(loading.connect()) == {("t", 0): 5}
 
@@ -267,7 +269,7 @@ def test_a_coordinator_works_on_while_its_log_moves_to_another_directory() -> No
     coordinate(node)
     client = node.connect()
     joined = stable_member(client)
-    shard = node.broker.groups.runtime.shards[0]
+    shard = node.broker.coordinators.groups.runtime.shards[0]
     before = node.broker.logs.directory_of(OFFSETS_TOPIC, 0)
     other = next(each for each in node.broker.directories if each is not before)
     topics = [AlterReplicaLogDirTopic(name=OFFSETS_TOPIC, partitions=[0])]
@@ -282,7 +284,7 @@ def test_a_coordinator_works_on_while_its_log_moves_to_another_directory() -> No
             node.advance(10)
         node.advance(100)
     assert node.broker.logs.directory_of(OFFSETS_TOPIC, 0) is other
-    assert node.broker.groups.runtime.shards[0] is shard, "the group goes on without loading"
+    assert node.broker.coordinators.groups.runtime.shards[0] is shard, "the group goes on without loading"
     node.crash(power_failed=False)
     client = node.connect()
     assert committed(client) == {("t", 0): 19}
@@ -291,8 +293,8 @@ def test_a_coordinator_works_on_while_its_log_moves_to_another_directory() -> No
 
 def test_a_log_that_was_closed_for_others_is_opened_again_by_the_next_who_writes(node: Node, client: Client) -> None:
     joined = stable_member(client)
-    shard = node.broker.groups.runtime.shards[0]
-    node.broker.logs.open_logs_max = 1
+    shard = node.broker.coordinators.groups.runtime.shards[0]
+    node.broker.logs.table.open_logs_max = 1
     for partition in range(3):
         assert produced(client, "t", batch(), partition=partition).error_code == ErrorCode.NONE
     assert shard.log.partition.log.closed, "the coordinator's was the one longest unused"  # type: ignore[attr-defined]
@@ -300,7 +302,7 @@ def test_a_log_that_was_closed_for_others_is_opened_again_by_the_next_who_writes
     codes = [commit_code(client.ask(mine, 8)) for _ in range(2)]
     assert codes in ([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE], [ErrorCode.NONE] * 2)
     assert committed(client) == {("t", 0): 5}
-    assert node.broker.groups.runtime.shards[0] is shard
+    assert node.broker.coordinators.groups.runtime.shards[0] is shard
 
 
 # What cannot be written
@@ -416,7 +418,7 @@ def test_offsets_of_a_deleted_topic_go_as_soon_as_they_can() -> None:
     assert commit_code(client.ask(commit({("t", 0): 1}), 8)) is ErrorCode.NONE
     change_partition(node, replicas=[1, AWAY], isr=[1])
     node.delete_topic("t")
-    offsets = node.broker.groups.runtime.shards[0].machine.offsets.committed
+    offsets = node.broker.coordinators.groups.runtime.shards[0].machine.state.offsets.committed
     assert offsets.topics("g") is not None, "without replicas nothing is written"
     change_partition(node, replicas=[1], isr=[1])
     node.advance(COORDINATOR_TIMER_RETRY_MS)

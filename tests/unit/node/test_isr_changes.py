@@ -2,47 +2,63 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from penstock.config.limits import ISR_CHANGES_PER_REQUEST_MAX, LAGGING_PER_STEP
 from penstock.errors import ErrorCode
-from penstock.node.isr import IsrChanges
+from penstock.node.isr_changes import IsrChanges
 from penstock.node.timers import TimerWheel
 from penstock.protocol.message import Message
 from penstock.protocol.messages import alter_partition_response as answers
 from penstock.protocol.messages.alter_partition_request import AlterPartitionRequest
-from penstock.replication.isr import Proposal
+from penstock.replication.in_sync_replicas import Proposal
 
 TOPIC = UUID(int=1)
+LAG_TIME_MAX_MS = 30_000
 
 
 class OnePartition:
-    """A led partition with a proposal."""
+    """A led partition with a proposal, that always lags. `looks` has when it was looked at."""
 
     topic, topic_id = "t", TOPIC
 
     def __init__(self, index: int) -> None:
         self.index = index
+        self.looks: list[int] = []
+        self.isr = self
         self.proposal: Proposal | None = Proposal(((1, 10), (2, 20)), 0, 0, added=(2,))
 
     def alter_answered(self, proposal: Proposal, answer: object, now_ms: int) -> bool:
         self.proposal = None
         return False
 
+    def look_after_followers(self, now_ms: int) -> bool:
+        self.looks.append(now_ms)
+        return True
+
 
 class Node:
-    """The replicas and the way to the controller. `asked`: the requests; `looked_at`: partitions in each turn."""
-
-    broker_epoch, lag_time_max_ms = 10, 30_000
+    """The way to the controller, and partitions that lag. `asked`: the requests."""
 
     def __init__(self) -> None:
         self.asked: list[AlterPartitionRequest] = []
         self.answered: Callable[[Message | None, int], None] = lambda answer, now_ms: None
-        self.lagging: dict[tuple[str, int], OnePartition] = {}
-        self.looked_at: list[int] = []
+        self.partitions: list[OnePartition] = []
         self.timers = TimerWheel()
-        self.isr = IsrChanges(1, self, self, self.timers)  # type: ignore[arg-type]
+        self.isr = IsrChanges(1, lambda: 10, self, self.timers, LAG_TIME_MAX_MS)
+
+    def lag(self, count: int) -> None:
+        """So many partitions lag."""
+        self.partitions = [OnePartition(index) for index in range(count)]
+        for partition in self.partitions:
+            self.isr.lags(partition, 0)  # type: ignore[arg-type]
+
+    @property
+    def looked_at(self) -> list[int]:
+        """How many partitions were looked at in each turn."""
+        return list(Counter(sorted(when for partition in self.partitions for when in partition.looks)).values())
 
     def to_controller(self, message: object, answered: Callable[[Message | None, int], None], now_ms: int) -> None:
         assert callable(message)
@@ -58,9 +74,6 @@ class Node:
         ]
         topic = answers.TopicData(topic_id=TOPIC, partitions=rows)
         self.answered(answers.AlterPartitionResponse(topics=[topic]), now_ms)
-
-    def look_after_some(self, keys: Sequence[tuple[str, int]], now_ms: int) -> None:
-        self.looked_at.append(len(keys))
 
 
 def sizes(requests: Sequence[AlterPartitionRequest]) -> list[int]:
@@ -96,20 +109,18 @@ def test_proposals_that_were_overtaken_hold_up_no_later_one() -> None:
 
 def test_partitions_that_lag_are_looked_at_some_in_a_turn() -> None:
     node = Node()
-    node.lagging = {("t", index): OnePartition(index) for index in range(LAGGING_PER_STEP + 7)}
-    node.isr.watch(0)
-    node.timers.advance(node.lag_time_max_ms // 2)
+    node.lag(LAGGING_PER_STEP + 7)
+    node.timers.advance(LAG_TIME_MAX_MS // 2)
     assert node.looked_at == [LAGGING_PER_STEP]
-    node.timers.advance(node.lag_time_max_ms // 2 + 10)
+    node.timers.advance(LAG_TIME_MAX_MS // 2 + 10)
     assert node.looked_at == [LAGGING_PER_STEP, 7]
-    node.timers.advance(node.lag_time_max_ms + 20)
+    node.timers.advance(LAG_TIME_MAX_MS + 20)
     assert node.looked_at == [LAGGING_PER_STEP, 7, LAGGING_PER_STEP], "and again, while any lags"
 
 
 def test_when_a_broker_comes_or_goes_very_many_partitions_are_looked_at_in_turns() -> None:
     node = Node()
-    node.lagging = {("t", index): OnePartition(index) for index in range(2 * LAGGING_PER_STEP + 7)}
-    node.isr.watch(0)
+    node.lag(2 * LAGGING_PER_STEP + 7)
     node.isr.look(100)
     assert node.looked_at == [LAGGING_PER_STEP], "the first at once"
     node.timers.advance(110)
@@ -118,5 +129,5 @@ def test_when_a_broker_comes_or_goes_very_many_partitions_are_looked_at_in_turns
     for now_ms in range(115, 200, 5):
         node.timers.advance(now_ms)
     assert node.looked_at == [LAGGING_PER_STEP] * 4 + [7]
-    node.timers.advance(node.lag_time_max_ms // 2)
+    node.timers.advance(LAG_TIME_MAX_MS // 2)
     assert len(node.looked_at) == 6, "and it is looked at in its time as before, once"

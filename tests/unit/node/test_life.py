@@ -9,6 +9,7 @@ from support.requests import batch, fetch, partitions_of, produced, values_of, w
 from penstock.errors import ConfigError, ErrorCode
 from penstock.log.events import RecordsLost
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
+from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord
 
 
 def test_a_clean_stop_closes_connections_and_marks_the_directories() -> None:
@@ -120,6 +121,24 @@ def alter(node: Node, resource_type: int, resource: str, name: str, value: str) 
     node.change([ConfigRecord(resource_type=resource_type, resource_name=resource, name=name, value=value)])
 
 
+def test_the_minimum_of_an_image_counts_for_the_in_sync_replicas_of_the_same_image() -> None:
+    node = Node()
+    topic_id = node.create_topic("t")
+    node.change([PartitionChangeRecord(topic_id=topic_id, partition_id=0, replicas=[1, 2], isr=[1, 2])])
+    produced(node.connect(), "t", batch())
+    led = node.broker.replicas.in_use("t", 0)
+    assert led is not None
+    assert (led.log_end_offset, led.high_watermark) == (1, 0)
+    node.change(
+        [
+            ConfigRecord(resource_type=2, resource_name="t", name="min.insync.replicas", value="2"),
+            PartitionChangeRecord(topic_id=topic_id, partition_id=0, isr=[1], eligible_leader_replicas=[2]),
+        ]
+    )
+    assert led.isr.committed == (1,)
+    assert led.high_watermark == 0, "replica 2 may be elected, and has nothing"
+
+
 def test_all_replicas_of_a_large_topic_are_made() -> None:
     node = Node()
     node.create_topic("t", partitions=3000)
@@ -164,7 +183,7 @@ def test_the_node_is_a_state_machine_of_its_events() -> None:
 
 def test_logs_close_when_many_are_used_and_nothing_is_lost_by_it() -> None:
     node = Node()
-    node.broker.logs.open_logs_max = 16
+    node.broker.logs.table.open_logs_max = 16
     node.create_topic("t", partitions=40)
     client = node.connect()
     session = client.ask(fetch("t", *(wanted(index) for index in range(40)), session_epoch=0), 12)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from support.broker import Node
 from support.requests import batch, fetch, partitions_of, produced, values_of, wanted
 
+from penstock.config.limits import CHANGES_PER_STEP, METADATA_ANSWER_KEPT_TOPICS_MAX
+from penstock.errors import ErrorCode
 from penstock.metadata import topics
-from penstock.node.handlers.metadata import PARTITIONS_PER_STEP
+from penstock.node.handlers.metadata import PARTITIONS_PER_STEP, answer_wide
 from penstock.node.lifecycle import REPLICAS_PER_STEP
-from penstock.protocol.messages.metadata_request import MetadataRequest
+from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from penstock.security.authorizer import ANONYMOUS
 
 MANY = 2 * REPLICAS_PER_STEP + 1
 
@@ -25,7 +31,7 @@ def begin_deletion(node: Node, name: str) -> None:
 
 
 def replicas_of(node: Node, name: str) -> int:
-    return sum(replica.topic == name for replica in node.broker.logs.replicas())
+    return sum(replica.topic == name for replica in node.broker.logs.table.replicas())
 
 
 def test_logs_of_a_large_deleted_topic_go_in_steps_and_are_led_no_more_at_once() -> None:
@@ -87,3 +93,40 @@ def test_a_listing_of_all_topics_is_made_in_steps_and_is_of_one_moment() -> None
     assert [len(topic.partitions) for topic in listed.topics] == [PARTITIONS_PER_STEP] * 4
     again = client.ask(MetadataRequest(topics=None), 12)
     assert [topic.name for topic in again.topics] == ["t0", "t1", "t2"]
+
+
+def test_an_answer_about_very_many_topics_is_made_in_steps_and_is_of_one_moment() -> None:
+    node = Node()
+    for number in range(4):
+        node.create_topic(f"t{number}", partitions=PARTITIONS_PER_STEP)
+    names = [f"t{number}" for number in range(200)]
+    body = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+    connection = SimpleNamespace(principal=ANONYMOUS)
+    request: Any = SimpleNamespace(body=body, version=12, listener="PLAINTEXT", connection=connection)
+    steps = answer_wide(node.broker, request, names)
+    next(steps)
+    begin_deletion(node, "t3")
+    assert "t3" not in node.broker.image.topics_by_name
+    yielded = 1
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            response = ended.value
+            break
+        yielded += 1
+    assert yielded > 4
+    assert [topic.name for topic in response.topics] == names
+    assert [len(topic.partitions) for topic in response.topics] == [PARTITIONS_PER_STEP] * 4 + [0] * 196
+
+
+@pytest.mark.parametrize("count", [CHANGES_PER_STEP + 50, METADATA_ANSWER_KEPT_TOPICS_MAX + 50])
+def test_one_request_creates_so_many_topics_and_the_next_one_more(count: int) -> None:
+    node = Node()
+    client = node.connect()
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=f"t{number}") for number in range(count)])
+    for time in range(2):
+        answer = client.ask(request, 12)
+        assert len(answer.topics) == count
+        known = sum(topic.error_code == ErrorCode.NONE for topic in answer.topics)
+        assert known == len(node.broker.image.topics_by_name) == min(count, (time + 1) * CHANGES_PER_STEP)

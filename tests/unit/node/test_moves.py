@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from support.broker import Client, Node
@@ -12,9 +13,8 @@ from support.requests import batch, fetch, partitions_of, produce, produced, val
 
 from penstock.config import limits
 from penstock.errors import ErrorCode
-from penstock.log.directory_operations import ReadBytes
+from penstock.log.directory_operations import ReadBytes, SetAside
 from penstock.log.disk import Operation
-from penstock.log.moving import Step
 from penstock.log.replica import Replica, State
 from penstock.metadata.image import ConfigResource
 from penstock.protocol.messages.alter_replica_log_dirs_request import (
@@ -24,6 +24,7 @@ from penstock.protocol.messages.alter_replica_log_dirs_request import (
 )
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
+from penstock.replication.follower import Follower
 
 RECORD_BYTES = 40_000
 
@@ -106,6 +107,21 @@ def test_a_replica_moves_with_all_that_it_has(node: Node) -> None:
     assert names(node, 0) == []
 
 
+def test_a_bug_while_a_copy_is_tried_again_ends_no_trying(node: Node) -> None:
+    node.bugs_expected = True
+    tried: list[int] = []
+
+    class Copy:
+        def retry(self, now_ms: int) -> None:
+            tried.append(now_ms)
+            if len(tried) == 1:
+                raise LookupError("a bug")
+
+    node.broker.moves.follower_retries(cast("Follower", Copy()), 100, node.now_ms)
+    node.advance(100 + limits.DUTY_PAUSE_MS)
+    assert len(tried) == 2
+
+
 def test_what_is_written_meanwhile_moves_too(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.node.moves.MOVE_READ_BYTES", 100_000)
     client = node.connect()
@@ -150,7 +166,7 @@ def test_a_move_ends_though_there_is_always_something_new(node: Node) -> None:
 
 def test_requests_wait_for_the_swap_and_none_is_lost(node: Node) -> None:
     expected = fill(node.connect(), 3)
-    node.held = lambda operation: isinstance(operation, Step)
+    node.held = lambda operation: isinstance(operation, SetAside)
     assert move(node, "/data/1") is ErrorCode.NONE
     node.advance(100)
     assert node.waiting_operations
@@ -171,16 +187,17 @@ def test_retention_may_look_at_the_old_log_while_the_new_one_closes(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = fill(node.connect(), 4)
-    moving, lifecycle = node.broker.logs.moving, node.broker.logs.lifecycle
+    moving = node.broker.logs.moving
     freeze = moving.freeze
     looked: list[State] = []
 
-    def frozen(replica: Replica, now_ms: int) -> None:
-        freeze(replica, now_ms)
-        main = node.broker.logs.find("t", 0)
+    def frozen(replica: Replica, closed: Callable[[int], None], now_ms: int) -> None:
+        freeze(replica, closed, now_ms)
+        main = node.broker.logs.table.find("t", 0)
         if replica.is_future and main is not None:
             looked.append(replica.state)
-            lifecycle.settled(main, now_ms)
+            assert main.frozen is not None
+            main.frozen(now_ms)
 
     monkeypatch.setattr(moving, "freeze", frozen)
     assert move(node, "/data/1") is ErrorCode.NONE
@@ -219,7 +236,7 @@ def test_a_directory_fails_under_a_move(failing: int, at: str) -> None:
     node.settle()
     client = node.connect()
     expected = fill(client, 10)
-    node.held = lambda operation: isinstance(operation, Step if at == "swapping" else ReadBytes)
+    node.held = lambda operation: isinstance(operation, SetAside if at == "swapping" else ReadBytes)
     assert move(node, "/data/2") is ErrorCode.NONE
     node.advance(100)
     assert node.waiting_operations
@@ -259,7 +276,7 @@ def test_a_move_can_be_called_off_and_sent_elsewhere() -> None:
 
 
 def test_a_topic_is_deleted_under_a_move_and_its_name_begins_anew(node: Node) -> None:
-    for held in (ReadBytes, Step):
+    for held in (ReadBytes, SetAside):
         fill(node.connect(), 10)
         node.held = lambda operation, held=held: isinstance(operation, held)  # type: ignore[misc]
         target = "/data/1" if where(node) == [("/data/0", False)] else "/data/0"
@@ -377,7 +394,7 @@ class Replicated:
         node = self.cluster.nodes[node_id]
         log = node.broker.logs.open_log("t", 0)
         assert log is not None
-        return b"".join(node.disks[log.disk.directory].content(segment.log_path) for segment in log.segments)
+        return b"".join(node.disks[log.disk.directory].content(segment.log_path) for segment in log.segments.all)
 
 
 def test_a_follower_moves_while_it_follows() -> None:
@@ -395,7 +412,7 @@ def test_a_follower_moves_while_it_follows() -> None:
     assert made.cluster.registration("t").isr == (1, 2, 3)
 
 
-@pytest.mark.parametrize("held", [ReadBytes, Step])
+@pytest.mark.parametrize("held", [ReadBytes, SetAside])
 def test_a_replica_becomes_leader_in_the_middle_of_a_move_and_follows_again(held: type[Operation]) -> None:
     made = Replicated()
     made.write(20)

@@ -44,6 +44,9 @@ class Asking:
     def leader_changed(self, leader: Target | None, now_ms: int) -> None:
         assert leader is None
 
+    def bug(self, place: str, what: str, error: Exception) -> None:
+        raise error
+
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         raise error
 

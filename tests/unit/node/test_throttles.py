@@ -83,9 +83,9 @@ def test_a_throttled_follower_costs_the_leader_no_look_at_every_append(cluster: 
     come_back(cluster)
     cluster.advance(2_000)
     node = cluster.nodes[1].broker
-    before = node.fetch_looked_at
+    before = node.fetches.looked_at
     client = cluster.client(1)
     for _ in range(50):
         client.send(produce("t", batch(b"y")), 9)
         cluster.advance(10)
-    assert node.fetch_looked_at - before < 50 * 3 + 20
+    assert node.fetches.looked_at - before < 50 * 3 + 20

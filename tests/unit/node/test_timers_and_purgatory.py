@@ -50,9 +50,14 @@ class Waits:
         self.value: str | None = None
         self.asked = 0
         self.answers: list[str] = []
+        self.broken: list[Exception] = []
         self.cancelled = False
         parked = Parked(keys, deadline_ms, self.complete, lambda now_ms: "expired", self.cancel)
-        self.waiting = purgatory.park(parked, lambda message, now_ms: self.answers.append(message))
+        self.waiting = purgatory.park(
+            parked,
+            lambda message, now_ms: self.answers.append(message),
+            lambda error, now_ms: self.broken.append(error),
+        )
 
     def complete(self, now_ms: int) -> str | None:
         self.asked += 1

@@ -13,6 +13,7 @@ from penstock.protocol import codec
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
+from penstock.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from penstock.protocol.messages.describe_topic_partitions_request import Cursor, DescribeTopicPartitionsRequest
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from penstock.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
@@ -287,3 +288,16 @@ def test_messages_show_their_fields_and_abridge_bytes() -> None:
     assert "<1000 bytes>" in repr(produce_of(bytes(1000)))
     assert HeartbeatRequest() != HeartbeatRequest(group_id="g")
     assert HeartbeatRequest() != FetchRequest()
+
+
+@pytest.mark.parametrize("version", [4, 7])
+def test_a_sentence_that_quotes_the_longest_name_is_cut_and_names_are_not(version: int) -> None:
+    said = "é" * limits.STRING_MAX_BYTES
+    answer = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=3, error_message=said)])
+    decoded, _ = codec.decode(CreateTopicsResponse, version, memoryview(bytearray(codec.encode_bytes(answer, version))))
+    (topic,) = decoded.topics
+    assert topic.error_message.endswith("é…")
+    assert len(topic.error_message.encode()) <= limits.STRING_MAX_BYTES
+    answer.topics[0].name = said
+    with pytest.raises(ProtocolError, match="more than 32767"):
+        codec.encode_bytes(answer, version)

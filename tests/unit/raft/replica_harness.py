@@ -189,7 +189,7 @@ class One:
                 self.persisting.append(state)
             case AppendControl(epoch, records):
                 base = self.log.end_offset
-                batch = control_batch(records, base_offset=base, leader_epoch=epoch, now_ms=now_ms)
+                batch = control_batch(records, base_offset=base, leader_epoch=epoch, wall_ms=now_ms)
                 self.log.append(bytes(batch))
                 return [*replica.appended(self.log.end_offset, now_ms), *self._settled()]
             case AppendFetched(records, _):

@@ -16,7 +16,7 @@ from penstock.raft.checkpoint import (
 )
 from penstock.raft.voters import ReplicaKey, Voter, VoterSet
 from penstock.records.batch import headers
-from penstock.testing.simulator.disk import PowerLoss, SimulatedDisk
+from simulator.world.disk import PowerLoss, SimulatedDisk
 
 VOTERS = VoterSet([Voter(ReplicaKey(1, UUID(int=7)))])
 VALUES = [b"record %d" % number for number in range(100)]
@@ -25,7 +25,7 @@ VALUES = [b"record %d" % number for number in range(100)]
 def batches(values: list[bytes], kraft_version: int = 1) -> list[bytearray]:
     return list(
         checkpoint_batches(
-            values, epoch=3, last_contained_timestamp_ms=5, now_ms=9, kraft_version=kraft_version, voters=VOTERS
+            values, epoch=3, last_contained_timestamp_ms=5, wall_ms=9, kraft_version=kraft_version, voters=VOTERS
         )
     )
 

@@ -12,12 +12,14 @@ from penstock.errors import StorageError
 from penstock.raft.checkpoint import CheckpointId, checkpoint_batches
 from penstock.raft.election import ElectionState
 from penstock.raft.flushed import read_flushed
-from penstock.raft.operations import NAME
 from penstock.raft.replica_log import EpochEnd
 from penstock.raft.storage import Storage
+from penstock.raft.topic import METADATA
 from penstock.raft.voters import VoterSet
 from penstock.records.builder import BatchBuilder
-from penstock.testing.simulator.disk import PowerLoss, SimulatedDisk
+from simulator.world.disk import PowerLoss, SimulatedDisk
+
+NAME = METADATA.directory
 
 NOW_MS = 1_700_000_000_000
 SNAPSHOT = CheckpointId(50, 7)
@@ -36,7 +38,7 @@ def snapshot(values: int = 30) -> bytes:
         [b"value %d" % number for number in range(values)],
         epoch=SNAPSHOT.epoch,
         last_contained_timestamp_ms=5,
-        now_ms=NOW_MS,
+        wall_ms=NOW_MS,
         kraft_version=1,
         voters=VOTERS,
     )
@@ -51,7 +53,6 @@ class Files:
         self.told: list[tuple[object, ...]] = []
         settings = Settings.for_node(1, internal_metadata_log_segment_bytes=600)
         self.storage = Storage(self.disk, settings, self, Random(1), NOW_MS)
-        self.storage.replica = self
 
     def run(self) -> None:
         while operations := self.storage.take_operations(NOW_MS):
@@ -70,7 +71,7 @@ class Files:
         self.storage.install_snapshot(SNAPSHOT)
         self.run()
 
-    # StorageOwner and ReplicaEvents
+    # StorageOwner
 
     def election_persisted(self, state: ElectionState, now_ms: int) -> None:
         self.told.append(("persisted", state))
@@ -196,7 +197,7 @@ def test_a_checkpoint_that_was_due_during_an_installation_does_not_count_as_the_
     files.run()
     files.storage.install_snapshot(SNAPSHOT)
     files.storage.write_checkpoint(
-        CheckpointId(3, 1), lambda: checkpoint_batches([], epoch=1, last_contained_timestamp_ms=5, now_ms=NOW_MS)
+        CheckpointId(3, 1), lambda: checkpoint_batches([], epoch=1, last_contained_timestamp_ms=5, wall_ms=NOW_MS)
     )
     files.run()
     told = [each[0] for each in files.told]
@@ -234,26 +235,31 @@ def test_a_piece_at_the_start_begins_a_snapshot_anew() -> None:
     assert ("installed", SNAPSHOT, VOTERS, 1) in files.told
 
 
-def test_a_crash_at_any_moment_of_an_installation_leaves_a_log_that_opens() -> None:
+@pytest.mark.parametrize("end", [3, 60])
+@pytest.mark.parametrize("power_failed", [True, False])
+def test_a_crash_at_any_moment_of_an_installation_leaves_a_log_that_opens(end: int, power_failed: bool) -> None:
+    """Also where the log is longer than the snapshot, but of older epochs."""
     outcomes = set()
     change = 0
     while True:
         files = Files(SimulatedDisk(random=Random(change)))
-        files.append(batch(0, 1, 3))
+        files.append(batch(0, 1, 3), *[batch(offset, 2, 3) for offset in range(3, end, 3)])
         files.disk.crash_at = files.disk.changes + 1 + change
         try:
             files.fetch_snapshot(snapshot())
             files.append(batch(50, 8))
         except PowerLoss:
-            files.disk.restart()
+            files.disk.restart(power_failed=power_failed)
         else:
             break
-        storage = Files(files.disk).storage
-        outcomes.add((storage.start_offset, storage.end_offset))
+        for _ in range(2):
+            storage = Files(files.disk).storage
+            outcomes.add((storage.start_offset, storage.end_offset))
+            assert (storage.newest_snapshot == SNAPSHOT) == (storage.start_offset == SNAPSHOT.end_offset)
         change += 1
     assert change > 15
-    assert outcomes <= {(0, 3), (50, 50), (50, 51)}
-    assert {(0, 3), (50, 50)} <= outcomes
+    assert outcomes <= {(0, end), (50, 50), (50, 51)}
+    assert {(0, end), (50, 50)} <= outcomes
 
 
 def test_a_crash_at_any_moment_of_a_cut_leaves_a_log_that_opens() -> None:

@@ -11,7 +11,15 @@ import pytest
 from penstock.errors import CorruptRecordError, InvalidRecordError
 from penstock.records import arrow, arrow_plain
 from penstock.records.arrow_schema import Decoded, timestamps_us
-from penstock.records.batch import CRC, CRC_POSITION, TimestampType, computed_crc, read_header, set_log_append_time
+from penstock.records.batch import (
+    CRC,
+    CRC_POSITION,
+    TimestampType,
+    assign_offset,
+    computed_crc,
+    read_header,
+    set_log_append_time,
+)
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
 from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
@@ -95,7 +103,7 @@ def test_the_brokers_time_replaces_that_of_the_records(to_arrow: Decoder) -> Non
 def test_every_offset_is_a_row_skipped_or_in_a_gap(to_arrow: Decoder) -> None:
     aborted = batch(range(3, 5), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     abort = end_transaction_marker(
-        EndTransactionMarker(ControlType.ABORT, 0), producer_id=1, producer_epoch=0, now_ms=0, base_offset=5
+        EndTransactionMarker(ControlType.ABORT, 0), producer_id=1, producer_epoch=0, wall_ms=0, base_offset=5
     )
     compacted = batch(range(8, 15, 3))
     run = batch(range(1, 3)) + aborted + abort + compacted
@@ -158,3 +166,19 @@ def test_milliseconds_become_sparks_timestamps(to_arrow: Decoder) -> None:
     assert first == datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.UTC)
     extremes = timestamps_us(pa.array([2**63 - 1, -(2**63)], pa.int64())).cast(pa.int64()).to_pylist()
     assert extremes == [9223372036854775000, -9223372036854775000]
+
+
+def test_the_leader_epochs_of_a_run_are_told_with_where_they_end(to_arrow: Decoder) -> None:
+    data = b"".join(
+        bytes(with_epoch(batch(offsets), epoch))
+        for offsets, epoch in ((range(5), 3), (range(5, 8), 3), (range(8, 10), -1), (range(10, 20), 6))
+    )
+    assert to_arrow(data, start_offset=2).epochs == ((3, 8), (6, 20))
+    assert to_arrow(data, start_offset=2, end_offset=12).epochs == ((3, 8), (6, 12))
+    assert to_arrow(data, start_offset=2, end_offset=7).epochs == ((3, 7),)
+    assert to_arrow(b"", start_offset=7).epochs == ()
+
+
+def with_epoch(data: bytearray, leader_epoch: int) -> bytearray:
+    assign_offset(data, 0, read_header(data).base_offset, leader_epoch)
+    return data

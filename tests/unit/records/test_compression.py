@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 import tracemalloc
+import zlib
 from random import Random
 from typing import Any
 
@@ -116,6 +117,30 @@ def test_gzip_members_follow_each_other_and_what_comes_after_is_ignored() -> Non
     two = gzip.compress(b"one") + gzip.compress(b"two")
     assert plain(Codec.GZIP, two) == b"onetwo"
     assert plain(Codec.GZIP, two + b"padding") == b"onetwo"
+
+
+def test_what_is_copied_for_gzip_members_grows_with_their_bytes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each member has the library copy what follows it: of the whole batch, once, and that for each."""
+    fed_bytes = 0
+
+    class Counting:
+        def __init__(self, wbits: int) -> None:
+            self.stream = make(wbits)
+
+        def decompress(self, data: bytes, limit: int) -> bytes:
+            nonlocal fed_bytes
+            fed_bytes += len(data)
+            return self.stream.decompress(data, limit)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.stream, name)
+
+    make = zlib.decompressobj
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    empty = gzip.compress(b"", mtime=0)
+    data = gzip.compress(b"first") + empty * 20_000 + gzip.compress(bytes(range(256)) * 1_000)
+    assert plain(Codec.GZIP, data) == b"first" + bytes(range(256)) * 1_000
+    assert fed_bytes < 20 * len(data)
 
 
 def test_zstd_frames_need_no_content_size_and_may_follow_each_other() -> None:

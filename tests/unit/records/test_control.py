@@ -26,7 +26,7 @@ from penstock.records.isolation import AbortedTransactions
 
 def test_a_marker_ends_the_transaction_of_its_producer() -> None:
     marker = EndTransactionMarker(ControlType.COMMIT, coordinator_epoch=6)
-    data = end_transaction_marker(marker, producer_id=4, producer_epoch=1, now_ms=99, base_offset=7)
+    data = end_transaction_marker(marker, producer_id=4, producer_epoch=1, wall_ms=99, base_offset=7)
     header = read_header(data)
     check_crc(data, 0, header)
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.base_offset) == (4, 1, -1, 7)
@@ -44,7 +44,7 @@ def test_the_quorums_messages_share_a_batch() -> None:
         LeaderChangeMessage(leader_id=2, voters=[Voter(voter_id=2)], granting_voters=[]),
         SnapshotFooterRecord(),
     ]
-    data = control_batch(messages, base_offset=0, leader_epoch=3, now_ms=1)
+    data = control_batch(messages, base_offset=0, leader_epoch=3, wall_ms=1)
     found = list(control_records(data, read_header(data)))
     assert [record.message for record in found] == messages
     assert [record.type.name for record in found] == [
@@ -80,7 +80,7 @@ def transactional(producer_id: int, base_offset: int) -> bytearray:
 
 def marker(kind: ControlType, producer_id: int, base_offset: int) -> bytearray:
     return end_transaction_marker(
-        EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, now_ms=0, base_offset=base_offset
+        EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, wall_ms=0, base_offset=base_offset
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.config.limits import RECORD_ERRORS_MAX
 from penstock.errors import CorruptRecordError, ErrorCode, InvalidRecordError, PenstockError
 from penstock.records.batch import (
     CRC,
@@ -156,6 +157,16 @@ def test_deep_validation_names_every_record_without_a_key_of_a_compacted_topic(c
     assert caught.value.code is ErrorCode.INVALID_RECORD
     assert [error.index for error in caught.value.record_errors] == [1, 3]
     validate_deep(data, 0, read_header(data), RULES, NOW_MS)
+
+
+def test_deep_validation_names_so_many_records_and_no_more() -> None:
+    builder = BatchBuilder(codec=Codec.ZSTD)
+    for _ in range(RECORD_ERRORS_MAX + 5):
+        builder.append(NOW_MS, None, b"v")
+    data = builder.build()
+    with pytest.raises(BatchRejectedError, match=f"{RECORD_ERRORS_MAX + 5} records") as caught:
+        validate_deep(data, 0, read_header(data), replace(RULES, compacted=True), NOW_MS)
+    assert [error.index for error in caught.value.record_errors] == list(range(RECORD_ERRORS_MAX))
 
 
 def test_deep_validation_finds_the_early_record_that_the_header_hides() -> None:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from support.broker import Node
+from support.group_requests import Deny
 from support.requests import batch, fetch, list_offsets, partitions_of, produced, wanted
 
 from penstock.errors import ErrorCode
+from penstock.metadata.names import METADATA_TOPIC
+from penstock.node import gate
 from penstock.node.handlers import registry
 from penstock.node.request import Handler
 from penstock.protocol.api import ApiKey
@@ -22,31 +32,79 @@ from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from penstock.security.authorizer import OPEN, AllowAll, Authorize, Operation, Principal, ResourceType
+from penstock.security import rights
+from penstock.security.authorizer import ANONYMOUS, AllowAll, Operation, Principal, ResourceType
+from penstock.security.rights import ROWS, Right, Row
 
-OPEN_TO_ALL = {ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER}
-"""APIs that need no right: what a client asks before it is anybody, and where the cluster is."""
+NODE = Path(gate.__file__).parent
+AT_HOME = {ApiKey.FETCH: NODE / "fetches.py"}
+"""Where the rights of an API are asked for when it is not in its handler's module."""
+BY_THE_GATE = {rights.DESCRIBE_CLUSTER}
+"""Asked for by the gate itself, for the bit field of what may be done with the cluster."""
+
+
+ASKED: Any = SimpleNamespace(connection=SimpleNamespace(principal=ANONYMOUS))
+
+
+def rights_in(file: Path) -> set[Right]:
+    """Those that a module takes from the table."""
+    found = set()
+    for each in ast.walk(ast.parse(file.read_text())):
+        if isinstance(each, ast.ImportFrom) and each.module == rights.__name__:
+            found |= {getattr(rights, alias.name) for alias in each.names}
+    return found
+
+
+def test_every_api_has_its_row_and_no_other_has() -> None:
+    assert set(ROWS) == set(registry())
 
 
 @pytest.mark.parametrize("handler", registry().values(), ids=lambda handler: handler.key.name)
-def test_every_api_names_what_it_needs(handler: Handler) -> None:
-    row = handler.authorize
-    assert isinstance(row, Authorize)
-    if handler.key in OPEN_TO_ALL:
-        assert row == OPEN
-    else:
-        assert isinstance(row.operation, Operation)
-        assert isinstance(row.resource, ResourceType)
+def test_a_handler_asks_for_what_its_row_names(handler: Handler) -> None:
+    """The rights that its module takes are those of the rows of the module's APIs, and none is missing."""
+    module = Path(sys.modules[handler.handle.__module__].__file__ or "")
+    rows = [ROWS[each.key] for each in sys.modules[handler.handle.__module__].HANDLERS]
+    named = {right for row in rows for right in row.named}
+    assert rights_in(AT_HOME.get(handler.key, module)) | BY_THE_GATE == named | BY_THE_GATE
+
+
+def test_the_gate_alone_asks_the_authorizer() -> None:
+    asking = [path.name for path in NODE.rglob("*.py") if re.search(r"\.authorize\b", path.read_text())]
+    assert asking == ["gate.py"]
 
 
 def test_rows_are_kafkas() -> None:
-    rows = {key: (handler.authorize.operation, handler.authorize.resource) for key, handler in registry().items()}
-    assert rows[ApiKey.PRODUCE] == (Operation.WRITE, ResourceType.TOPIC)
-    assert rows[ApiKey.FETCH] == (Operation.READ, ResourceType.TOPIC)
-    assert rows[ApiKey.LIST_OFFSETS] == (Operation.DESCRIBE, ResourceType.TOPIC)
-    assert rows[ApiKey.DELETE_RECORDS] == (Operation.DELETE, ResourceType.TOPIC)
-    assert rows[ApiKey.INIT_PRODUCER_ID] == (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
-    assert rows[ApiKey.DESCRIBE_LOG_DIRS] == (Operation.DESCRIBE, ResourceType.CLUSTER)
+    assert ROWS[ApiKey.API_VERSIONS] == Row(None, (), None)
+    assert ROWS[ApiKey.PRODUCE].named[0] == Right(Operation.WRITE, ResourceType.TOPIC)
+    assert ROWS[ApiKey.LIST_OFFSETS].named == (Right(Operation.DESCRIBE, ResourceType.TOPIC),)
+    assert ROWS[ApiKey.OFFSET_COMMIT].named == (rights.READ_GROUP, rights.READ_TOPIC)
+    assert ROWS[ApiKey.INIT_PRODUCER_ID].first == Right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+    assert ROWS[ApiKey.DESCRIBE_LOG_DIRS].first == Right(Operation.DESCRIBE, ResourceType.CLUSTER)
+
+
+def test_a_right_on_the_cluster_does_as_well_where_the_row_says_so(node: Node) -> None:
+    cases = (
+        (rights.CREATE_TOPIC, Operation.CREATE),
+        (rights.DELETE_TOPIC, Operation.DELETE),
+        (rights.SEE_TOPIC_TO_DELETE, Operation.DELETE),
+        (rights.LIST_GROUP, Operation.DESCRIBE),
+    )
+    for right, on_cluster in cases:
+        node.broker.gate.authorizer = Deny(
+            lambda *asked, operation=on_cluster: asked[:2] != (operation, ResourceType.CLUSTER)
+        )
+        assert node.broker.gate.allows(ASKED, right, "x")
+        assert node.broker.gate.allowing(ASKED, right)("x")
+        node.broker.gate.authorizer = Deny(lambda *_: True)
+        assert not node.broker.gate.allows(ASKED, right, "x")
+        assert not node.broker.gate.allowing(ASKED, right)("x")
+
+
+def test_replicas_alone_fetch_on_controllers_listeners(node: Node) -> None:
+    """Consumers need READ on topics, and have no business there."""
+    (controllers,) = node.settings.controller_listener_names
+    answer = node.connect(controllers).ask(fetch(METADATA_TOPIC, wanted()), 12)
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def test_everybody_may_do_everything_without_an_authorizer() -> None:
@@ -69,7 +127,7 @@ def node() -> Node:
     made = Node()
     made.create_topic("denied")
     made.create_topic("allowed")
-    made.broker.authorizer = Denies()
+    made.broker.gate.authorizer = Denies()
     return made
 
 
@@ -88,6 +146,16 @@ def test_topics_are_refused_one_by_one(node: Node) -> None:
             topics=[DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition()])], timeout_ms=1
         )
         assert client.ask(deletion, 1).topics[0].partitions[0].error_code == code
+
+
+def test_no_log_is_opened_for_who_may_not_use_it(node: Node) -> None:
+    client = node.connect()
+    for topic, is_open in (("denied", False), ("allowed", True)):
+        partitions = [DeleteRecordsPartition(offset=0)]
+        client.ask(
+            DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=partitions)], timeout_ms=1), 1
+        )
+        assert (node.broker.logs.open_log(topic, 0) is not None) is is_open
 
 
 def test_the_cluster_is_refused_before_the_handler_runs(node: Node) -> None:

@@ -19,6 +19,7 @@ from penstock.node.effects import Effect, Send
 from penstock.server.clock import Clock
 from penstock.server.limits import ShellLimits
 from penstock.server.shell import Shell
+from penstock.server.transport import Transports, plain
 
 
 def framed(body: bytes) -> bytes:
@@ -38,8 +39,10 @@ class FakeNode:
     links_lost: list[tuple[int, str]] = field(default_factory=list)
     completed: list[tuple[Operation, Any]] = field(default_factory=list)
     failed: list[tuple[Operation, OSError]] = field(default_factory=list)
+    broke: list[tuple[Operation, Exception]] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    bugs: list[Exception] = field(default_factory=list)
     deadline_ms: int | None = None
     keep: bool = False
 
@@ -73,12 +76,18 @@ class FakeNode:
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
         self.failed.append((operation, error))
 
+    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        self.broke.append((operation, error))
+
     def tick(self, now_ms: int) -> None:
         self.ticks.append(now_ms)
         self.deadline_ms = None
 
     def next_deadline_ms(self) -> int | None:
         return self.deadline_ms
+
+    def bug(self, place: str, what: str, error: Exception) -> None:
+        self.bugs.append(error)
 
     def take_effects(self) -> list[Effect]:
         taken = self.effects
@@ -95,10 +104,10 @@ class FakeDisk:
         self.loop_reads = 0
         self.largest_read = 0
 
-    def read_slice(self, path: str, position: int, length: int) -> memoryview:
+    def read_slice(self, piece: FileSlice) -> memoryview:
         self.loop_reads += 1
-        self.largest_read = max(self.largest_read, length)
-        data = self._read(path, position, length)
+        self.largest_read = max(self.largest_read, piece.length)
+        data = self._read(piece.path, piece.position, piece.length)
         return memoryview(data if self.resident is None else data[: self.resident])
 
     def _read(self, path: str, position: int, length: int) -> bytes:
@@ -110,10 +119,10 @@ class FakeDisk:
 
 
 class FakeBlockingDisk(FakeDisk):
-    def read_slice(self, path: str, position: int, length: int) -> memoryview:
-        data = self._read(path, position, length)
-        if len(data) < length:
-            raise OSError(5, "the file ends before the slice", path)
+    def read_slice(self, piece: FileSlice) -> memoryview:
+        data = self._read(piece.path, piece.position, piece.length)
+        if len(data) < piece.length:
+            raise OSError(5, "the file ends before the slice", piece.path)
         return memoryview(data)
 
 
@@ -127,14 +136,14 @@ class FakeDirectory:
 class World:
     """One shell, one fake node, and the loop they run on."""
 
-    def __init__(self, path: Path, limits: ShellLimits, resident: int | None) -> None:
+    def __init__(self, path: Path, limits: ShellLimits, resident: int | None, transport_of: Transports) -> None:
         self.loop = asyncio.new_event_loop()
         self.node = FakeNode()
         self.disk = FakeDisk(path, resident)
         self.path = path
         self.clock = Clock()
         directory = FakeDirectory(0, self.disk, FakeBlockingDisk(path))
-        self.shell = Shell(self.node, self.loop, [directory], limits, clock=self.clock)
+        self.shell = Shell(self.node, self.loop, [directory], limits, clock=self.clock, transport_of=transport_of)
         self.clients: list[socket.socket] = []
 
     def connect(self, address: str = "10.0.0.1") -> socket.socket:
@@ -211,8 +220,8 @@ def make_world(tmp_path: Path) -> Iterator[Callable[..., World]]:
     """Makes worlds: `make_world(resident=..., idle_ms=...)`, any field of ShellLimits."""
     worlds = []
 
-    def make(resident: int | None = None, **limits: Any) -> World:
-        worlds.append(World(tmp_path, ShellLimits(**limits), resident))
+    def make(resident: int | None = None, transport_of: Transports = plain, **limits: Any) -> World:
+        worlds.append(World(tmp_path, ShellLimits(**limits), resident, transport_of))
         return worlds[-1]
 
     yield make

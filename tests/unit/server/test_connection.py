@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import struct
 from collections.abc import Callable
@@ -10,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from penstock.config.limits import RECEIVE_BUFFER_BYTES, SEND_QUEUE_MAX_BYTES
 from penstock.node.effects import Close, PauseReading, ResumeReading, Send
+from penstock.server.limits import COPIED_READ_BYTES, RECEIVE_BUFFER_BYTES, SEND_QUEUE_MAX_BYTES
 
 
 def framed(body: bytes) -> bytes:
@@ -81,20 +82,22 @@ def test_sockets_that_become_readable_at_once_share_a_buffer(world: Any) -> None
     world.node.answer = answer
     clients = [world.connect() for _ in range(20)]
     for client in clients:
-        client.send(framed(b"all at once"))
+        client.send(framed(b"all at once" * COPIED_READ_BYTES))
     world.run_until(lambda: len(held) == len(clients))
     assert max(held) == RECEIVE_BUFFER_BYTES
 
 
-def test_a_buffer_is_not_used_again_while_the_node_holds_a_view_of_it(world: Any) -> None:
+@pytest.mark.parametrize("size", [8, COPIED_READ_BYTES - 4, COPIED_READ_BYTES - 3, 10_000])
+def test_a_buffer_is_not_used_again_while_the_node_holds_a_view_of_it(world: Any, size: int) -> None:
+    precious = (b"precious" * size)[:size]
     world.node.keep = True
     first, second = world.connect(), world.connect()
-    first.send(framed(b"precious"))
+    first.send(framed(precious))
     world.run_until(lambda: len(world.node.kept) == 1)
-    for _ in range(5):
-        second.send(framed(b"X" * 1000))
+    for other in (1000, 10_000, 1000, 10_000):
+        second.send(framed(b"X" * other))
         world.settle()
-    assert bytes(world.node.kept[0]) == b"precious"
+    assert bytes(world.node.kept[0]) == precious
     assert world.shell.pool.held_bytes > 0
     world.node.kept.clear()
     world.node.keep = False
@@ -235,9 +238,7 @@ def test_memory_for_requests_is_bounded_and_small_requests_go_on(make_world: Cal
     assert len(world.node.frames[1][1]) == 3_000_000
 
 
-def test_a_frame_that_breaks_the_node_costs_its_sender_the_connection(
-    world: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_frame_that_breaks_the_node_costs_its_sender_the_connection(world: Any) -> None:
     def answer(connection: int, frame: bytes) -> list[Any]:
         if frame == b"evil":
             raise KeyError("a bug")
@@ -249,7 +250,7 @@ def test_a_frame_that_breaks_the_node_costs_its_sender_the_connection(
     world.run_until(lambda: len(world.shell.connections) == 1)
     good.send(framed(b"good"))
     assert world.read(good, 8) == framed(b"good")
-    assert "KeyError" in caplog.text
+    assert [type(bug) for bug in world.node.bugs] == [KeyError]
 
 
 def test_a_bug_in_the_node_itself_stops_it(world: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -267,3 +268,26 @@ def test_a_lost_client_is_reported_once(world: Any) -> None:
     client.close()
     world.run_until(lambda: not world.shell.connections)
     assert world.node.lost == [1]
+
+
+@pytest.mark.parametrize(
+    ("sent", "spoken"), [(b"GET / HTTP/1.1\r\n\r\n", "HTTP"), (b"\x16\x03\x01\x02\x00\x01", "TLS")]
+)
+def test_a_client_of_another_protocol_is_named_once_in_a_while(
+    world: Any, caplog: pytest.LogCaptureFixture, sent: bytes, spoken: str
+) -> None:
+    caplog.set_level(logging.INFO, "penstock")
+    for _ in range(5):
+        client = world.connect()
+        client.send(sent)
+        world.run_until(lambda: not world.shell.connections)
+    (line,) = caplog.messages
+    assert f"the client speaks {spoken}, this listener is PLAINTEXT" in line
+
+
+def test_a_turn_that_begins_outside_of_a_callback_has_the_time_of_then(world: Any) -> None:
+    now_ms = world.clock.now_ms()
+    world.shell.now_ms = now_ms - 60_000
+    world.shell.kick()
+    world.settle()
+    assert world.shell.now_ms >= now_ms

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
-from penstock.config.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_MAX_BYTES
 from penstock.errors import ConfigError
 from penstock.node.metrics import COUNTER, Sample
 from penstock.server.histogram import Histogram
 from penstock.server.http import HttpEndpoint
-from penstock.server.metrics import histogram_samples, prometheus_text, shell_samples
+from penstock.server.limits import HTTP_CONNECTIONS_MAX, HTTP_HEAD_MAX_BYTES
+from penstock.server.metrics import PrometheusText, histogram_samples, process_samples, shell_samples
 
 SAMPLES = [
     Sample("kafka_server_brokertopicmetrics_messagesin_total", COUNTER, "Records appended.", 7),
@@ -26,8 +28,12 @@ class Endpoint:
 
     def __init__(self) -> None:
         self.ready = False
+        self.samples: Iterable[Sample] = SAMPLES
+        self.bugs: list[str] = []
         self.loop = asyncio.new_event_loop()
-        self.endpoint = HttpEndpoint(lambda: SAMPLES, lambda: self.ready)
+        self.endpoint = HttpEndpoint(
+            lambda: self.samples, lambda: self.ready, lambda what, error: self.bugs.append(f"{what}: {error}")
+        )
         self.address = self.loop.run_until_complete(self.endpoint.start("127.0.0.1:0"))
         self.port = int(self.address.rpartition(":")[2])
 
@@ -62,6 +68,43 @@ def test_metrics_are_in_prometheus_form(endpoint: Endpoint) -> None:
     )
 
 
+def test_a_long_scrape_lets_others_have_their_turn(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.server.http.METRICS_STEP_MS", 0)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    seen: list[int] = []
+
+    def samples() -> Iterator[Sample | None]:
+        for number in range(50):
+            seen.append(turns)
+            yield Sample("many", COUNTER, "Many.", number, {"number": str(number)}) if number % 2 else None
+
+    endpoint.endpoint._samples = samples
+    task = endpoint.loop.create_task(others())
+    body = endpoint.ask(b"GET /metrics HTTP/1.1\r\n\r\n").partition(b"\r\n\r\n")[2].decode()
+    task.cancel()
+    assert len(set(seen)) == 50, "a turn of others between any two samples"
+    assert body.splitlines()[:3] == ["# HELP many Many.", "# TYPE many counter", 'many{number="1"} 1']
+    assert len(body.splitlines()) == 2 + 25
+
+
+def test_the_process_is_told_as_prometheus_clients_tell_it() -> None:
+    found = {sample.name: sample.value for sample in process_samples()}
+    assert found["process_cpu_seconds_total"] > 0
+    assert 0 < found["process_start_time_seconds"] <= time.time()
+    assert found["process_max_fds"] >= 16
+    if sys.platform == "linux":
+        assert found["process_resident_memory_bytes"] > 1 << 20
+        assert found["process_virtual_memory_bytes"] >= found["process_resident_memory_bytes"]
+        assert 3 <= found["process_open_fds"] <= found["process_max_fds"]
+
+
 def test_health_and_readiness(endpoint: Endpoint) -> None:
     assert endpoint.ask(b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200")
     assert endpoint.ask(b"GET /readyz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 503")
@@ -75,6 +118,18 @@ def test_health_and_readiness(endpoint: Endpoint) -> None:
 )
 def test_anything_else_is_refused(endpoint: Endpoint, request_: bytes, status: bytes) -> None:
     assert endpoint.ask(request_).split(b" ")[1] == status
+
+
+def test_a_bug_in_a_scrape_is_answered_and_told_and_the_next_one_works(endpoint: Endpoint) -> None:
+    def broken() -> Iterator[Sample]:
+        yield SAMPLES[0]
+        raise RuntimeError("planted")
+
+    endpoint.samples = broken()
+    assert endpoint.ask(b"GET /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 500 ")
+    assert endpoint.bugs == ["GET /metrics: planted"]
+    endpoint.samples = SAMPLES
+    assert endpoint.ask(b"GET /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 
 
 def test_head_has_no_body(endpoint: Endpoint) -> None:
@@ -107,6 +162,13 @@ def test_an_address_in_use_or_malformed_is_a_sentence(endpoint: Endpoint) -> Non
         endpoint.loop.run_until_complete(other.start("nonsense"))
 
 
+def text_of(samples: Iterable[Sample]) -> str:
+    text = PrometheusText()
+    for sample in samples:
+        text.add(sample)
+    return text.take().decode()
+
+
 def test_a_histogram_is_cumulative_and_knows_its_quantiles() -> None:
     histogram = Histogram()
     for _ in range(999):
@@ -114,15 +176,25 @@ def test_a_histogram_is_cumulative_and_knows_its_quantiles() -> None:
     histogram.add(0.02)
     assert histogram.quantile_s(0.5) == 0.000_004
     assert histogram.quantile_s(1.0) == 0.02
-    lines = prometheus_text(histogram_samples("h", "text", histogram)).splitlines()
+    lines = text_of(histogram_samples("h", "text", histogram)).splitlines()
     assert lines[:2] == ["# HELP h text", "# TYPE h histogram"]
     assert 'h_bucket{le="4e-06"} 999' in lines
     assert 'h_bucket{le="+Inf"} 1000' in lines
     assert "h_count 1000" in lines
 
 
+def test_a_histogram_is_of_one_moment() -> None:
+    """The loop goes on while its samples are taken in steps."""
+    histogram = Histogram()
+    values = []
+    for sample in histogram_samples("h", "text", histogram):
+        histogram.add(1.0)
+        values.append(sample.value)
+    assert values == [0] * len(values)
+
+
 def test_the_shells_samples_of_one_name_follow_each_other(world: Any) -> None:
-    text = prometheus_text(shell_samples(world.shell))
+    text = text_of(shell_samples(world.shell))
     types = [line for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(types) == len(set(types))
     assert "penstock_loop_callback_quantile_seconds" in text

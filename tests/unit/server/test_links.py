@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.config.limits import PEER_ANSWER_MAX_BYTES, PEER_IN_FLIGHT_MAX, SEND_QUEUE_MAX_BYTES
+from penstock.config.limits import PEER_IN_FLIGHT_MAX
 from penstock.node.effects import Dial, HangUp, SendTo
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.timers import TimerWheel
@@ -22,6 +22,7 @@ from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.metadata_response import MetadataResponse
+from penstock.server.limits import PEER_ANSWER_MAX_BYTES, SEND_QUEUE_MAX_BYTES
 from penstock.server.links import connected_to_itself
 
 VERSIONS = ApiVersionsResponse(
@@ -362,7 +363,7 @@ def test_a_link_that_the_other_side_closes_is_lost_once(world: Any, remote: Remo
     do(world, SendTo(1, [framed(b"late")]), HangUp(1))
     world.settle()
     assert world.node.links_lost == [(1, "closed by the other side")]
-    assert not world.shell.links.up
+    assert not world.shell.links.connected
 
 
 def test_requests_that_are_not_read_do_not_keep_us_from_reading_answers(world: Any, remote: RemoteNode) -> None:
@@ -457,11 +458,11 @@ def test_a_peer_that_stops_reading_holds_up_nobody_and_little_memory(
     far = good.greet()
     good.answer(far, good.request(far)[0], MetadataResponse())
     assert node.until_ended()[0][1] is None
-    (link,) = [link for link in world.shell.links.up.values() if link.peer.endswith(str(deaf.port))]
+    (link,) = [link for link in world.shell.links.connected.values() if link.peer.endswith(str(deaf.port))]
     assert link.writer.queued_bytes <= PEER_IN_FLIGHT_MAX * 20 * 30_100
     world.run_until(lambda: len(node.ended) == 3 * PEER_IN_FLIGHT_MAX + 1)
     assert all("no answer to Metadata within 300 ms" in str(reason) for _, reason in node.ended[1:])
-    world.run_until(lambda: len(world.shell.links.up) == 1)
+    world.run_until(lambda: len(world.shell.links.connected) == 1)
 
 
 def test_an_idle_link_is_closed(world: Any, remote: RemoteNode) -> None:
@@ -471,4 +472,4 @@ def test_an_idle_link_is_closed(world: Any, remote: RemoteNode) -> None:
     remote.answer(far, remote.request(far)[0], MetadataResponse())
     node.until_ended()
     assert world.read_end(far) == b""
-    assert not world.shell.links.up
+    assert not world.shell.links.connected

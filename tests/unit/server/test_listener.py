@@ -11,7 +11,8 @@ import pytest
 
 from penstock.config.listeners import Endpoint
 from penstock.errors import ConfigError
-from penstock.server.limits import ShellLimits, address_overrides
+from penstock.server.disk import DESCRIPTORS_MAX
+from penstock.server.limits import DESCRIPTORS_RESERVED, ShellLimits, address_overrides
 from penstock.server.listener import Listener, bind_all, is_loopback
 
 
@@ -106,3 +107,13 @@ def test_clients_leave_descriptors_to_the_logs() -> None:
 
     limits = ShellLimits.of(Settings.for_node(log_dirs=("/data",)), descriptors=1064)
     assert limits.connections_max == 750
+
+
+@pytest.mark.parametrize("descriptors", [200, 300, 1_064, 4_096, 1 << 20])
+def test_clients_and_files_have_no_more_descriptors_than_there_are(descriptors: int) -> None:
+    from penstock.config.server import Settings
+
+    limits = ShellLimits.of(Settings.for_node(log_dirs=("/data",)), descriptors)
+    assert limits.connections_max + limits.files_max + DESCRIPTORS_RESERVED <= descriptors
+    few = ShellLimits.of(Settings.for_node(log_dirs=("/data",), max_connections=10), descriptors)
+    assert few.files_max == min(DESCRIPTORS_MAX, descriptors - DESCRIPTORS_RESERVED - 10)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 
 import pytest
 
-from penstock.server.logs import configure, events
+from penstock.events import events
+from penstock.server.logs import configure
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +28,8 @@ def test_a_line_for_a_person() -> None:
     configure(stream=stream)
     events("server.lane").info("slow append", directory=0, path="/a b", empty="", quote='"')
     line = stream.getvalue()
-    assert line[:2].isdigit()
-    assert line[12:] == ' INFO  server.lane: slow append directory=0 path="/a b" empty="" quote="\\""\n'
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}", line[:23])
+    assert line[23:] == ' INFO  server.lane: slow append directory=0 path="/a b" empty="" quote="\\""\n'
 
 
 def test_a_line_for_a_program() -> None:
@@ -45,8 +47,26 @@ def test_a_line_for_a_program() -> None:
 def test_a_line_break_in_a_field_does_not_break_the_line() -> None:
     stream = io.StringIO()
     configure(stream=stream)
-    events("server").warning("refused", peer="a\nINJECTED line")
-    assert stream.getvalue().count("\n") == 1
+    events("server").warning("refused", peer="a\nINJECTED line", client="\x1b[2J")
+    logging.getLogger("penstock.coordinator").info("%s rebalances: %s", "group", "it\r\nINJECTED\u2028\x1b[2J wants to")
+    assert [line.isprintable() for line in stream.getvalue().splitlines()] == [True, True]
+    assert stream.getvalue().endswith(r"group rebalances: it\r\nINJECTED\u2028\x1b[2J wants to" + "\n")
+
+
+def test_no_word_of_a_client_begins_a_line_or_fills_the_log() -> None:
+    stream = io.StringIO()
+    configure(stream=stream)
+    forged = "x\n10:00:00.000 ERROR server: forged \x1b[2J\u2028"
+    logging.getLogger("penstock.coordinator").info("%s joins: %s", forged, "y" * 100_000)
+    try:
+        raise KeyError(forged) from ValueError(forged)
+    except KeyError:
+        events("server").error("broke", trace=True, name=forged)
+    lines = stream.getvalue().splitlines()
+    assert not any(line.startswith("10:00:00.000") for line in lines)
+    assert "\x1b" not in lines[0]
+    assert max(map(len, lines)) < 5_000
+    assert sum(not line.startswith("    ") for line in lines) == 2, "one event a line, and tracebacks below theirs"
 
 
 def test_what_is_below_the_level_costs_no_formatting() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from penstock.config.limits import SEND_CHUNKS_MAX, SEND_PIECE_BYTES
 from penstock.log.disk import FileSlice
 from penstock.node.effects import Send
 from penstock.server import writer as writer_module
-from penstock.server.writer import PlainWriter
+from penstock.server.limits import SEND_CHUNKS_MAX, SEND_PIECE_BYTES
+from penstock.server.writer import Writer
 
 
 class StingySocket:
@@ -24,7 +24,9 @@ class StingySocket:
         self.received = bytearray()
         self.longest_list = 0
 
-    def sendmsg(self, buffers: Any) -> int:
+    unsent = False
+
+    def send_many(self, buffers: Any) -> int:
         assert len(buffers) <= 1024, "the kernel refuses longer lists"
         self.longest_list = max(self.longest_list, len(buffers))
         if not self.takes:
@@ -34,7 +36,7 @@ class StingySocket:
         return len(taken)
 
     def send(self, buffer: Any) -> int:
-        return self.sendmsg([buffer])
+        return self.send_many([buffer])
 
 
 class Host:
@@ -50,8 +52,8 @@ class Host:
     def resident_disk(self, directory: int) -> Host:
         return self
 
-    def read_slice(self, path: str, position: int, length: int) -> memoryview:
-        data = memoryview(self.data)[position : position + length]
+    def read_slice(self, piece: FileSlice) -> memoryview:
+        data = memoryview(self.data)[piece.position : piece.position + piece.length]
         return data if self.resident is None else data[: self.resident]
 
     def read_in_lane(self, operation: Any) -> None:
@@ -66,8 +68,8 @@ class Host:
         operation.owner.operation_completed(operation, self.data[piece.position : piece.position + piece.length], 0)
 
 
-def writer_on(sock: StingySocket, host: Host) -> PlainWriter:
-    return PlainWriter(1, sock, host)  # type: ignore[arg-type]
+def writer_on(sock: StingySocket, host: Host) -> Writer:
+    return Writer(1, sock, host)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 100])
@@ -149,6 +151,26 @@ def test_unsent_pieces_are_dropped_and_read_again_when_memory_is_short(monkeypat
         done = writer.flush()
         assert host.unsent_pieces_bytes == 0
     assert bytes(sock.received) == b"head" + data + b"tail"
+
+
+@pytest.mark.parametrize("resident", [0, 1, 40])
+@pytest.mark.parametrize("first_takes", [1, 4, 30])
+def test_bytes_stay_in_order_when_memory_is_short_while_the_lane_reads(
+    monkeypatch: pytest.MonkeyPatch, resident: int, first_takes: int
+) -> None:
+    monkeypatch.setattr(writer_module, "UNSENT_PIECES_MAX_BYTES", 0)
+    data = bytes(range(250))
+    sock, host = StingySocket([first_takes]), Host(data, resident)
+    writer = writer_on(sock, host)
+    writer.queue([b"head", FileSlice(0, "f", 0, 250), b"tail"])
+    done = writer.flush()
+    while not done:
+        if host.in_lane:
+            host.lane_reads()
+        sock.takes.append(9)
+        done = writer.flush()
+    assert bytes(sock.received) == b"head" + data + b"tail"
+    assert (writer.queued_bytes, host.unsent_pieces_bytes) == (0, 0)
 
 
 def test_closing_gives_back_what_was_counted() -> None:

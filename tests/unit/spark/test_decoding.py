@@ -94,7 +94,7 @@ def test_a_broken_batch_beyond_the_range_or_before_it_disturbs_nobody() -> None:
 
 def test_aborted_transactions_stay_hidden_beside_a_broken_batch() -> None:
     marker = EndTransactionMarker(ControlType.ABORT, 0)
-    abort = end_transaction_marker(marker, producer_id=7, producer_epoch=0, now_ms=1_000, base_offset=4)
+    abort = end_transaction_marker(marker, producer_id=7, producer_epoch=0, wall_ms=1_000, base_offset=4)
     offsets, left_out, _ = read(
         batch(0, 2, producer_id=7), broken(2, 2), abort, batch(5, 2, producer_id=7), aborted=((7, 0),)
     )

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.client.client import Client, Partition
-from penstock.config.limits import (
+from penstock.errors import ErrorCode, RequestError, UnsupportedVersionError
+from penstock.spark import group_offsets
+from penstock.spark.group_offsets import GroupOffsets, commit_as_nobody
+from penstock.spark.limits import (
     GROUP_COMMIT_INTERVAL_MS,
     GROUP_COMMIT_PARTITIONS,
     GROUP_COMMIT_REPEAT_MS,
     GROUP_COMMIT_RETRY_MS,
 )
-from penstock.errors import ErrorCode, RequestError, UnsupportedVersionError
-from penstock.spark import group_offsets
-from penstock.spark.group_offsets import GroupOffsets, commit_as_nobody
 
 A, B = ("clicks", 0), ("clicks", 1)
 

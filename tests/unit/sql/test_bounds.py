@@ -73,7 +73,7 @@ def expression_of(comparison: tuple[str, str, int]) -> Any:
     return by_operator.get(operator, field > number)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(COMPARISONS, st.booleans()), min_size=1, max_size=4))
 def test_no_row_that_passes_is_left_out(parts: list[tuple[tuple[str, str, int], bool]]) -> None:
     expression = expression_of(parts[0][0])

@@ -1,4 +1,4 @@
-"""See and change a cluster as a whole: brokers, quorum, leaders, where replicas lie, restarts without a gap.
+"""Inspect and change a cluster as a whole: brokers, quorum, leaders, replica placement, rolling restarts.
 
 examples:
   penstock cluster describe
@@ -19,7 +19,7 @@ from importlib import import_module
 from penstock.cli.cluster.throttle import rate
 from penstock.cli.common import Actions, add_action, add_actions, add_bootstrap, add_json, run_action
 
-SUMMARY = "see and change a cluster: brokers, quorum, leaders, replicas, restarts"
+SUMMARY = "inspect and change a cluster: brokers, quorum, leaders, replicas, restarts"
 RESTART_TIMEOUT_S = 300
 
 run = run_action
@@ -33,7 +33,7 @@ def register(parser: argparse.ArgumentParser) -> None:
             actions,
             "describe",
             later("describe", "describe"),
-            "show controller, brokers and how many partitions are not as they should be",
+            "show the controller, the brokers and the partitions that need attention",
             "  penstock cluster describe\n  penstock cluster describe --json",
         ),
         register_brokers(actions),
@@ -41,7 +41,7 @@ def register(parser: argparse.ArgumentParser) -> None:
             actions,
             "quorum",
             later("quorum", "quorum"),
-            "show leader, voters and observers of the metadata log, and how far each is",
+            "show leader, voters and observers of the metadata log, and their lag",
             "  penstock cluster quorum",
         ),
         register_reassign(actions),
@@ -77,7 +77,7 @@ def register_brokers(actions: Actions[argparse.ArgumentParser]) -> argparse.Argu
         "list brokers with racks, leaderships and replicas",
         "  penstock cluster brokers --sizes",
     )
-    brokers.add_argument("--sizes", action="store_true", help="also bytes on disk")
+    brokers.add_argument("--sizes", action="store_true", help="include bytes on disk")
     return brokers
 
 
@@ -86,7 +86,7 @@ def register_reassign(actions: Actions[argparse.ArgumentParser]) -> argparse.Arg
         actions,
         "reassign",
         later("reassign", "reassign"),
-        "move replicas to other brokers, and watch until it is done",
+        "move replicas to other brokers, and wait until they have moved",
         "  penstock cluster reassign --to 1,2,3,4 --dry-run\n"
         "  penstock cluster reassign --to 1,2,3,4 --topic clicks --save before.json\n"
         "  penstock cluster reassign --replication-factor 3 --topic clicks\n"
@@ -94,26 +94,33 @@ def register_reassign(actions: Actions[argparse.ArgumentParser]) -> argparse.Arg
         "  penstock cluster reassign --cancel",
     )
     what = reassign.add_mutually_exclusive_group()
-    what.add_argument("--to", metavar="ID,ID", help="spread the partitions evenly over these brokers and no others")
-    what.add_argument("--plan", metavar="FILE", help="JSON as kafka-reassign-partitions has it; - for stdin")
-    what.add_argument("--cancel", action="store_true", help="stop what is being moved; replicas stay where they were")
-    what.add_argument("--watch", action="store_true", help="show what is being moved already, until it is done")
-    reassign.add_argument("--topic", action="append", metavar="TOPIC", help="only this one; repeatable (all topics)")
+    what.add_argument("--to", metavar="ID,ID", help="spread the partitions evenly over exactly these brokers")
+    what.add_argument(
+        "--plan", metavar="FILE", help="plan as JSON, in the format of kafka-reassign-partitions; - reads stdin"
+    )
+    what.add_argument("--cancel", action="store_true", help="cancel running moves; replicas stay where they were")
+    what.add_argument("--watch", action="store_true", help="watch moves that are already running until they end")
     reassign.add_argument(
-        "--replication-factor", type=int, metavar="N", help="replicas of each partition (as many as it has)"
+        "--topic", action="append", metavar="TOPIC", help="only this topic; repeatable (default: all topics)"
     )
     reassign.add_argument(
-        "--throttle", type=rate, metavar="RATE", help="bytes a second that each broker may copy, such as 10M (no limit)"
+        "--replication-factor", type=int, metavar="N", help="replicas of each partition (default: unchanged)"
     )
-    reassign.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+    reassign.add_argument(
+        "--throttle",
+        type=rate,
+        metavar="RATE",
+        help="bytes per second that each broker may copy, such as 10M (default: no limit)",
+    )
     add_change(reassign)
     return reassign
 
 
 def add_change(parser: argparse.ArgumentParser) -> None:
     """Adds what all actions that move replicas have."""
-    parser.add_argument("--save", metavar="FILE", help="write how it was before, for `reassign --plan`")
-    parser.add_argument("--no-wait", action="store_true", help="end when the cluster has begun")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change; change nothing")
+    parser.add_argument("--save", metavar="FILE", help="save the current state, to undo this with `reassign --plan`")
+    parser.add_argument("--no-wait", action="store_true", help="return as soon as the cluster has started")
 
 
 def register_elect(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -121,7 +128,7 @@ def register_elect(actions: Actions[argparse.ArgumentParser]) -> argparse.Argume
         actions,
         "elect",
         later("elect", "elect"),
-        "give partitions their preferred leader, or any live one where nobody can lead",
+        "elect preferred leaders, or any live leader where no replica in sync is left",
         "  penstock cluster elect preferred\n"
         "  penstock cluster elect preferred clicks orders:3\n"
         "  penstock cluster elect unclean clicks:0",
@@ -129,12 +136,16 @@ def register_elect(actions: Actions[argparse.ArgumentParser]) -> argparse.Argume
     elect.add_argument(
         "kind",
         choices=("preferred", "unclean"),
-        help="preferred: the first replica; unclean: a replica that was not in sync, which loses what it lacks",
+        help="preferred: the first replica; unclean: a replica that was not in sync, losing the records it lacks",
     )
     elect.add_argument(
-        "partitions", nargs="*", default=[], metavar="TOPIC[:PARTITION]", help="which ones (all that need it)"
+        "partitions",
+        nargs="*",
+        default=[],
+        metavar="TOPIC[:PARTITION]",
+        help="partitions (default: all that need an election)",
     )
-    elect.add_argument("--yes", action="store_true", help="do not ask before an unclean election")
+    elect.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     return elect
 
 
@@ -143,12 +154,11 @@ def register_drain(actions: Actions[argparse.ArgumentParser]) -> argparse.Argume
         actions,
         "drain",
         later("drain", "drain"),
-        "move the leaderships of a broker to others, with --replicas all its data too",
+        "move a broker's leaderships to others; with --replicas, its data too",
         "  penstock cluster drain 2\n  penstock cluster drain 2 --replicas --save before.json",
     )
-    drain.add_argument("broker", type=int, metavar="BROKER", help="its id")
-    drain.add_argument("--replicas", action="store_true", help="move its replicas away as well")
-    drain.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+    drain.add_argument("broker", type=int, metavar="BROKER", help="broker id")
+    drain.add_argument("--replicas", action="store_true", help="also move its replicas away")
     add_change(drain)
     return drain
 
@@ -158,12 +168,11 @@ def register_undrain(actions: Actions[argparse.ArgumentParser]) -> argparse.Argu
         actions,
         "undrain",
         later("drain", "undrain"),
-        "give a broker its share of the leaderships, with --replicas of the data too",
+        "give a broker its share of leaderships; with --replicas, of the data too",
         "  penstock cluster undrain 2\n  penstock cluster undrain 2 --replicas",
     )
-    undrain.add_argument("broker", type=int, metavar="BROKER", help="its id")
-    undrain.add_argument("--replicas", action="store_true", help="move its share of replicas there as well")
-    undrain.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+    undrain.add_argument("broker", type=int, metavar="BROKER", help="broker id")
+    undrain.add_argument("--replicas", action="store_true", help="also move its share of the replicas there")
     add_change(undrain)
     return undrain
 
@@ -173,11 +182,11 @@ def register_unregister(actions: Actions[argparse.ArgumentParser]) -> argparse.A
         actions,
         "unregister",
         later("unregister", "unregister"),
-        "forget a broker that was stopped and will not come back",
+        "remove a broker that was stopped for good",
         "  penstock cluster drain 4 --replicas\n  penstock cluster unregister 4",
     )
-    unregister.add_argument("broker", type=int, metavar="BROKER", help="its id")
-    unregister.add_argument("--yes", action="store_true", help="even if it has replicas")
+    unregister.add_argument("broker", type=int, metavar="BROKER", help="broker id")
+    unregister.add_argument("--yes", action="store_true", help="do it even if the broker has replicas")
     return unregister
 
 
@@ -186,7 +195,7 @@ def register_rolling_restart(actions: Actions[argparse.ArgumentParser]) -> argpa
         actions,
         "rolling-restart",
         later("rolling_restart", "rolling_restart"),
-        "restart node after node, each only when every partition is in sync",
+        "restart nodes one by one, each only when all partitions are in sync",
         "  penstock cluster rolling-restart --command 'ssh {host} systemctl restart penstock@{id}'\n"
         "  penstock cluster rolling-restart --nodes 1,2 --command './restart.sh {id}' --dry-run",
     )
@@ -195,21 +204,23 @@ def register_rolling_restart(actions: Actions[argparse.ArgumentParser]) -> argpa
         dest="shell_command",
         required=True,
         metavar="COMMAND",
-        help="restarts a node, in a shell; {id}, {host} and {port} are the node's",
+        help="shell command that restarts a node; {id}, {host} and {port} are replaced",
     )
-    restart.add_argument("--nodes", metavar="ID,ID", help="which ones, in this order (all, the active controller last)")
+    restart.add_argument(
+        "--nodes", metavar="ID,ID", help="nodes to restart, in this order (default: all, the active controller last)"
+    )
     restart.add_argument(
         "--timeout",
         type=int,
         default=RESTART_TIMEOUT_S,
         metavar="S",
-        help=f"how long all may take to be in sync after a restart ({RESTART_TIMEOUT_S})",
+        help=f"how long to wait for all to be in sync after a restart (default: {RESTART_TIMEOUT_S})",
     )
     restart.add_argument(
-        "--yes", action="store_true", help="go on though partitions cannot be written or read while a node is away"
+        "--yes", action="store_true", help="continue although some partitions will be unavailable during a restart"
     )
-    restart.add_argument("--no-elect", action="store_true", help="leave the leaderships as the restarts left them")
-    restart.add_argument("--dry-run", action="store_true", help="show the order and what stands against it")
+    restart.add_argument("--no-elect", action="store_true", help="do not restore preferred leaders at the end")
+    restart.add_argument("--dry-run", action="store_true", help="show the order and any obstacles; restart nothing")
     return restart
 
 
@@ -218,14 +229,14 @@ def register_features(actions: Actions[argparse.ArgumentParser]) -> argparse.Arg
         actions,
         "features",
         later("features", "features"),
-        "show the feature levels that the cluster works at, or set some",
+        "show or set the cluster's feature levels",
         "  penstock cluster features\n"
         "  penstock cluster features metadata.version=4.3 --dry-run\n"
         "  penstock cluster features eligible.leader.replicas.version=1",
     )
     features.add_argument(
-        "levels", nargs="*", default=[], metavar="NAME=LEVEL", help="set it; 0 switches a feature off"
+        "levels", nargs="*", default=[], metavar="NAME=LEVEL", help="level to set; 0 disables the feature"
     )
-    features.add_argument("--unsafe", action="store_true", help="go down even if metadata is lost by it")
-    features.add_argument("--dry-run", action="store_true", help="only ask the controller whether it would")
+    features.add_argument("--unsafe", action="store_true", help="downgrade even if metadata is lost")
+    features.add_argument("--dry-run", action="store_true", help="ask the controller whether it would; change nothing")
     return features

@@ -7,9 +7,10 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.cluster.view import PROBLEMS, Share, View, ids_text, look, partition_json
+from penstock.cli.cluster.words import ids_text, partition_json
 from penstock.cli.common import with_client
 from penstock.cli.output import BOLD, GREEN, RED, YELLOW, paint, print_json, print_table, size_text
+from penstock.client.view import PROBLEMS, Share, View, look
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -32,9 +33,7 @@ def describe_action(arguments: argparse.Namespace) -> int:
     """Describes the cluster."""
 
     async def job(client: Client) -> int:
-        quorum = await quorum_of(client)
-        view = await look(client, moves=quorum is not None)
-        silent = await silent_of(client, view) if quorum is None else frozenset()
+        view, quorum, silent = await known(client)
         if arguments.json:
             print_json(described(view, quorum, silent))
             return 0
@@ -51,9 +50,7 @@ def brokers_action(arguments: argparse.Namespace) -> int:
     """Lists brokers."""
 
     async def job(client: Client) -> int:
-        quorum = await quorum_of(client)
-        view = await look(client, moves=quorum is not None)
-        silent = await silent_of(client, view) if quorum is None else frozenset()
+        view, quorum, silent = await known(client)
         sizes = await sizes_of(client, view) if arguments.sizes else None
         if arguments.json:
             print_json(brokers_json(view, quorum, sizes, silent))
@@ -62,6 +59,20 @@ def brokers_action(arguments: argparse.Namespace) -> int:
         return 0
 
     return with_client(arguments.bootstrap, job)
+
+
+async def known(client: Client) -> tuple[View, QuorumState | None, frozenset[int]]:
+    """The cluster, its quorum, and who is silent; without the quorum where it has no leader, or loses it meanwhile."""
+    from penstock.client.cluster import NoControllerError
+
+    quorum = await quorum_of(client)
+    if quorum is not None:
+        try:
+            return await look(client), quorum, frozenset()
+        except NoControllerError:
+            pass
+    view = await look(client, moves=False)
+    return view, None, await silent_of(view)
 
 
 async def quorum_of(client: Client) -> QuorumState | None:
@@ -79,7 +90,7 @@ async def quorum_of(client: Client) -> QuorumState | None:
         raise
 
 
-async def silent_of(client: Client, view: View) -> frozenset[int]:
+async def silent_of(view: View) -> frozenset[int]:
     """Brokers that do not answer us: without a controller nobody keeps the account of who is up."""
     from penstock.client.client import Client
     from penstock.errors import PenstockError
@@ -150,7 +161,7 @@ def brokers_json(
 
 
 def print_summary(view: View, quorum: QuorumState | None) -> None:
-    """The cluster in four lines."""
+    """The cluster in five lines, none longer than 80 columns as a rule."""
     fenced = len(view.brokers) - len(view.live)
     away = paint(f" ({fenced} fenced)", RED) if fenced else ""
     print(f"{paint('cluster', BOLD)}     {view.cluster.cluster_id}")
@@ -158,7 +169,7 @@ def print_summary(view: View, quorum: QuorumState | None) -> None:
     if quorum is None:
         lacking = "none: more than half of the controllers must be up and reach each other"
         print(f"{paint('controller', BOLD)}  {paint(lacking, RED)}")
-        print("            what follows is what was so when there was one; nothing can change until there is")
+        print("            showing the last known state; no changes until a controller is elected")
     else:
         voters = ids_text(voter.id for voter in quorum.voters)
         print(f"{paint('controller', BOLD)}  {quorum.leader_id}, epoch {quorum.epoch}, voters {voters}")
@@ -168,7 +179,8 @@ def print_summary(view: View, quorum: QuorumState | None) -> None:
         f" partitions {len(view.partitions)}, replicas {replicas}"
     )
     counts = [count_text(name, len(view.with_problem(name))) for name in PROBLEMS]
-    print(f"{paint('partitions', BOLD)}  {', '.join(counts)}, being moved {moving}")
+    print(f"{paint('partitions', BOLD)}  {', '.join(counts)}")
+    print(f"            being moved {moving}")
 
 
 def count_text(name: str, count: int) -> str:

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.cluster.elect import elected
 from penstock.cli.cluster.moves import carry_out, say_errors
-from penstock.cli.cluster.plan import Plan, changed, demoted, emptied, filled_up, promoted
-from penstock.cli.cluster.view import PartitionView, View, look, names_of
-from penstock.cli.common import UsageError, with_client
+from penstock.cli.cluster.words import names_of
+from penstock.cli.common import with_client
+from penstock.client.view import PartitionView, View, look
+from penstock.errors import UsageError
+from penstock.placement.one_broker import demoted, emptied, filled_up, promoted
+from penstock.placement.plan import Plan, changed
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
 
-SETTLED_TIMEOUT_S = 10.0
+ELECTED_TIMEOUT_S = 10.0
 LOOK_EVERY_S = 0.1
 
 
@@ -44,7 +47,8 @@ def drain_action(arguments: argparse.Namespace) -> int:
         plan = changed(view.replicas, plan)
 
         async def finish() -> dict[str, Any]:
-            return told_of_rest(arguments, await settled(client, view, plan, broker_id, leads=False), broker_id)
+            after = await with_preferred_leaders(client, view, plan, broker_id, leads=False)
+            return told_of_rest(arguments, after, broker_id)
 
         return await carry_out(client, arguments, view, plan, finish)
 
@@ -65,14 +69,15 @@ def undrain_action(arguments: argparse.Namespace) -> int:
         plan = changed(view.replicas, promoted(plan, broker.id, view.live))
 
         async def finish() -> dict[str, Any]:
-            return told_of_share(arguments, await settled(client, view, plan, broker.id, leads=True), broker.id)
+            after = await with_preferred_leaders(client, view, plan, broker.id, leads=True)
+            return told_of_share(arguments, after, broker.id)
 
         return await carry_out(client, arguments, view, plan, finish)
 
     return with_client(arguments.bootstrap, job)
 
 
-async def settled(client: Client, before: View, plan: Plan, broker_id: int, *, leads: bool) -> View:
+async def with_preferred_leaders(client: Client, before: View, plan: Plan, broker_id: int, *, leads: bool) -> View:
     """Elects the preferred leaders of what a plan has changed, and where a broker that is to lead does not, or one
     that is not to lead does. Gives the cluster when it tells of all of it."""
     from penstock.client.cluster import ElectionType
@@ -93,7 +98,7 @@ async def settled(client: Client, before: View, plan: Plan, broker_id: int, *, l
     def told(each: PartitionView) -> bool:
         return set(each.replicas) == set(target[each.key]) and each.leader == target[each.key][0]
 
-    deadline_s = time.monotonic() + SETTLED_TIMEOUT_S
+    deadline_s = time.monotonic() + ELECTED_TIMEOUT_S
     while True:
         view = await look(client)
         if all(told(each) for each in view.partitions if each.key in keys) or time.monotonic() > deadline_s:
@@ -108,11 +113,16 @@ def told_of_rest(arguments: argparse.Namespace, view: View, broker_id: int) -> d
     stuck = [each for each in has if each.unavailable and each.in_sync == (broker_id,)]
     if not arguments.json:
         print(f"broker {broker_id}: leaderships {len(leads)}, replicas {len(has)}")
+        alone = [each for each in leads if len(each.replicas) == 1]
+        ahead = [each for each in leads if len(each.replicas) > 1]
+        if alone:
+            print(f"  {names_of(alone)} {'has' if len(alone) == 1 else 'have'} no other replica")
+        if ahead:
+            print(f"  {names_of(ahead)} {'has' if len(ahead) == 1 else 'have'} no other replica in sync")
         if leads:
-            print(f"  no other replica of these is in sync: {names_of(leads)}")
-            print("  --replicas moves them away; or wait until others have caught up, or add replicas")
+            print("  --replicas moves the data away; or add replicas, or wait until they have caught up")
         if stuck:
-            print(f"  nobody leads these until it is up, and they cannot be copied: {names_of(stuck)}")
+            print(f"  unavailable until the broker is up, and impossible to copy: {names_of(stuck)}")
     left = has if arguments.replicas else [*leads, *stuck]
     return {"leaders": len(leads), "replicas": len(has), "left": len(left)}
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.cluster.moves import say_errors
-from penstock.cli.cluster.view import PartitionView, View, ids_text, look
-from penstock.cli.common import UsageError, with_client
-from penstock.errors import ErrorCode, RequestError
+from penstock.cli.cluster.words import ids_text
+from penstock.cli.common import with_client
+from penstock.client.view import PartitionView, View, look
+from penstock.errors import ErrorCode, RequestError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client, Partition

@@ -8,9 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.cluster.view import ids_text
-from penstock.cli.common import UsageError, with_client
+from penstock.cli.cluster.words import ids_text
+from penstock.cli.common import with_client
 from penstock.cli.output import print_json, print_table
+from penstock.errors import UsageError
 from penstock.metadata.features import (
     METADATA_VERSION,
     METADATA_VERSIONS,

@@ -9,11 +9,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.cluster.plan import Plan, Replicas, plan_json
-from penstock.cli.cluster.view import View, ids_text, names_of
+from penstock.cli.cluster.words import ids_text, names_of
 from penstock.cli.output import GREEN, RED, YELLOW, paint, size_text
 from penstock.cli.progress import Lines
+from penstock.client.view import View
 from penstock.errors import PenstockError, RequestError
+from penstock.placement.plan import Plan, Replicas, plan_json
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -10,7 +10,7 @@ from penstock.cli.output import BOLD, paint, print_json, print_table
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
-    from penstock.client.cluster import QuorumState, Replica
+    from penstock.client.cluster import QuorumReplica, QuorumState
 
 
 def quorum_action(arguments: argparse.Namespace) -> int:
@@ -29,12 +29,12 @@ def quorum_action(arguments: argparse.Namespace) -> int:
     return with_client(arguments.bootstrap, job)
 
 
-def leader_of(quorum: QuorumState) -> Replica:
+def leader_of(quorum: QuorumState) -> QuorumReplica:
     """The leader's own progress."""
     return next(voter for voter in quorum.voters if voter.id == quorum.leader_id)
 
 
-def lag_ms(quorum: QuorumState, replica: Replica) -> int | None:
+def lag_ms(quorum: QuorumState, replica: QuorumReplica) -> int | None:
     """How long ago a node had all that the leader had; None when it never had since this leader leads."""
     if replica.id == quorum.leader_id:
         return 0
@@ -46,7 +46,7 @@ def lag_ms(quorum: QuorumState, replica: Replica) -> int | None:
 def quorum_json(quorum: QuorumState) -> dict[str, Any]:
     """The quorum in one JSON object."""
 
-    def node(replica: Replica) -> dict[str, Any]:
+    def node(replica: QuorumReplica) -> dict[str, Any]:
         return {
             "id": replica.id,
             "address": quorum.endpoints.get(replica.id),
@@ -74,7 +74,7 @@ def print_quorum(quorum: QuorumState) -> None:
     )
 
 
-def row(quorum: QuorumState, replica: Replica, role: str) -> tuple[object, ...]:
+def row(quorum: QuorumState, replica: QuorumReplica, role: str) -> tuple[object, ...]:
     behind_ms = lag_ms(quorum, replica)
     return (
         replica.id,

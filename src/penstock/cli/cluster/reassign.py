@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.cluster import throttle
 from penstock.cli.cluster.moves import begin, carry_out, say_errors, watch
-from penstock.cli.cluster.plan import Plan, Replicas, changed, parse_plan, spread
-from penstock.cli.cluster.view import View, ids_text, look, parse_ids
-from penstock.cli.common import UsageError, with_client
+from penstock.cli.cluster.words import ids_text, parse_ids
+from penstock.cli.common import with_client
 from penstock.cli.output import size_text
-from penstock.errors import PenstockError
+from penstock.client.view import View, look
+from penstock.errors import PenstockError, UsageError
+from penstock.placement.plan import Plan, Replicas, changed, parse_plan
+from penstock.placement.spread import spread
 
 if TYPE_CHECKING:
     from penstock.client.client import Client, Partition

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.cli.cluster.quorum import lag_ms
-from penstock.cli.cluster.view import View, ids_text, look, parse_ids
-from penstock.cli.common import UsageError, with_client
+from penstock.cli.cluster.words import ids_text, parse_ids
+from penstock.cli.common import with_client
 from penstock.cli.output import print_json
-from penstock.errors import PenstockError
+from penstock.client.view import View, look
+from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client

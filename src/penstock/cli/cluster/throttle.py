@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from penstock.cli.cluster.plan import Plan
 from penstock.errors import UnreachableError
+from penstock.placement.plan import Plan
 
 if TYPE_CHECKING:
     from penstock.client.admin import Resource

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from penstock.cli.cluster.view import View, look, names_of
-from penstock.cli.common import UsageError, with_client
+from penstock.cli.cluster.words import names_of
+from penstock.cli.common import with_client
 from penstock.cli.output import print_json
+from penstock.client.view import View, look
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.client.client import Client

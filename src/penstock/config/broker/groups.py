@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.config.checks import some_distinct
+from penstock.config.limits import GROUP_ASSIGNED_PER_STEP
 from penstock.config.setting import CLUSTER, Group, Setting
 from penstock.config.values import INT, LIST, LONG, MINUTE_MS, SECOND_MS, SHORT, STRING, KiB, MiB
 
@@ -129,6 +130,15 @@ class GroupSettings(Group):
         at_least=0,
         doc="While a broker has few members, those of stable consumer groups come more often than their interval says, "
         "at most every half second and so many times a second in all; they hear sooner of changes. 0: never.",
+    )
+    penstock_group_consumer_assignment_step = Setting(
+        "penstock.group.consumer.assignment.step",
+        INT,
+        default=GROUP_ASSIGNED_PER_STEP,
+        at_least=1,
+        internal=True,
+        doc="Members of a consumer group up to which its assignment is computed at once, within a heartbeat; 16 of its "
+        "partitions count for one more. That of a larger group is computed in steps of so many, and told later.",
     )
     group_consumer_max_size = Setting(
         "group.consumer.max.size",

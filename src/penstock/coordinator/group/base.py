@@ -1,28 +1,18 @@
-"""What every kind of group can be asked. Groups of other protocols than the classic one serve classic members, too."""
+"""What every kind of group can be asked."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
-from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.errors import ErrorCode, RequestError
-from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
-from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
-from penstock.protocol.messages.join_group_request import JoinGroupRequest
 from penstock.protocol.messages.join_group_response import JoinGroupResponse
-from penstock.protocol.messages.leave_group_request import LeaveGroupRequest
-from penstock.protocol.messages.leave_group_response import LeaveGroupResponse
 from penstock.protocol.messages.list_groups_response import ListedGroup
-from penstock.protocol.messages.sync_group_request import SyncGroupRequest
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
-
-if TYPE_CHECKING:
-    from penstock.coordinator.group.context import Context
-    from penstock.coordinator.group.machine import GroupMachine
 
 NO_MEMBER = ""
 """The member id of who has none yet."""
@@ -32,7 +22,7 @@ JoinReply = Callable[[JoinGroupResponse, int], None]
 PartitionCheck = Callable[[str, UUID, int], None]
 """`check(topic, topic_id, partition)` raises RequestError unless the member may commit an offset for the partition."""
 SyncReply = Callable[[SyncGroupResponse, int], None]
-"""The same for SyncGroup."""
+"""`reply(response, now_ms)`, as with JoinReply."""
 
 
 class GroupType(StrEnum):
@@ -43,7 +33,7 @@ class GroupType(StrEnum):
 
 
 class Group(ABC):
-    """A group of either protocol."""
+    """A group of any kind."""
 
     __slots__ = ()
 
@@ -53,7 +43,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """It has no members."""
+        """Whether the group has no members."""
 
     @abstractmethod
     def state_name(self, committed_offset: int | None = None) -> str:
@@ -102,33 +92,3 @@ class Group(ABC):
     @abstractmethod
     def expires_from(self, commit_timestamp_ms: int) -> int | None:
         """From when the retention of an offset is counted that was committed then. None: now it does not expire."""
-
-
-class ServerSideGroup(Group):
-    """A group that the coordinator assigns. While it migrates, some of its members speak the classic protocol."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def join(
-        self, machine: GroupMachine, context: Context, request: JoinGroupRequest, reply: JoinReply, now_ms: int
-    ) -> Result[None]:
-        """JoinGroup of a classic member to this group, which is not empty."""
-
-    @abstractmethod
-    def sync(
-        self, machine: GroupMachine, context: Context, request: SyncGroupRequest, reply: SyncReply, now_ms: int
-    ) -> Result[None]:
-        """SyncGroup of a classic member."""
-
-    @abstractmethod
-    def heartbeat(
-        self, machine: GroupMachine, context: Context, request: HeartbeatRequest, now_ms: int
-    ) -> Result[HeartbeatResponse]:
-        """Heartbeat of a classic member."""
-
-    @abstractmethod
-    def leave(
-        self, machine: GroupMachine, context: Context, request: LeaveGroupRequest, now_ms: int
-    ) -> Result[LeaveGroupResponse]:
-        """LeaveGroup of classic members."""

@@ -28,7 +28,7 @@ class GroupsByTopic:
         groups[group_id] = None
 
     def remove(self, topic: str, group_id: str) -> None:
-        """It has not any more; one that had not is no error."""
+        """A group has a topic no more; one that had not is no error."""
         groups = self._topics.get(topic)
         if groups is not None:
             groups.pop(group_id)

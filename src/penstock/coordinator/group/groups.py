@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from penstock.coordinator.group.base import Group
-from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.timeline import Timeline, TimelineMap
+
+G = TypeVar("G", bound=Group)
 
 
 class Groups:
@@ -35,11 +37,16 @@ class Groups:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
-    def classic(self, group_id: str, *, at: int | None = None) -> ClassicGroup:
-        """The classic group. Raises RequestError GROUP_ID_NOT_FOUND, also for a group of another type."""
+    def find_of(self, kind: type[G], group_id: str) -> G | None:
+        """The group if it is of a kind; None if there is no such group, or it is of another."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, kind) else None
+
+    def get_of(self, kind: type[G], group_id: str, *, at: int | None = None) -> G:
+        """The group of a kind. Raises RequestError GROUP_ID_NOT_FOUND, also for a group of another kind."""
         group = self.get(group_id, at=at)
-        if not isinstance(group, ClassicGroup):
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+        if not isinstance(group, kind):
+            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.TYPE} group.")
         return group
 
     def put(self, group: Group) -> None:

@@ -13,22 +13,21 @@ A group that is empty and has no offsets is removed. Offsets of a deleted topic 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from penstock.config.limits import EXPIRY_OFFSETS_PER_STEP
+from penstock.config.values import MINUTE_MS
 from penstock.coordinator.group import records
 from penstock.coordinator.group.base import Group
 from penstock.coordinator.group.offsets.delete import all_tombstones
 from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.delete_groups_response import DeletableGroupResult
 from penstock.protocol.messages.list_groups_response import ListedGroup
-
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
 
 EXPIRY = "expiry"
 NO_TIMESTAMP = -1
@@ -37,17 +36,10 @@ NO_TIMESTAMP = -1
 # ListGroups (key 16), versions 0-5
 
 
-def list_groups(
-    machine: GroupMachine, committed_offset: int, states_filter: Sequence[str], types_filter: Sequence[str]
-) -> list[ListedGroup]:
-    """The groups whose state and type are among the given, whatever their case; no filter lets all pass."""
-    return list_some(machine.groups.all(at=committed_offset), committed_offset, states_filter, types_filter)
-
-
 def list_some(
     groups: Iterable[Group], committed_offset: int, states_filter: Sequence[str], types_filter: Sequence[str]
 ) -> list[ListedGroup]:
-    """The same of some groups."""
+    """Those of some groups whose state and type are among the given, whatever their case; no filter lets all pass."""
     states = {state.lower() for state in states_filter}
     types = {kind.lower() for kind in types_filter}
     return [
@@ -60,7 +52,7 @@ def list_some(
 # DeleteGroups (key 42), versions 0-2
 
 
-def delete_groups(machine: GroupMachine, group_ids: Sequence[str], now_ms: int) -> Result[list[DeletableGroupResult]]:
+def delete_groups(state: GroupState, group_ids: Sequence[str], now_ms: int) -> Result[list[DeletableGroupResult]]:
     """Groups that are empty are deleted, with their offsets. Others: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
 
     A group may have more offsets than fit into a batch. Its own end is the last record: until then it can be repeated.
@@ -70,9 +62,9 @@ def delete_groups(machine: GroupMachine, group_ids: Sequence[str], now_ms: int) 
     for group_id in dict.fromkeys(group_ids):
         code = ErrorCode.NONE
         try:
-            group = machine.groups.get(group_id)
+            group = state.groups.get(group_id)
             group.check_delete()
-            written += all_tombstones(machine, group_id)
+            written += all_tombstones(state, group_id)
             written += group.tombstones()
         except RequestError as error:
             code = error.code
@@ -83,45 +75,45 @@ def delete_groups(machine: GroupMachine, group_ids: Sequence[str], now_ms: int) 
 # Expiry
 
 
-def loaded(machine: GroupMachine, now_ms: int) -> None:
+def loaded(state: GroupState, now_ms: int) -> None:
     """Plans the next look at what has expired."""
-    machine.timers.set((EXPIRY,), now_ms + machine.config().offsets_retention_check_interval_ms)
+    state.timers.set((EXPIRY,), now_ms + state.settings.broker().offsets_retention_check_interval_ms)
 
 
-def expire(machine: GroupMachine, key: tuple[str], now_ms: int) -> Result[Any]:
+def expire(state: GroupState, key: tuple[str], now_ms: int) -> Result[Any]:
     """Removes what has expired, some groups at a time; the others have their turn soon."""
-    if not machine.unexpired:
-        machine.unexpired = [group.group_id for group in machine.groups.all()]
-    retention_ms = machine.config().offsets_retention_ms
+    if not state.unexpired:
+        state.unexpired = [group.group_id for group in state.groups.all()]
+    retention_ms = state.settings.broker().offsets_retention_minutes * MINUTE_MS
     written: list[CoordinatorRecord] = []
     seen = 0
-    while machine.unexpired and seen < EXPIRY_OFFSETS_PER_STEP:
-        group = machine.groups.find(machine.unexpired.pop())
+    while state.unexpired and seen < EXPIRY_OFFSETS_PER_STEP:
+        group = state.groups.find(state.unexpired.pop())
         if group is not None:
-            expired, kept = expired_offsets(machine, group, retention_ms, now_ms)
+            expired, kept = expired_offsets(state, group, retention_ms, state.wall.at(now_ms))
             seen += 1 + len(expired) + kept
             written += expired
-            if not kept and group.is_empty and not machine.offsets.in_transaction(group.group_id):
+            if not kept and group.is_empty and not state.offsets.in_transaction(group.group_id):
                 written += group.tombstones()
-    if machine.unexpired:
-        machine.timers.set((EXPIRY,), now_ms + 1)
+    if state.unexpired:
+        state.timers.set((EXPIRY,), now_ms + 1)
     else:
-        loaded(machine, now_ms)
+        loaded(state, now_ms)
     return Result(records=written, atomic=False)
 
 
 def expired_offsets(
-    machine: GroupMachine, group: Group, retention_ms: int, now_ms: int
+    state: GroupState, group: Group, retention_ms: int, wall_ms: int
 ) -> tuple[list[CoordinatorRecord], int]:
     """The end of the group's offsets that have expired, and how many others there are."""
     group_id = group.group_id
     written = []
     kept = 0
-    for topic, partition, committed in machine.offsets.committed.each(group_id):
+    for topic, partition, committed in state.offsets.committed.each(group_id):
         if (
             not group.is_subscribed(topic)
-            and is_expired(group, committed, retention_ms, now_ms)
-            and not machine.offsets.is_pending(group_id, topic, partition)
+            and is_expired(group, committed, retention_ms, wall_ms)
+            and not state.offsets.is_pending(group_id, topic, partition)
         ):
             written.append(records.offset_commit_tombstone(group_id, topic, partition))
         else:
@@ -129,24 +121,24 @@ def expired_offsets(
     return written, kept
 
 
-def is_expired(group: Group, committed: CommittedOffset, retention_ms: int, now_ms: int) -> bool:
+def is_expired(group: Group, committed: CommittedOffset, retention_ms: int, wall_ms: int) -> bool:
     """See the module's head."""
     since_ms = group.expires_from(committed.commit_timestamp_ms)
     if since_ms is None:
         return False
     if committed.expire_timestamp_ms != NO_TIMESTAMP:
-        return now_ms >= committed.expire_timestamp_ms
-    return now_ms - since_ms >= retention_ms
+        return wall_ms >= committed.expire_timestamp_ms
+    return wall_ms - since_ms >= retention_ms
 
 
-def delete_topics(machine: GroupMachine, topics: Iterable[tuple[str, UUID]], now_ms: int) -> Result[bool]:
+def delete_topics(state: GroupState, topics: Iterable[tuple[str, UUID]], now_ms: int) -> Result[bool]:
     """Offsets of deleted topics, (name, id), are removed, some at a time. Those of a later topic of the same name stay.
 
     Answers whether there are more.
     """
     places: dict[tuple[str, str, int], None] = {}
     for name, topic_id in topics:
-        for group_id, partition, committed in machine.offsets.of_topic(name):
+        for group_id, partition, committed in state.offsets.of_topic(name):
             if committed.topic_id in (topic_id, ZERO_UUID):
                 places[group_id, name, partition] = None
                 if len(places) == EXPIRY_OFFSETS_PER_STEP:

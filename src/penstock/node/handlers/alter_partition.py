@@ -12,40 +12,46 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.errors import ErrorCode
-from penstock.metadata.isr import ANY_EPOCH, AlteredPartition, WantedIsr, alter_partitions
-from penstock.node.request import Append, Handler, Outcome, Request
+from penstock.metadata.alter_partition import ANY_EPOCH, AlteredPartition, WantedIsr, alter_partitions
+from penstock.node.decisions import by_topic, decided, parts_of
+from penstock.node.request import Handler, Outcome, Request
+from penstock.node.steps import Stepped, lazily
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages import alter_partition_request as requested
 from penstock.protocol.messages.alter_partition_request import AlterPartitionRequest
 from penstock.protocol.messages.alter_partition_response import AlterPartitionResponse, PartitionData, TopicData
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 EPOCHS_FROM = 3
 
 
-def handle(node: Broker, request: Request[AlterPartitionRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[AlterPartitionRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
     if not node.controller.active:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    wanted = [
+    controller = node.controller.state
+    wanted = (
         wanted_isr(topic.topic_id, partition, request.version)
         for topic in body.topics
         for partition in topic.partitions
-    ]
-    result = alter_partitions(node.controller.state, body.broker_id, body.broker_epoch, wanted)
-    answers = iter(result.response)
-    topics = [
-        TopicData(
-            topic_id=topic.topic_id,
-            partitions=[answer(partition.partition_index, next(answers)) for partition in topic.partitions],
-        )
-        for topic in body.topics
-    ]
-    return Append(result.records, AlterPartitionResponse(topics=topics), atomic=result.atomic)
+    )
+    plan = yield from decided(
+        node,
+        request,
+        parts_of(wanted),
+        lambda part: alter_partitions(controller, body.broker_id, body.broker_epoch, part),
+    )
+    answers = yield from by_topic(body.topics, plan.answers)
+    return plan.outcome(AlterPartitionResponse(topics=lazily(lambda each: topic_data(*each), answers)))
+
+
+def topic_data(topic: requested.TopicData, answers: list[AlteredPartition]) -> TopicData:
+    each = list(zip(topic.partitions, answers, strict=True))
+    return TopicData(
+        topic_id=topic.topic_id, partitions=lazily(lambda pair: answer(pair[0].partition_index, pair[1]), each)
+    )
 
 
 def wanted_isr(topic_id: UUID, partition: requested.PartitionData, version: int) -> WantedIsr:
@@ -79,4 +85,4 @@ def answer(index: int, altered: AlteredPartition) -> PartitionData:
     )
 
 
-HANDLERS = (Handler(ApiKey.ALTER_PARTITION, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.ALTER_PARTITION, handle),)

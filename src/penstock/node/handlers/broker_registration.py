@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.brokers import Registration, register_broker
 from penstock.metadata.image import Endpoint
+from penstock.node.handlers.bounds import check_few
 from penstock.node.loopback import OwnConnection
 from penstock.node.request import Append, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from penstock.protocol.messages.broker_registration_response import BrokerRegistrationResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-
-AUTHORIZE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
 def handle(node: Broker, request: Request[BrokerRegistrationRequest], now_ms: int) -> Outcome:
@@ -37,6 +35,7 @@ def handle(node: Broker, request: Request[BrokerRegistrationRequest], now_ms: in
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"Expected cluster ID {node.cluster_id}, but got cluster ID {body.cluster_id}",
         )
+    check_few(body.listeners, body.features, body.log_dirs)
     if body.is_migrating_zk_broker:
         sentence = "Controller does not support registering ZK brokers."
         raise RequestError(ErrorCode.BROKER_ID_NOT_REGISTERED, sentence)
@@ -69,4 +68,4 @@ def registration(body: BrokerRegistrationRequest) -> Registration:
     )
 
 
-HANDLERS = (Handler(ApiKey.BROKER_REGISTRATION, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.BROKER_REGISTRATION, handle),)

@@ -5,49 +5,52 @@ Versions 0-1, flexible. A group is hidden from who may not describe the topics t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.config.limits import GROUPS_PER_STEP
 from penstock.coordinator.group.consumer.describe import describe_consumer_groups
 from penstock.errors import ErrorCode, RequestError
-from penstock.node.handlers.authorization import authorized_operations
-from penstock.node.handlers.group_coordinator import check_consumer_protocol, check_group, seen_topics
-from penstock.node.request import Handler, Message, Outcome, Request
+from penstock.node.handlers.group_coordinator import check_consumer_protocol
+from penstock.node.request import Handler, Request
+from penstock.node.steps import Pace, Stepped, in_steps
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse, DescribedGroup
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.authorizer import ResourceType
+from penstock.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.GROUP)
 
-
-def handle(node: Broker, request: Request[ConsumerGroupDescribeRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[ConsumerGroupDescribeRequest], now_ms: int) -> Stepped[Message]:
     check_consumer_protocol(node)
-    groups = [describe(node, request, group_id) for group_id in request.body.group_ids]
+    groups = yield from in_steps(partial(describe, node, request), request.body.group_ids, Pace(GROUPS_PER_STEP))
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
 def describe(node: Broker, request: Request[ConsumerGroupDescribeRequest], group_id: str) -> DescribedGroup:
     """One group, or why it cannot be described."""
     try:
-        check_group(node, request, Operation.DESCRIBE, group_id)
+        node.gate.check(request, DESCRIBE_GROUP, group_id)
         if not group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        (group,) = node.groups.runtime.read(
-            node.groups.partition_of(group_id), lambda shard, at: describe_consumer_groups(shard, at, [group_id])
+        (group,) = node.coordinators.groups.runtime.read(
+            node.coordinators.groups.topic.partition_of(group_id),
+            lambda machine, at: describe_consumer_groups(machine.state, at, [group_id]),
         )
     except RequestError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
-    if not all(map(seen_topics(node, request), topics_of(group))):
+    if not all(map(node.gate.allowing(request, DESCRIBE_TOPIC), topics_of(group))):
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             error_message=f"{request.principal} may not DESCRIBE all topics that the group's members have",
         )
     if request.body.include_authorized_operations and not group.error_code:
-        group.authorized_operations = authorized_operations(node, request, ResourceType.GROUP, group_id)
+        group.authorized_operations = node.gate.operations(request, ResourceType.GROUP, group_id)
     return group
 
 
@@ -68,4 +71,4 @@ def refuse(request: Request[ConsumerGroupDescribeRequest], code: ErrorCode, mess
     return ConsumerGroupDescribeResponse(groups=[DescribedGroup(group_id=name, error_code=code) for name in names])
 
 
-HANDLERS = (Handler(ApiKey.CONSUMER_GROUP_DESCRIBE, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.CONSUMER_GROUP_DESCRIBE, handle, refuse),)

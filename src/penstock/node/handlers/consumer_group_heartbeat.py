@@ -7,39 +7,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.config.limits import TOPICS_PER_REQUEST_MAX
 from penstock.coordinator.group.consumer.heartbeat import consumer_group_heartbeat
 from penstock.errors import ErrorCode, RequestError
 from penstock.node.handlers.group_coordinator import (
     check_consumer_protocol,
-    check_group,
     context_of,
-    seen_topics,
     write,
 )
 from penstock.node.request import Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DESCRIBE_TOPIC, READ_GROUP
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.READ, ResourceType.GROUP)
-
 
 def handle(node: Broker, request: Request[ConsumerGroupHeartbeatRequest], now_ms: int) -> Outcome:
     check_consumer_protocol(node)
-    sees = seen_topics(node, request)
-    body, context = request.body, context_of(request, sees)
-    check_group(node, request, Operation.READ, body.group_id)
-    for topic in body.subscribed_topic_names or ():
-        if not sees(topic):
-            raise RequestError(
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{request.principal} may not DESCRIBE the topic {topic}"
-            )
+    body, context = request.body, context_of(request, node.gate.allowing(request, DESCRIBE_TOPIC))
+    node.gate.check(request, READ_GROUP, body.group_id)
+    names = body.subscribed_topic_names or ()
+    if len(names) > TOPICS_PER_REQUEST_MAX:
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"At most {TOPICS_PER_REQUEST_MAX} topics of one member.")
+    for topic in names:
+        node.gate.check(request, DESCRIBE_TOPIC, topic)
     return write(
-        node, request, body.group_id, lambda shard: consumer_group_heartbeat(shard, context, body, now_ms), now_ms
+        node,
+        request,
+        body.group_id,
+        lambda machine: consumer_group_heartbeat(machine.state, context, body, now_ms),
+        now_ms,
     )
 
 
-HANDLERS = (Handler(ApiKey.CONSUMER_GROUP_HEARTBEAT, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.CONSUMER_GROUP_HEARTBEAT, handle),)

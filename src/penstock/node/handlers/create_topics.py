@@ -9,6 +9,7 @@ topic. `validate_only` does all but append.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.config.describe import describe_topic
@@ -17,42 +18,68 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics as topic_control
 from penstock.metadata.names import METADATA_TOPIC
 from penstock.metadata.result import ApiError
-from penstock.metadata.topics import CreatedTopic
-from penstock.node.handlers.authorization import allowed
-from penstock.node.request import FORWARD, Append, Handler, Message, Outcome, Request
+from penstock.metadata.topics import CreatedTopic, SoFar
+from penstock.node.decisions import Change, decided, parts_of
+from penstock.node.request import FORWARD, Handler, Outcome, Request
+from penstock.node.steps import Stepped, in_steps, lazily
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.create_topics_response import (
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsResponse,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import CREATE_TOPIC, DESCRIBE_TOPIC_CONFIGS
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.CREATE, ResourceType.TOPIC)
-"""CREATE on the cluster does as well."""
+
+Answer = CreatedTopic | ApiError
 
 
-def handle(node: Broker, request: Request[CreateTopicsRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[CreateTopicsRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
     if not node.controller.active:
         return FORWARD
     if len(body.topics) > TOPICS_PER_REQUEST_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, f"At most {TOPICS_PER_REQUEST_MAX} topics in one request.")
     counts = Counter(topic.name for topic in body.topics)
-    refused = {name: error for name in counts if (error := refusal(node, request, name, counts[name])) is not None}
+    errors = yield from in_steps(lambda name: refusal(node, request, name, counts[name]), counts)
+    refused = {name: error for name, error in zip(counts, errors, strict=True) if error is not None}
     wanted = [topic for topic in body.topics if topic.name not in refused]
-    result = topic_control.create_topics(node.controller.state, wanted)
-    results = [
-        created(node, request, answer) if isinstance(answer, CreatedTopic) else failed(topic.name, answer)
-        for topic, answer in zip(wanted, result.response, strict=True)
-    ]
-    results += [failed(name, error) for name, error in refused.items()]
-    response = CreateTopicsResponse(topics=results)
-    return response if body.validate_only else Append(result.records, response)
+    controller, so_far = node.controller.state, SoFar()
+    topic_control.check_request_size(topic_control.partitions_wanted(controller, topic) for topic in wanted)
+
+    def size_of(topic: CreatableTopic) -> int:
+        return max(1, topic_control.partitions_wanted(controller, topic)) + len(topic.configs)
+
+    def respond(answers: Sequence[tuple[str, Answer]]) -> CreateTopicsResponse:
+        return CreateTopicsResponse(topics=lazily(lambda answer: result_of(node, request, *answer), answers))
+
+    def change_of(part: list[CreatableTopic], answers: Sequence[Answer]) -> Change:
+        return CreateTopicsRequest(topics=part), respond(named(part, answers))
+
+    plan = yield from decided(
+        node,
+        request,
+        parts_of(wanted, size_of),
+        lambda part: topic_control.create_topics(controller, part, so_far),
+        change_of,
+        validate_only=body.validate_only,
+    )
+    response = respond([*named(wanted, plan.answers), *refused.items()])
+    return response if body.validate_only else plan.outcome(response)
+
+
+def named(topics: Sequence[CreatableTopic], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
+    return [(topic.name, answer) for topic, answer in zip(topics, answers, strict=True)]
+
+
+def result_of(node: Broker, request: Request[CreateTopicsRequest], name: str, answer: Answer) -> CreatableTopicResult:
+    """What is said of one topic."""
+    return created(node, request, answer) if isinstance(answer, CreatedTopic) else failed(name, answer)
 
 
 def refusal(node: Broker, request: Request[CreateTopicsRequest], name: str, count: int) -> ApiError | None:
@@ -61,16 +88,14 @@ def refusal(node: Broker, request: Request[CreateTopicsRequest], name: str, coun
         return ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     if name == METADATA_TOPIC:
         return ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
-    may = allowed(node, request, Operation.CREATE, ResourceType.CLUSTER) or allowed(
-        node, request, Operation.CREATE, ResourceType.TOPIC, name
-    )
+    may = node.gate.allows(request, CREATE_TOPIC, name)
     return None if may else ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
 
 def created(node: Broker, request: Request[CreateTopicsRequest], topic: CreatedTopic) -> CreatableTopicResult:
     """The answer for a topic that is as good as created."""
     result = CreatableTopicResult(name=topic.name, topic_id=topic.id, error_message=None)
-    if not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+    if not node.gate.allows(request, DESCRIBE_TOPIC_CONFIGS, topic.name):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return result
     result.num_partitions = topic.partition_count
@@ -95,7 +120,8 @@ def failed(name: str, error: ApiError) -> CreatableTopicResult:
 def refuse(request: Request[CreateTopicsRequest], code: ErrorCode, message: str) -> Message:
     """Every topic answered with the error."""
     topics: list[CreatableTopic] = request.body.topics if request.body is not None else []
-    return CreateTopicsResponse(topics=[failed(topic.name, ApiError(code, message or None)) for topic in topics])
+    error = ApiError(code, message or None)
+    return CreateTopicsResponse(topics=lazily(lambda topic: failed(topic.name, error), topics))
 
 
-HANDLERS = (Handler(ApiKey.CREATE_TOPICS, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.CREATE_TOPICS, handle, refuse),)

@@ -8,65 +8,56 @@ asked on all of them, which followers tell with their fetches; REQUEST_TIMED_OUT
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.errors import ErrorCode
 from penstock.node.handlers.produce import INTERNAL_TOPICS
-from penstock.node.request import Handler, Message, Outcome, Parked, Request
+from penstock.node.purgatory import low_watermark_of
+from penstock.node.request import Handler, Outcome, Parked, Request
+from penstock.node.steps import OfPartitions, Pace, Stepped
 from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.delete_records_request import DeleteRecordsRequest
+from penstock.protocol.message import Message
+from penstock.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
 from penstock.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
 from penstock.replication.partition import Partition
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DELETE_RECORDS
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DELETE, ResourceType.TOPIC)
 
 NO_WATERMARK = -1
+INDEX_OF = attrgetter("partition_index")
 
 
-def handle(node: Broker, request: Request[DeleteRecordsRequest], now_ms: int) -> Outcome:
-    # Find all partitions before anything changes: what is not open yet has the whole request run again.
-    node.replicas.leaders(
-        ((topic.name, wanted.partition_index) for topic in request.body.topics for wanted in topic.partitions), now_ms
-    )
-    found = [
-        (topic.name, wanted, find(node, request, topic.name, wanted.partition_index, now_ms))
-        for topic in request.body.topics
-        for wanted in topic.partitions
-    ]
+def handle(node: Broker, request: Request[DeleteRecordsRequest], now_ms: int) -> Stepped[Outcome]:
     results: dict[str, list[DeleteRecordsPartitionResult]] = {topic.name: [] for topic in request.body.topics}
     waiting: list[Waiting] = []
-    for name, wanted, partition in found:
-        result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=NO_WATERMARK)
-        results[name].append(result)
-        if isinstance(partition, ErrorCode):
-            result.error_code = partition
-            continue
-        try:
-            waiting.append(Waiting(partition, result, partition.delete_records(wanted.offset, now_ms)))
-        except RequestError as error:
-            result.error_code = error.code
-        except PenstockError as error:
-            result.error_code = error.code
+    partitions = OfPartitions("deletion of records", DELETE_RECORDS, INDEX_OF, partial(delete, node), failed)
+    pace = Pace()
+    for topic in request.body.topics:
+        for each in (yield from partitions.in_steps(node, request, topic.name, topic.partitions, pace)):
+            if isinstance(each, Waiting):
+                waiting.append(each)
+                results[topic.name].append(each.result)
+            else:
+                results[topic.name].append(each)
+    node.journal.records_deleted(request, waiting)
     response = DeleteRecordsResponse(
         topics=[DeleteRecordsTopicResult(name=name, partitions=partitions) for name, partitions in results.items()]
     )
-    if all(each.done(node) for each in waiting):
-        return response
-    keys = [low_watermark_of(each.partition) for each in waiting]
-    deadline_ms = request.arrived_ms + request.body.timeout_ms
 
     def complete(now_ms: int) -> Message | None:
-        return response if all(each.done(node) for each in waiting) else None
+        while waiting and waiting[-1].done(node):
+            waiting.pop()
+        return None if waiting else response
 
     def expire(now_ms: int) -> Message:
         for each in waiting:
@@ -74,12 +65,34 @@ def handle(node: Broker, request: Request[DeleteRecordsRequest], now_ms: int) ->
                 each.result.error_code = ErrorCode.REQUEST_TIMED_OUT
         return response
 
-    return Parked(keys, deadline_ms, complete, expire)
+    yield from some_done(node, waiting, pace)
+    if not waiting:
+        return response
+    keys = list(dict.fromkeys(low_watermark_of(each.partition) for each in waiting))
+    return Parked(keys, request.arrived_ms + request.body.timeout_ms, complete, expire)
 
 
-def low_watermark_of(partition: Partition) -> Hashable:
-    """The purgatory's key for a partition's low watermark."""
-    return ("low watermark", partition.topic, partition.index)
+def some_done(node: Broker, waiting: list[Waiting], pace: Pace) -> Stepped[None]:
+    """Takes away those that are done, from the end, up to one that is not."""
+    while waiting and waiting[-1].done(node):
+        waiting.pop()
+        if pace.is_over():
+            yield None
+
+
+def delete(node: Broker, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult | Waiting:
+    """Deletes the records of one partition, or says why not."""
+    partition = find(node, topic, wanted.partition_index, node.now_ms)
+    if isinstance(partition, ErrorCode):
+        return failed(wanted, partition)
+    result = failed(wanted, ErrorCode.NONE)
+    return Waiting(partition, result, partition.delete_records(wanted.offset, node.now_ms))
+
+
+def failed(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=wanted.partition_index, low_watermark=NO_WATERMARK, error_code=code
+    )
 
 
 @dataclass(slots=True)
@@ -89,6 +102,9 @@ class Waiting:
     partition: Partition
     result: DeleteRecordsPartitionResult
     offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition.topic}-{self.partition.index} before {self.offset}"
 
     def done(self, node: Broker) -> bool:
         """Whether it does, or never will as long as we watch; the result says which."""
@@ -101,12 +117,8 @@ class Waiting:
         return result.low_watermark >= self.offset
 
 
-def find(
-    node: Broker, request: Request[DeleteRecordsRequest], topic: str, index: int, now_ms: int
-) -> Partition | ErrorCode:
+def find(node: Broker, topic: str, index: int, now_ms: int) -> Partition | ErrorCode:
     """The partition whose records go, or why they do not."""
-    if not node.authorizer.authorize(request.principal, Operation.DELETE, ResourceType.TOPIC, topic):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partition = node.replicas.leader(topic, index, now_ms)
     if topic in INTERNAL_TOPICS and not isinstance(partition, ErrorCode):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -119,16 +131,11 @@ def refuse(request: Request[DeleteRecordsRequest], code: ErrorCode, message: str
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[
-                    DeleteRecordsPartitionResult(
-                        partition_index=wanted.partition_index, low_watermark=NO_WATERMARK, error_code=code
-                    )
-                    for wanted in topic.partitions
-                ],
+                partitions=[failed(wanted, code) for wanted in topic.partitions],
             )
             for topic in topics
         ]
     )
 
 
-HANDLERS = (Handler(ApiKey.DELETE_RECORDS, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.DELETE_RECORDS, handle, refuse),)

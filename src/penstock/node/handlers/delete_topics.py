@@ -8,6 +8,7 @@ are removed after file.delete.delay.ms.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -15,25 +16,25 @@ from penstock.config.limits import TOPICS_PER_REQUEST_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics as topic_control
 from penstock.metadata.result import ApiError
-from penstock.node.handlers.authorization import allowed
-from penstock.node.request import FORWARD, Append, Handler, Message, Outcome, Request
+from penstock.node.decisions import decided, parts_of
+from penstock.node.request import FORWARD, Handler, Outcome, Request
+from penstock.node.steps import Stepped, in_steps, lazily
 from penstock.protocol.api import ApiKey
-from penstock.protocol.message import ZERO_UUID
-from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from penstock.protocol.message import ZERO_UUID, Message
+from penstock.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DELETE_TOPIC, SEE_TOPIC_TO_DELETE
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DELETE, ResourceType.TOPIC)
-"""DELETE on the cluster does as well."""
 
+Deleted = tuple[UUID, ApiError]
 UNKNOWN_NAME = "This server does not host this topic-partition."
 UNKNOWN_ID = "This server does not host this topic ID."
 
 
-def handle(node: Broker, request: Request[DeleteTopicsRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[DeleteTopicsRequest], now_ms: int) -> Stepped[Outcome]:
     if not node.settings.delete_topic_enable:
         if request.version < 3:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
@@ -44,10 +45,24 @@ def handle(node: Broker, request: Request[DeleteTopicsRequest], now_ms: int) -> 
     if len(body.topics) + len(body.topic_names) > TOPICS_PER_REQUEST_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, f"At most {TOPICS_PER_REQUEST_MAX} topics in one request.")
     answers, names, ids = sorted_out(body)
-    found = resolved(node, request, names, ids, answers)
-    result = topic_control.delete_topics(node.controller.state, found)
-    answers += [answer(found[topic_id], topic_id, error) for topic_id, error in result.response.items()]
-    return Append(result.records, DeleteTopicsResponse(responses=answers))
+    found = yield from resolved(node, request, names, ids, answers)
+    controller = node.controller.state
+
+    def size_of(topic_id: UUID) -> int:
+        topic = controller.image.topics_by_id.get(topic_id)
+        return 1 if topic is None else len(topic.partitions)
+
+    def respond(deleted: Iterable[Deleted]) -> list[DeletableTopicResult]:
+        return [answer(found[topic_id], topic_id, error) for topic_id, error in deleted]
+
+    plan = yield from decided(
+        node,
+        request,
+        parts_of(found, size_of),
+        lambda part: topic_control.delete_topics(controller, part),
+        lambda part, deleted: (body, DeleteTopicsResponse(responses=respond(deleted))),
+    )
+    return plan.outcome(DeleteTopicsResponse(responses=answers + respond(plan.answers)))
 
 
 def sorted_out(body: DeleteTopicsRequest) -> tuple[list[DeletableTopicResult], list[str], list[UUID]]:
@@ -78,40 +93,39 @@ def resolved(
     names: list[str],
     ids: list[UUID],
     answers: list[DeletableTopicResult],
-) -> dict[UUID, str]:
+) -> Stepped[dict[UUID, str]]:
     """The topics to delete, id to name; what is unknown or not allowed gets its answer."""
     image = node.controller.state.image
     found: dict[UUID, str] = {}
-    for topic_id in ids:
+    given = frozenset(ids)
+
+    def by_id(topic_id: UUID) -> None:
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             answers.append(answer(None, topic_id, ApiError(ErrorCode.UNKNOWN_TOPIC_ID, UNKNOWN_ID)))
-        elif may(node, request, Operation.DELETE, topic.name):
+        elif node.gate.allows(request, DELETE_TOPIC, topic.name):
             found[topic_id] = topic.name
         else:
-            visible = topic.name if may(node, request, Operation.DESCRIBE, topic.name) else None
+            visible = topic.name if node.gate.allows(request, SEE_TOPIC_TO_DELETE, topic.name) else None
             answers.append(forbidden(visible, topic_id))
-    for name in names:
+
+    def by_name(name: str) -> None:
         topic = image.topics_by_name.get(name)
-        if not may(node, request, Operation.DESCRIBE, name):
+        if not node.gate.allows(request, SEE_TOPIC_TO_DELETE, name):
             answers.append(forbidden(name, ZERO_UUID))
         elif topic is None:
             answers.append(answer(name, ZERO_UUID, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_NAME)))
-        elif not may(node, request, Operation.DELETE, name):
+        elif not node.gate.allows(request, DELETE_TOPIC, name):
             answers.append(forbidden(name, ZERO_UUID))
-        elif topic.id in ids:
+        elif topic.id in given:
             found.pop(topic.id, None)
-            sentence = "The provided topic name maps to an ID that was already supplied."
-            answers.append(invalid(name, topic.id, sentence))
+            answers.append(invalid(name, topic.id, "The provided topic name maps to an ID that was already supplied."))
         else:
             found[topic.id] = name
+
+    yield from in_steps(by_id, ids)
+    yield from in_steps(by_name, names)
     return found
-
-
-def may(node: Broker, request: Request[DeleteTopicsRequest], operation: Operation, name: str) -> bool:
-    return allowed(node, request, Operation.DELETE, ResourceType.CLUSTER) or allowed(
-        node, request, operation, ResourceType.TOPIC, name
-    )
 
 
 def answer(name: str | None, topic_id: UUID, error: ApiError) -> DeletableTopicResult:
@@ -130,9 +144,8 @@ def refuse(request: Request[DeleteTopicsRequest], code: ErrorCode, message: str)
     """Every topic answered with the error."""
     body = request.body if request.body is not None else DeleteTopicsRequest()
     error = ApiError(code, message or None)
-    results = [answer(name, ZERO_UUID, error) for name in body.topic_names]
-    results += [answer(topic.name, topic.topic_id, error) for topic in body.topics]
-    return DeleteTopicsResponse(responses=results)
+    named = [DeleteTopicState(name=name) for name in body.topic_names] + body.topics
+    return DeleteTopicsResponse(responses=lazily(lambda topic: answer(topic.name, topic.topic_id, error), named))
 
 
-HANDLERS = (Handler(ApiKey.DELETE_TOPICS, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.DELETE_TOPICS, handle, refuse),)

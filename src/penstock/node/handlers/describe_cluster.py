@@ -1,8 +1,9 @@
 """DescribeCluster (key 60): the cluster's id, its brokers, and whom to send changes to.
 
 Versions 0-2, flexible. Version 1 says whether brokers or controllers are wanted (KIP-919): a broker listener answers
-for brokers only, MISMATCHED_ENDPOINT_TYPE otherwise, and a controller listener the reverse. Version 2 shows fenced
-brokers on request.
+for brokers only, MISMATCHED_ENDPOINT_TYPE otherwise, and a controller listener the reverse. Brokers name themselves as
+the one to send changes to, which they forward; controllers name the active one. Version 2 shows fenced brokers on
+request.
 """
 
 from __future__ import annotations
@@ -10,21 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
-from penstock.node.handlers.authorization import allowed, authorized_operations
 from penstock.node.handlers.metadata import controller_id
-from penstock.node.request import Handler, Message, Request
+from penstock.node.request import Handler, Request
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from penstock.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
-from penstock.security.authorizer import OPEN, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = OPEN
-"""Open to all, as in Kafka: the addresses of brokers are no secret to who could connect to one."""
 
 BROKER, CONTROLLER = 1, 2
+NOBODY = -1
 NAMES = {BROKER: "BROKER", CONTROLLER: "CONTROLLER"}
 
 
@@ -42,19 +41,18 @@ def handle(node: Broker, request: Request[DescribeClusterRequest], now_ms: int) 
             error_message=f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of "
             f"type {NAMES[wanted]}",
         )
-    nodes = brokers(node, request) if here == BROKER else controllers(node, request)
-    chosen = controller_id(node)
+    if here == BROKER:
+        nodes, chosen = brokers(node, request), controller_id(node)
+    else:
+        nodes, chosen = controllers(node, request), NOBODY if node.quorum.leader_id is None else node.quorum.leader_id
     response = DescribeClusterResponse(
         endpoint_type=here,
         cluster_id=node.cluster_id,
-        controller_id=chosen if any(each.broker_id == chosen for each in nodes) else -1,
+        controller_id=chosen if any(each.broker_id == chosen for each in nodes) else NOBODY,
         brokers=nodes,
     )
     if body.include_cluster_authorized_operations:
-        may = allowed(node, request, Operation.DESCRIBE, ResourceType.CLUSTER)
-        response.cluster_authorized_operations = (
-            authorized_operations(node, request, ResourceType.CLUSTER) if may else 0
-        )
+        response.cluster_authorized_operations = node.gate.operations_on_cluster(request)
     return response
 
 
@@ -80,4 +78,4 @@ def controllers(node: Broker, request: Request[DescribeClusterRequest]) -> list[
     ]
 
 
-HANDLERS = (Handler(ApiKey.DESCRIBE_CLUSTER, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.DESCRIBE_CLUSTER, handle),)

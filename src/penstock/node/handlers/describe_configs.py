@@ -7,6 +7,7 @@ levels (KIP-412). A group has configs whether it exists or not. Client metrics h
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.config.describe import Described, describe_broker, describe_cluster, describe_group, describe_topic
@@ -14,10 +15,11 @@ from penstock.config.setting import Source
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.metadata.image import ConfigResource
 from penstock.metadata.names import check_topic_name
-from penstock.node.handlers.authorization import allowed
 from penstock.node.handlers.broker_loggers import loggers
-from penstock.node.request import Handler, Message, Request
+from penstock.node.request import Handler, Request
+from penstock.node.steps import Pace, Stepped, in_steps
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from penstock.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
@@ -25,17 +27,15 @@ from penstock.protocol.messages.describe_configs_response import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DESCRIBE_CLUSTER_CONFIGS, DESCRIBE_GROUP_CONFIGS, DESCRIBE_TOPIC_CONFIGS
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
-"""For groups, DESCRIBE_CONFIGS on the group; for brokers and loggers, on the cluster."""
 
-
-def handle(node: Broker, request: Request[DescribeConfigsRequest], now_ms: int) -> Message:
-    return DescribeConfigsResponse(results=[describe(node, request, resource) for resource in request.body.resources])
+def handle(node: Broker, request: Request[DescribeConfigsRequest], now_ms: int) -> Stepped[Message]:
+    results = yield from in_steps(partial(describe, node, request), request.body.resources, Pace(1))
+    return DescribeConfigsResponse(results=results)
 
 
 def describe(
@@ -58,13 +58,13 @@ def check_allowed(node: Broker, request: Request[DescribeConfigsRequest], resour
     name = resource.resource_name
     match resource.resource_type:
         case ConfigResource.TOPIC:
-            if not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+            if not node.gate.allows(request, DESCRIBE_TOPIC_CONFIGS, name):
                 raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         case ConfigResource.GROUP:
-            if not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, name):
+            if not node.gate.allows(request, DESCRIBE_GROUP_CONFIGS, name):
                 raise RequestError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         case _:
-            if not allowed(node, request, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER):
+            if not node.gate.allows(request, DESCRIBE_CLUSTER_CONFIGS):
                 raise RequestError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -147,4 +147,4 @@ def refuse(request: Request[DescribeConfigsRequest], code: ErrorCode, message: s
     )
 
 
-HANDLERS = (Handler(ApiKey.DESCRIBE_CONFIGS, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.DESCRIBE_CONFIGS, handle, refuse),)

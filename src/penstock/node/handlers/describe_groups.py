@@ -5,43 +5,46 @@ Versions 0-6, flexible from 5. From version 6 on a group that is not there is GR
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.config.limits import GROUPS_PER_STEP
 from penstock.coordinator.group.classic.describe import describe_groups
 from penstock.errors import ErrorCode, RequestError
-from penstock.node.handlers.authorization import authorized_operations
-from penstock.node.handlers.group_coordinator import check_group
-from penstock.node.request import Handler, Message, Outcome, Request
+from penstock.node.request import Handler, Request
+from penstock.node.steps import Pace, Stepped, in_steps
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from penstock.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.authorizer import ResourceType
+from penstock.security.rights import DESCRIBE_GROUP
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.GROUP)
 
 NOT_FOUND_FROM = 6
 
 
-def handle(node: Broker, request: Request[DescribeGroupsRequest], now_ms: int) -> Outcome:
-    return DescribeGroupsResponse(groups=[describe(node, request, group_id) for group_id in request.body.groups])
+def handle(node: Broker, request: Request[DescribeGroupsRequest], now_ms: int) -> Stepped[Message]:
+    groups = yield from in_steps(partial(describe, node, request), request.body.groups, Pace(GROUPS_PER_STEP))
+    return DescribeGroupsResponse(groups=groups)
 
 
 def describe(node: Broker, request: Request[DescribeGroupsRequest], group_id: str) -> DescribedGroup:
     """One group, or why it cannot be described."""
     try:
-        check_group(node, request, Operation.DESCRIBE, group_id)
-        (group,) = node.groups.runtime.read(
-            node.groups.partition_of(group_id),
-            lambda shard, at: describe_groups(shard, at, [group_id], api_version=request.version),
+        node.gate.check(request, DESCRIBE_GROUP, group_id)
+        (group,) = node.coordinators.groups.runtime.read(
+            node.coordinators.groups.topic.partition_of(group_id),
+            lambda machine, at: describe_groups(machine.state, at, [group_id], api_version=request.version),
         )
     except RequestError as error:
         said = error.message if request.version >= NOT_FOUND_FROM else None
         return DescribedGroup(group_id=group_id, error_code=error.code, error_message=said)
     if request.body.include_authorized_operations and not group.error_code:
-        group.authorized_operations = authorized_operations(node, request, ResourceType.GROUP, group_id)
+        group.authorized_operations = node.gate.operations(request, ResourceType.GROUP, group_id)
     return group
 
 
@@ -51,4 +54,4 @@ def refuse(request: Request[DescribeGroupsRequest], code: ErrorCode, message: st
     return DescribeGroupsResponse(groups=[DescribedGroup(group_id=name, error_code=code) for name in names])
 
 
-HANDLERS = (Handler(ApiKey.DESCRIBE_GROUPS, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.DESCRIBE_GROUPS, handle, refuse),)

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.config.limits import DIRECTORY_ASSIGNMENTS_PER_STEP
 from penstock.errors import ErrorCode, StorageError
-from penstock.node.request import Handler, Message, Request
+from penstock.node.request import Handler, Request
+from penstock.node.steps import Pace, Stepped, in_steps
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsPartition,
@@ -21,7 +24,6 @@ from penstock.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,18 +31,24 @@ if TYPE_CHECKING:
     from penstock.log.directory import LogDirectory
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.CLUSTER)
 
 Replica = tuple[str, int]
 UNKNOWN_LAG = -1
 
 
-def handle(node: Broker, request: Request[DescribeLogDirsRequest], now_ms: int) -> Message:
+def handle(node: Broker, request: Request[DescribeLogDirsRequest], now_ms: int) -> Stepped[Message]:
     wanted: set[Replica] | None = None
     if request.body.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.body.topics for index in topic.partitions}
+        wanted, pace = set(), Pace(DIRECTORY_ASSIGNMENTS_PER_STEP)
+        for topic in request.body.topics:
+            for index in topic.partitions:
+                if pace.is_over():
+                    yield None
+                wanted.add((topic.topic, index))
     replicas = node.logs.describe()
-    results = [describe(node, directory, replicas[directory.index], wanted) for directory in node.directories]
+    results = yield from in_steps(
+        lambda directory: describe(node, directory, replicas[directory.index], wanted), node.directories
+    )
     return DescribeLogDirsResponse(results=results)
 
 
@@ -60,12 +68,12 @@ def describe(
             continue
         found = DescribeLogDirsPartition(partition_index=index, partition_size=size_bytes)
         topics.setdefault(topic, []).append(found)
-    for (topic, index), future in sorted(node.logs.moving.futures.items()):
+    for (topic, index), future in sorted(node.logs.table.futures.items()):
         if future.directory is directory and (wanted is None or (topic, index) in wanted):
             topics.setdefault(topic, []).append(
                 DescribeLogDirsPartition(
                     partition_index=index,
-                    partition_size=node.logs.size_of_replica(future),
+                    partition_size=node.logs.sizes.of(future),
                     offset_lag=future_lag(node, topic, index),
                     is_future_key=True,
                 )
@@ -81,9 +89,9 @@ def describe(
 
 def future_lag(node: Broker, topic: str, index: int) -> int:
     """How many offsets the replica in use is ahead of the future one; -1 while one of their logs is not open."""
-    future = node.logs.moving.futures[topic, index].log
+    future = node.logs.table.futures[topic, index].log
     log = node.logs.open_log(topic, index)
     return UNKNOWN_LAG if future is None or log is None else max(0, log.log_end_offset - future.log_end_offset)
 
 
-HANDLERS = (Handler(ApiKey.DESCRIBE_LOG_DIRS, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.DESCRIBE_LOG_DIRS, handle),)

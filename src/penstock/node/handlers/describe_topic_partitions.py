@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import MetadataImage, TopicImage
 from penstock.metadata.names import check_topic_name, is_internal
-from penstock.node.handlers.authorization import allowed, authorized_operations
 from penstock.node.handlers.metadata import is_reachable, offline_replicas
-from penstock.node.request import Handler, Message, Request
+from penstock.node.request import Handler, Request
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from penstock.protocol.messages.describe_topic_partitions_response import (
     Cursor,
@@ -25,12 +25,11 @@ from penstock.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.authorizer import ResourceType
+from penstock.security.rights import DESCRIBE_TOPIC
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.TOPIC)
 
 
 def handle(node: Broker, request: Request[DescribeTopicPartitionsRequest], now_ms: int) -> Message:
@@ -40,7 +39,7 @@ def handle(node: Broker, request: Request[DescribeTopicPartitionsRequest], now_m
     left = max(1, min(node.settings.max_request_partition_size_limit, body.response_partition_limit))
     response = DescribeTopicPartitionsResponse()
     for name in names_from(node.image, body):
-        if not allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, name):
+        if not node.gate.allows(request, DESCRIBE_TOPIC, name):
             if body.topics:
                 response.topics.append(failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
@@ -54,7 +53,7 @@ def handle(node: Broker, request: Request[DescribeTopicPartitionsRequest], now_m
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         end = min(len(topic.partitions), start + left)
         described = page(node.image, topic, start, end, request.listener)
-        described.topic_authorized_operations = authorized_operations(node, request, ResourceType.TOPIC, name)
+        described.topic_authorized_operations = node.gate.operations(request, ResourceType.TOPIC, name)
         response.topics.append(described)
         left -= max(0, end - start)
         if end < len(topic.partitions):
@@ -129,4 +128,4 @@ def refuse(request: Request[DescribeTopicPartitionsRequest], code: ErrorCode, me
     return DescribeTopicPartitionsResponse(topics=[failed(topic.name, code) for topic in topics])
 
 
-HANDLERS = (Handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.DESCRIBE_TOPIC_PARTITIONS, handle, refuse),)

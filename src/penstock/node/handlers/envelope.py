@@ -24,12 +24,11 @@ from penstock.protocol.codec import decode
 from penstock.protocol.frames import decode_request_header
 from penstock.protocol.messages.envelope_request import EnvelopeRequest
 from penstock.protocol.messages.envelope_response import EnvelopeResponse
-from penstock.security.authorizer import Authorize, Operation, Principal, ResourceType
+from penstock.security.authorizer import Principal
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 LENGTH_BYTES = 4
 
@@ -122,4 +121,4 @@ def refuse(request: Request[EnvelopeRequest], code: ErrorCode, message: str) -> 
     return failed(code)
 
 
-HANDLERS = (Handler(ApiKey.ENVELOPE, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.ENVELOPE, handle, refuse),)

@@ -8,21 +8,23 @@ ask for ever.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import ErrorCode
 from penstock.node.groups import OFFSETS_TOPIC
-from penstock.node.handlers.authorization import allowed
-from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.node.journal import NO_SHARE_GROUPS, NO_TRANSACTIONS, shortened
+from penstock.node.request import LATER, Handler, Outcome, Request
+from penstock.node.steps import Stepped, in_steps
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.GROUP)
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 BATCHES_FROM = 4
@@ -39,57 +41,64 @@ class Found(NamedTuple):
     port: int = -1
 
 
-def handle(node: Broker, request: Request[FindCoordinatorRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[FindCoordinatorRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
     keys = body.coordinator_keys if request.version >= BATCHES_FROM else [body.key]
     kind = body.key_type
-    may_create = any(allowed(node, request, Operation.DESCRIBE, ResourceType.GROUP, key) for key in keys)
+    may_create = any(node.gate.allows(request, DESCRIBE_GROUP, key) for key in keys)
     if kind == GROUP and OFFSETS_TOPIC not in node.image.topics_by_name and may_create:
-        node.groups.create_topic(lambda at_ms: node.answer(request, answer(node, request, kind, keys), at_ms), now_ms)
+        go_on = node.dispatcher.later(
+            request, lambda at_ms: node.dispatcher.go_on(request, answer(node, request, kind, keys))
+        )
+        node.coordinators.groups.topic.create(go_on, now_ms)
         return LATER
-    return answer(node, request, kind, keys)
+    return (yield from answer(node, request, kind, keys))
 
 
-def answer(node: Broker, request: Request[FindCoordinatorRequest], kind: int, keys: list[str]) -> Message:
+def answer(node: Broker, request: Request[FindCoordinatorRequest], kind: int, keys: list[str]) -> Stepped[Message]:
     """The response, from the image of now."""
-    found = [find(node, request, kind, key) for key in keys]
     if request.version >= BATCHES_FROM:
         return FindCoordinatorResponse(
-            coordinators=[
-                Coordinator(
-                    key=key,
-                    node_id=each.node_id,
-                    host=each.host,
-                    port=each.port,
-                    error_code=each.code,
-                    error_message=each.message,
-                )
-                for key, each in zip(keys, found, strict=True)
-            ]
+            coordinators=(yield from in_steps(partial(coordinator, node, request, kind), keys))
         )
-    (only,) = found
+    only = find(node, request, kind, keys[0])
     return FindCoordinatorResponse(
         error_code=only.code, error_message=only.message, node_id=only.node_id, host=only.host, port=only.port
+    )
+
+
+def coordinator(node: Broker, request: Request[FindCoordinatorRequest], kind: int, key: str) -> Coordinator:
+    """The coordinator of one key, in an answer to a request for many."""
+    found = find(node, request, kind, key)
+    return Coordinator(
+        key=key,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+        error_code=found.code,
+        error_message=found.message,
     )
 
 
 def find(node: Broker, request: Request[FindCoordinatorRequest], kind: int, key: str) -> Found:
     """The coordinator of one key."""
     if kind == TRANSACTION:
-        if not allowed(node, request, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+        if not node.gate.allows(request, DESCRIBE_TRANSACTIONAL_ID, key):
             return Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return Found(ErrorCode.INVALID_REQUEST, "transactions are not supported yet")
+        node.journal.refused(NO_TRANSACTIONS, request, transactional_id=shortened(key))
+        return Found(ErrorCode.INVALID_REQUEST, NO_TRANSACTIONS)
     if kind == SHARE:
-        said = "share groups are not supported yet" if request.version >= SHARE_FROM else None
+        node.journal.refused(NO_SHARE_GROUPS, request)
+        said = NO_SHARE_GROUPS if request.version >= SHARE_FROM else None
         return Found(ErrorCode.INVALID_REQUEST, said)
     if kind != GROUP:
         return Found(ErrorCode.INVALID_REQUEST, f"key type {kind} is none of 0 (group), 1 (transaction), 2 (share)")
-    if not allowed(node, request, Operation.DESCRIBE, ResourceType.GROUP, key):
+    if not node.gate.allows(request, DESCRIBE_GROUP, key):
         return Found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     topic = node.image.topics_by_name.get(OFFSETS_TOPIC)
     if topic is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    leader = node.image.brokers.get(topic.partitions[node.groups.partition_of(key)].leader)
+    leader = node.image.brokers.get(topic.partitions[node.coordinators.groups.topic.partition_of(key)].leader)
     endpoint = None if leader is None or leader.fenced else leader.endpoint(request.listener)
     if leader is None or endpoint is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -100,14 +109,14 @@ def refuse(request: Request[FindCoordinatorRequest], code: ErrorCode, message: s
     """Every key answered with the error."""
     body = request.body
     said = message or None
-    if request.version < BATCHES_FROM or body is None:
+    if request.version < BATCHES_FROM:
         return FindCoordinatorResponse(error_code=code, error_message=said, node_id=-1, host="", port=-1)
     return FindCoordinatorResponse(
         coordinators=[
             Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=said)
-            for key in body.coordinator_keys
+            for key in (body.coordinator_keys if body is not None else ())
         ]
     )
 
 
-HANDLERS = (Handler(ApiKey.FIND_COORDINATOR, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.FIND_COORDINATOR, handle, refuse),)

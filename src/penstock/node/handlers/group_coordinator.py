@@ -11,9 +11,7 @@ from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.features import GROUP_VERSION
-from penstock.node.handlers.authorization import allowed
 from penstock.node.request import LATER, Outcome, Request
-from penstock.security.authorizer import Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
@@ -27,19 +25,6 @@ def context_of(request: Request[Any], sees: Callable[[str], bool] = everything) 
         client_host=request.connection.client_host,
         sees=sees,
     )
-
-
-def seen_topics(node: Broker, request: Request[Any]) -> Callable[[str], bool]:
-    """Says of a topic whether who asks may describe it."""
-    return lambda topic: allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, topic)
-
-
-def check_group(node: Broker, request: Request[Any], operation: Operation, group_id: str) -> None:
-    """Raises RequestError(GROUP_AUTHORIZATION_FAILED) unless who asks may do this with the group."""
-    if not allowed(node, request, operation, ResourceType.GROUP, group_id):
-        raise RequestError(
-            ErrorCode.GROUP_AUTHORIZATION_FAILED, f"{request.principal} may not {operation.name} the group {group_id}"
-        )
 
 
 def check_consumer_protocol(node: Broker) -> None:
@@ -70,21 +55,26 @@ def write(
     operation: Callable[[GroupMachine], Result[Any]],
     now_ms: int,
     *,
-    respond: Callable[[Any], Any] = lambda response: response,
+    respond: Callable[[Any], Any] | None = None,
 ) -> Outcome:
     """Has the group's coordinator do something. The answer leaves when what it wrote is committed.
 
-    `respond` makes the response out of what the operation has returned. Raises RequestError when there is no
+    `respond`, if given, makes the response out of what the operation has returned. Raises RequestError when there is no
     coordinator; what the operation raises is answered with the API's error response.
     """
     body = request.body
 
     def done(response: Any, code: ErrorCode, message: str, at_ms: int) -> None:
-        if code:
-            request.body = body
-            answer_once(node, request, request.handler.refuse(request, coordinator_error(code), message), at_ms)
-        else:
-            answer_once(node, request, respond(response), at_ms)
+        try:
+            if code:
+                request.body = body
+                response = node.dispatcher.exit.refusal(request, coordinator_error(code), message)
+            elif respond is not None:
+                response = respond(response)
+            answer_once(node, request, response, at_ms)
+        except Exception as error:  # as with `Dispatcher.later`, for less
+            node.dispatcher.broke(request, error, at_ms)
 
-    node.groups.runtime.write(node.groups.partition_of(group_id), operation, done, now_ms)
+    index = node.coordinators.groups.topic.partition_of(group_id)
+    node.coordinators.groups.runtime.write(index, operation, done, now_ms)
     return LATER

@@ -7,25 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.coordinator.group.classic.heartbeat import heartbeat
+from penstock.coordinator.group.classic_requests import heartbeat
 from penstock.errors import ErrorCode
-from penstock.node.handlers.group_coordinator import check_group, context_of, write
-from penstock.node.request import Handler, Message, Outcome, Request
+from penstock.node.handlers.group_coordinator import write
+from penstock.node.request import Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
 from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import READ_GROUP
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.READ, ResourceType.GROUP)
-
 
 def handle(node: Broker, request: Request[HeartbeatRequest], now_ms: int) -> Outcome:
-    body, context = request.body, context_of(request)
-    check_group(node, request, Operation.READ, body.group_id)
-    return write(node, request, body.group_id, lambda shard: heartbeat(shard, context, body, now_ms), now_ms)
+    body = request.body
+    node.gate.check(request, READ_GROUP, body.group_id)
+    return write(node, request, body.group_id, lambda machine: heartbeat(machine.state, body, now_ms), now_ms)
 
 
 def refuse(request: Request[HeartbeatRequest], code: ErrorCode, message: str) -> Message:
@@ -34,4 +33,4 @@ def refuse(request: Request[HeartbeatRequest], code: ErrorCode, message: str) ->
     return HeartbeatResponse(error_code=ErrorCode.NONE if loading else code)
 
 
-HANDLERS = (Handler(ApiKey.HEARTBEAT, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.HEARTBEAT, handle, refuse),)

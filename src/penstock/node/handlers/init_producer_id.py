@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
-from penstock.node.request import Handler, Message, Outcome, Parked, Request
+from penstock.node.journal import NO_TRANSACTIONS, shortened
+from penstock.node.request import Handler, Outcome, Parked, Request
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from penstock.protocol.messages.init_producer_id_response import InitProducerIdResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
 
 NONE = -1
 
@@ -30,6 +30,7 @@ def handle(node: Broker, request: Request[InitProducerIdRequest], now_ms: int) -
     if (body.producer_id == NONE) != (body.producer_epoch == NONE):
         return failed(ErrorCode.INVALID_REQUEST)
     if body.transactional_id is not None:
+        node.journal.refused(NO_TRANSACTIONS, request, transactional_id=shortened(body.transactional_id))
         return failed(ErrorCode.COORDINATOR_NOT_AVAILABLE if body.transactional_id else ErrorCode.INVALID_REQUEST)
     producer_ids = node.producer_ids
     producer_id = producer_ids.take(now_ms)
@@ -60,4 +61,4 @@ def failed(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)
 
 
-HANDLERS = (Handler(ApiKey.INIT_PRODUCER_ID, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.INIT_PRODUCER_ID, handle, refuse),)

@@ -7,31 +7,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.coordinator.group.classic.join import join_group
+from penstock.coordinator.group.classic_requests import join_group
 from penstock.errors import ErrorCode
-from penstock.node.handlers.group_coordinator import answer_once, check_group, context_of, seen_topics, write
-from penstock.node.request import Handler, Message, Outcome, Request
+from penstock.node.handlers.group_coordinator import answer_once, context_of, write
+from penstock.node.request import Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.join_group_request import JoinGroupRequest
 from penstock.protocol.messages.join_group_response import JoinGroupResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DESCRIBE_TOPIC, READ_GROUP
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.READ, ResourceType.GROUP)
 
 NULL_PROTOCOL_FROM = 7
 
 
 def handle(node: Broker, request: Request[JoinGroupRequest], now_ms: int) -> Outcome:
-    body, context = request.body, context_of(request, seen_topics(node, request))
-    check_group(node, request, Operation.READ, body.group_id)
+    body, context = request.body, context_of(request, node.gate.allowing(request, DESCRIBE_TOPIC))
+    node.gate.check(request, READ_GROUP, body.group_id)
 
     def reply(response: JoinGroupResponse, at_ms: int) -> None:
         answer_once(node, request, response, at_ms)
 
-    return write(node, request, body.group_id, lambda shard: join_group(shard, context, body, reply, now_ms), now_ms)
+    return write(
+        node, request, body.group_id, lambda machine: join_group(machine.state, context, body, reply, now_ms), now_ms
+    )
 
 
 def refuse(request: Request[JoinGroupRequest], code: ErrorCode, message: str) -> Message:
@@ -41,4 +43,4 @@ def refuse(request: Request[JoinGroupRequest], code: ErrorCode, message: str) ->
     return JoinGroupResponse(error_code=code, generation_id=-1, protocol_name=protocol_name, member_id=member_id)
 
 
-HANDLERS = (Handler(ApiKey.JOIN_GROUP, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.JOIN_GROUP, handle, refuse),)

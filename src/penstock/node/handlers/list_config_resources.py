@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
 from penstock.metadata.image import ConfigResource as Kind
-from penstock.node.request import Handler, Message, Request
+from penstock.node.request import Handler, Request
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from penstock.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
 
 TYPES = {
     0: (Kind.CLIENT_METRICS,),
@@ -47,4 +46,4 @@ def handle(node: Broker, request: Request[ListConfigResourcesRequest], now_ms: i
     )
 
 
-HANDLERS = (Handler(ApiKey.LIST_CONFIG_RESOURCES, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.LIST_CONFIG_RESOURCES, handle),)

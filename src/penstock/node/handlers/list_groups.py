@@ -14,33 +14,29 @@ from penstock.config.limits import LISTED_GROUPS_PER_STEP
 from penstock.coordinator.group.maintenance import list_some
 from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.errors import ErrorCode
-from penstock.node.handlers.authorization import allowed
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.list_groups_request import ListGroupsRequest
 from penstock.protocol.messages.list_groups_response import ListGroupsResponse
-from penstock.security.authorizer import CLUSTER_NAME, Authorize, Operation, ResourceType
+from penstock.security.rights import LIST_GROUP
 
 if TYPE_CHECKING:
     from penstock.coordinator.group.machine import GroupMachine
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.GROUP)
-"""Open to all: groups that who asks may not describe are left out. DESCRIBE on the cluster shows them all."""
-
 
 def handle(node: Broker, request: Request[ListGroupsRequest], now_ms: int) -> Outcome:
-    steps = in_steps(node, request)
+    steps = node.dispatcher.guard_steps(request, list_in_steps(node, request))
     if next(steps, steps) is not steps:
         node.do(steps)
     return LATER
 
 
-def in_steps(node: Broker, request: Request[ListGroupsRequest]) -> Iterator[None]:
+def list_in_steps(node: Broker, request: Request[ListGroupsRequest]) -> Iterator[None]:
     """Lists some groups a step, and answers after the last."""
-    body, shards = request.body, node.groups.runtime.shards
+    body, shards = request.body, node.coordinators.groups.runtime.shards
     response = ListGroupsResponse()
-    sees_all = allowed(node, request, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    may_see = node.gate.allowing(request, LIST_GROUP)
     looked_at = 0
     for index in sorted(shards):
         shard = shards.get(index)
@@ -49,7 +45,7 @@ def in_steps(node: Broker, request: Request[ListGroupsRequest]) -> Iterator[None
             return
         if shard is None or not serves(shard):
             continue
-        groups = list(shard.machine.groups.all(at=shard.committed_offset))
+        groups = list(shard.machine.state.groups.all(at=shard.committed_offset))
         for start in range(0, len(groups), LISTED_GROUPS_PER_STEP):
             if not serves(shard):
                 break
@@ -57,7 +53,7 @@ def in_steps(node: Broker, request: Request[ListGroupsRequest]) -> Iterator[None
             response.groups.extend(
                 group
                 for group in list_some(some, shard.committed_offset, body.states_filter, body.types_filter)
-                if sees_all or allowed(node, request, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+                if may_see(group.group_id)
             )
             looked_at += len(some)
             if looked_at >= LISTED_GROUPS_PER_STEP:
@@ -71,4 +67,4 @@ def serves(shard: Shard[GroupMachine]) -> bool:
     return shard.state is ShardState.ACTIVE
 
 
-HANDLERS = (Handler(ApiKey.LIST_GROUPS, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.LIST_GROUPS, handle),)

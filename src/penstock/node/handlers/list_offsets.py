@@ -10,24 +10,26 @@ how much is replicated. A partition that stands twice in the request is answered
 from __future__ import annotations
 
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.node.request import Handler, Message, Request
+from penstock.node.request import Handler, Request
+from penstock.node.steps import OfPartitions, Pace, Stepped
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from penstock.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DESCRIBE_TOPIC
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
     from penstock.replication.partition import Partition
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.TOPIC)
 
 LATEST = -1
 EARLIEST = -2
@@ -45,29 +47,32 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 NO_TIMESTAMP = -1
 UNKNOWN = -1
+INDEX_OF = attrgetter("partition_index")
 
 
-def handle(node: Broker, request: Request[ListOffsetsRequest], now_ms: int) -> Message:
+def handle(node: Broker, request: Request[ListOffsetsRequest], now_ms: int) -> Stepped[Message]:
     body = request.body
     if body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise RequestError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {body.isolation_level}")
-    node.replicas.leaders(
-        ((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions), now_ms
-    )
-    named = Counter((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions)
-    topics = []
+    pace = Pace()
+    named: Counter[tuple[str, int]] = Counter()
     for topic in body.topics:
-        allowed = node.authorizer.authorize(request.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        answers = {}
         for wanted in topic.partitions:
-            index = wanted.partition_index
-            if not allowed:
-                answers[index] = failed(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif named[topic.name, index] > 1:
-                answers[index] = failed(wanted, ErrorCode.INVALID_REQUEST)
-            else:
-                answers[index] = answer(node, request, topic.name, wanted, now_ms)
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=list(answers.values())))
+            if pace.is_over():
+                yield None
+            named[topic.name, wanted.partition_index] += 1
+
+    def answered(topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        if named[topic, wanted.partition_index] > 1:
+            return failed(wanted, ErrorCode.INVALID_REQUEST)
+        return answer(node, request, topic, wanted)
+
+    topics, partitions = [], OfPartitions("look-up", DESCRIBE_TOPIC, INDEX_OF, answered, failed)
+    for topic in body.topics:
+        name = topic.name
+        answers = yield from partitions.in_steps(node, request, name, topic.partitions, pace)
+        by_index = {each.partition_index: each for each in answers}
+        topics.append(ListOffsetsTopicResponse(name=name, partitions=list(by_index.values())))
     return ListOffsetsResponse(topics=topics)
 
 
@@ -82,21 +87,18 @@ def refuse(request: Request[ListOffsetsRequest], code: ErrorCode, message: str) 
 
 
 def answer(
-    node: Broker, request: Request[ListOffsetsRequest], topic: str, wanted: ListOffsetsPartition, now_ms: int
+    node: Broker, request: Request[ListOffsetsRequest], topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
-    """One partition's answer. A cold index raises NotResident, and all are asked again."""
+    """One partition's answer. A cold index raises NotResident, and it is asked again."""
     timestamp = wanted.timestamp
     if timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(timestamp, 0):
         return failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
-    partition = node.replicas.leader(topic, wanted.partition_index, now_ms)
+    partition = node.replicas.leader(topic, wanted.partition_index, node.now_ms)
     if isinstance(partition, ErrorCode):
         return failed(wanted, partition)
     if stale := partition.check_epoch(wanted.current_leader_epoch):
         return failed(wanted, stale)
-    try:
-        offset, found_timestamp, leader_epoch = look_up(partition, timestamp, readable_end(partition, request.body))
-    except RequestError as error:
-        return failed(wanted, error.code)
+    offset, found_timestamp, leader_epoch = look_up(partition, timestamp, readable_end(partition, request.body))
     if request.body.replica_id == CONSUMER and (timestamp == LATEST or offset == UNKNOWN) and catching_up(partition):
         known = request.version >= NOT_AVAILABLE_SINCE_VERSION
         return failed(wanted, ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
@@ -110,7 +112,7 @@ def answer(
 def catching_up(partition: Partition) -> bool:
     """Whether a new leader's high watermark may be behind what its predecessor has shown (KIP-207): offsets at the end
     would seem to go back."""
-    return partition.high_watermark < partition.epoch_start_offset
+    return partition.high_watermark < partition.isr.epoch_start_offset
 
 
 def readable_end(partition: Partition, body: ListOffsetsRequest) -> int:
@@ -130,7 +132,9 @@ def look_up(partition: Partition, timestamp: int, end_offset: int) -> tuple[int,
         return log.log_start_offset, NO_TIMESTAMP, log.leader_epochs.epoch_for(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return UNKNOWN, NO_TIMESTAMP, UNKNOWN
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    found = (
+        log.segments.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    )
     if found is None or found.offset >= end_offset:
         return UNKNOWN, NO_TIMESTAMP, UNKNOWN
     return found.offset, found.timestamp_ms, found.leader_epoch
@@ -142,4 +146,4 @@ def failed(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitio
     )
 
 
-HANDLERS = (Handler(ApiKey.LIST_OFFSETS, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.LIST_OFFSETS, handle, refuse),)

@@ -2,81 +2,115 @@
 
 Versions 0-13, flexible from 9. No topics means all of them in version 0, none in later ones, where null means all. From
 version 12 topics may be asked for by id. A topic that does not exist is created when auto.create.topics.enable and the
-request say so: the answer waits for it to be committed and has it, where Kafka answers UNKNOWN_TOPIC_OR_PARTITION
-first. A partition without a leader is LEADER_NOT_AVAILABLE, and to who asks for its topic also one whose leader seems
-to have died just now (`node.suspects`); a leader without this listener LISTENER_NOT_FOUND (below version 6
-LEADER_NOT_AVAILABLE too).
+request say so, with this broker's num.partitions and default.replication.factor: the answer waits for it to be
+committed and has it, where Kafka answers UNKNOWN_TOPIC_OR_PARTITION first; so does this broker for more than
+CHANGES_PER_STEP of them, which are created when they are asked for again. A partition without a leader is
+LEADER_NOT_AVAILABLE, and to who asks for its topic also one whose leader seems to have died just now
+(`node.suspects`); a leader without this listener LISTENER_NOT_FOUND (below version 6 LEADER_NOT_AVAILABLE too).
 
 Clients ask for the same topics again and again, so encoded answers are kept for as long as the image stays the same.
-The answer for all topics is made in steps, from the image of the first one.
+The answer for all topics, or very many, is made in steps, from the image of the first one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from itertools import compress
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from uuid import UUID
 
-from penstock.config.limits import METADATA_ANSWER_KEPT_TOPICS_MAX, METADATA_ANSWERS_KEPT_MAX
+from penstock.config.limits import CHANGES_PER_STEP, METADATA_ANSWER_KEPT_TOPICS_MAX, METADATA_ANSWERS_KEPT_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics as topic_control
 from penstock.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from penstock.metadata.names import check_topic_name, is_internal
-from penstock.node.handlers.authorization import allowed, authorized_operations
-from penstock.node.request import AGAIN, LATER, Handler, Message, Outcome, Request
-from penstock.protocol import frames
+from penstock.node.request import AGAIN, LATER, Handler, Kept, NoAnswerYet, Outcome, Request
+from penstock.node.steps import Stepped, in_steps
 from penstock.protocol.api import ApiKey
-from penstock.protocol.message import ZERO_UUID
+from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from penstock.protocol.messages.metadata_request import MetadataRequest
+from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.metadata_response import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.authorizer import ResourceType
+from penstock.security.rights import CREATE_TOPIC, DESCRIBE_TOPIC
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.TOPIC)
-"""Open to all: topics that who asks may not describe are refused one by one, or left out of a listing."""
 
 TOPIC_IDS_FROM = 12
 PARTITIONS_PER_STEP = 1000
 """Partitions of a listing that are described before others have their turn, give or take a topic."""
-CORRELATION_ID_END = 8
-"""A frame begins with its length and the correlation id; what follows is the same for all who ask the same."""
+NAME_AS_PARTITIONS = 10
+"""A topic that is named takes as long as so many partitions of it, and as it takes to look at so many names."""
 
 
-def handle(node: Broker, request: Request[MetadataRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[MetadataRequest], now_ms: int) -> Outcome | Stepped[Outcome]:
     body = request.body
     wants_all = body.topics is None or (request.version == 0 and not body.topics)
-    names = None if wants_all else wanted_names(node, request)
-    if names is not None:
+    names = None
+    if not wants_all:
+        wanted = body.topics or []
+        if len(wanted) > METADATA_ANSWER_KEPT_TOPICS_MAX:
+            return handle_wide(node, request, wanted)
+        check_wanted(wanted, request.version)
+        names = list(names_of(node, wanted, by_id=any(map(has_id, wanted))))
         create = [name for name in names if may_create(node, request, name)]
         if create and create_then_answer(node, request, create, names, now_ms):
             return LATER
     return answer(node, request, names, now_ms)
 
 
-def wanted_names(node: Broker, request: Request[MetadataRequest]) -> list[str]:
-    """The topics asked for by name, or by id if any id is given, each once."""
-    wanted = request.body.topics or []
+def handle_wide(
+    node: Broker, request: Request[MetadataRequest], wanted: Sequence[MetadataRequestTopic]
+) -> Stepped[Outcome]:
+    """The same for very many topics, in steps."""
+    pieces = [wanted[start : start + PARTITIONS_PER_STEP] for start in range(0, len(wanted), PARTITIONS_PER_STEP)]
+    by_id = False
+    for piece in pieces:
+        check_wanted(piece, request.version)
+        by_id = by_id or any(map(has_id, piece))
+        yield None
+    found: dict[str, None] = {}
+    for piece in pieces:
+        found.update(names_of(node, piece, by_id=by_id))
+        yield None
+    names = list(found)
+    may = yield from in_steps(partial(may_create, node, request), names)
+    create = list(compress(names, may))
+    if create and create_then_answer(node, request, create, names, node.now_ms):
+        return LATER
+    return (yield from answer_wide(node, request, names))
+
+
+def check_wanted(wanted: Sequence[MetadataRequestTopic], version: int) -> None:
+    """Raises RequestError for topics that cannot be asked for like this."""
     for topic in wanted:
-        if topic.name is None and topic.topic_id == ZERO_UUID:
+        if topic.name is None and not has_id(topic):
             raise RequestError(ErrorCode.INVALID_REQUEST, "A topic was asked for without a name and without an id")
-        if request.version < TOPIC_IDS_FROM and topic.name is None:
-            raise RequestError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {request.version}")
-        if request.version < TOPIC_IDS_FROM and topic.topic_id != ZERO_UUID:
-            raise RequestError(
-                ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {request.version}"
-            )
-    ids = [topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID]
-    if ids:
-        found = (node.image.topics_by_id.get(topic_id) for topic_id in ids)
-        return list(dict.fromkeys(topic.name for topic in found if topic is not None))
-    return list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+        if version < TOPIC_IDS_FROM and topic.name is None:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
+        if version < TOPIC_IDS_FROM and has_id(topic):
+            sentence = f"Topic IDs are not supported in requests for version {version}"
+            raise RequestError(ErrorCode.INVALID_REQUEST, sentence)
+
+
+def has_id(topic: MetadataRequestTopic) -> bool:
+    return topic.topic_id is not ZERO_UUID and topic.topic_id != ZERO_UUID
+
+
+def names_of(node: Broker, wanted: Sequence[MetadataRequestTopic], *, by_id: bool) -> dict[str, None]:
+    """The topics asked for by name, or by id if any id is given, each once."""
+    if by_id:
+        found = (node.image.topics_by_id.get(topic.topic_id) for topic in wanted if has_id(topic))
+        return dict.fromkeys(topic.name for topic in found if topic is not None)
+    return dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
 
 
 def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bool:
@@ -86,10 +120,7 @@ def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bo
         and name not in node.image.topics_by_name
         and node.settings.auto_create_topics_enable
         and (node.controller.active or node.channel.elsewhere)
-        and (
-            allowed(node, request, Operation.CREATE, ResourceType.CLUSTER)
-            or allowed(node, request, Operation.CREATE, ResourceType.TOPIC, name)
-        )
+        and node.gate.allows(request, CREATE_TOPIC, name)
     )
 
 
@@ -97,35 +128,48 @@ def create_then_answer(
     node: Broker, request: Request[MetadataRequest], create: Sequence[str], names: Sequence[str], now_ms: int
 ) -> bool:
     """Creates topics, here or by the active controller, and answers then; a client asks again for what this broker has
-    not heard of by then. False when there is nothing to create after all.
+    not heard of by then, and for more than CHANGES_PER_STEP. False when there is nothing to create after all.
     """
-    wanted = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in create]
+    create = create[:CHANGES_PER_STEP]
+    partitions, replicas = node.settings.num_partitions, node.settings.default_replication_factor
+    wanted = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas) for name in create]
     body = request.body
 
     def finish(at_ms: int) -> None:
         request.body = body
+        if len(names) > METADATA_ANSWER_KEPT_TOPICS_MAX:
+            node.dispatcher.go_on(request, answer_wide(node, request, names))
+            return
         response = answer(node, request, names, at_ms)
-        if response is not LATER:
+        if response is not AGAIN:
             node.answer(request, response, at_ms)
 
+    then = node.dispatcher.later(request, finish)
     if not node.controller.active:
-        node.channel.to_controller(CreateTopicsRequest(topics=wanted), lambda created, at_ms: finish(at_ms), now_ms)
+        node.channel.to_controller(CreateTopicsRequest(topics=wanted), lambda created, at_ms: then(at_ms), now_ms)
         return True
-    records = topic_control.create_topics(node.controller.state, wanted).records
-    if not records:
+    result = topic_control.create_topics(node.controller.state, wanted)
+    if not result.records:
         return False
+
+    def committed(at_ms: int) -> None:
+        node.journal.made_by_itself(result.response, request)
+        then(at_ms)
+
     try:
-        node.controller.append(records, finish, lambda code, at_ms: finish(at_ms), now_ms)
+        node.controller.append(result.records, committed, lambda code, at_ms: then(at_ms), now_ms)
     except RequestError:
         return False
     return True
 
 
-def answer(node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None, now_ms: int) -> Outcome:
-    """The response, LATER when it went out as it was encoded before, or AGAIN after a step towards all topics."""
+def answer(
+    node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None, now_ms: int
+) -> Message | Kept | Literal[NoAnswerYet.AGAIN]:
+    """The response, or AGAIN after a step towards all topics."""
     suspects = node.suspects.brokers(now_ms)
     if suspects and names is not None:
-        return without_leaders(build(node, request, names), suspects)
+        return build_named(node, request, names, suspects)
     key = cache_key(request, names)
     cached_image, frames_by_key = node.metadata_cache
     if cached_image is not node.image or len(frames_by_key) >= METADATA_ANSWERS_KEPT_MAX:
@@ -135,28 +179,52 @@ def answer(node: Broker, request: Request[MetadataRequest], names: Sequence[str]
     if kept is None:
         if names is None and not list_some(node, request):
             return AGAIN
-        response = build(node, request, names)
+        if names is None:
+            response = build(node, request, request.state.image, request.state.topics)
+        else:
+            response = build_named(node, request, names)
         if key is None:
             return response
-        chunks = frames.encode_response(request.api, request.version, 0, response)
-        frame = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes | bytearray | memoryview))
-        kept = (frame[:4], frame[CORRELATION_ID_END:])
+        kept = Kept(request.api, request.version, response)
         if names is not None or request.state.image is node.image:
             frames_by_key[key] = kept
-    length, rest = kept
-    frame = length + request.correlation_id.to_bytes(4, "big", signed=True) + rest
-    node.dispatcher.answer_encoded(request, [frame], now_ms)
-    return LATER
+    return kept
 
 
-def without_leaders(response: MetadataResponse, suspects: frozenset[int]) -> MetadataResponse:
-    """The response, with the partitions that these brokers lead as being without a leader."""
-    for topic in response.topics:
+def answer_wide(node: Broker, request: Request[MetadataRequest], names: Sequence[str]) -> Stepped[Message]:
+    """The response with very many topics, of one moment, in steps."""
+    image, suspects = node.image, node.suspects.brokers(node.now_ms)
+    ids: dict[UUID, None] = {}
+    wanted = request.body.topics or []
+    for start in range(0, len(wanted), PARTITIONS_PER_STEP):
+        ids.update(unknown_ids(image, wanted[start : start + PARTITIONS_PER_STEP]))
+        yield None
+    topics = yield from in_steps(unknown_topic, ids)
+    described = 0
+    for name in names:
+        topics += named_topics(node, request, image, [name], suspects)
+        described += NAME_AS_PARTITIONS + len(topics[-1].partitions)
+        if described >= PARTITIONS_PER_STEP:
+            described = 0
+            yield None
+    return build(node, request, image, topics)
+
+
+def named_topics(
+    node: Broker,
+    request: Request[MetadataRequest],
+    image: MetadataImage,
+    names: Sequence[str],
+    suspects: frozenset[int] = frozenset(),
+) -> list[MetadataResponseTopic]:
+    """Topics that were asked for; the partitions that `suspects` lead are without a leader."""
+    topics = [named(node, request, image, name) for name in names]
+    for topic in topics if suspects else ():
         for partition in topic.partitions:
             if partition.leader_id in suspects:
                 partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE
                 partition.leader_id = -1
-    return response
+    return topics
 
 
 class Listing:
@@ -177,7 +245,7 @@ def list_some(node: Broker, request: Request[MetadataRequest]) -> bool:
     listing: Listing = request.state
     partitions = 0
     for topic in listing.remaining:
-        if allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        if node.gate.allows(request, DESCRIBE_TOPIC, topic.name):
             listing.topics.append(described(node, request, topic, listing.image))
             partitions += len(topic.partitions)
             if partitions >= PARTITIONS_PER_STEP:
@@ -196,14 +264,20 @@ def cache_key(request: Request[MetadataRequest], names: Sequence[str] | None) ->
     return (request.version, request.listener, request.principal, flags, None if names is None else tuple(names))
 
 
-def build(node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None) -> MetadataResponse:
-    """The response: the topics named, from the image of now, or all that `list_some` has listed."""
-    body, image = request.body, node.image
-    if names is None:
-        image, topics = request.state.image, request.state.topics
-    else:
-        topics = unknown_ids(image, body) if body.topics else []
-        topics += [named(node, request, name) for name in names]
+def build_named(
+    node: Broker, request: Request[MetadataRequest], names: Sequence[str], suspects: frozenset[int] = frozenset()
+) -> MetadataResponse:
+    """The response with the topics named, from the image of now."""
+    image = node.image
+    topics = [unknown_topic(topic_id) for topic_id in unknown_ids(image, request.body.topics or ())]
+    return build(node, request, image, topics + named_topics(node, request, image, names, suspects))
+
+
+def build(
+    node: Broker, request: Request[MetadataRequest], image: MetadataImage, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    """The response with these topics of an image."""
+    body = request.body
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
@@ -215,10 +289,7 @@ def build(node: Broker, request: Request[MetadataRequest], names: Sequence[str] 
         topics=topics,
     )
     if body.include_cluster_authorized_operations:
-        may = allowed(node, request, Operation.DESCRIBE, ResourceType.CLUSTER)
-        response.cluster_authorized_operations = (
-            authorized_operations(node, request, ResourceType.CLUSTER) if may else 0
-        )
+        response.cluster_authorized_operations = node.gate.operations_on_cluster(request)
     return response
 
 
@@ -228,23 +299,24 @@ def controller_id(node: Broker) -> int:
     return -1 if own is None or own.fenced else node.node_id
 
 
-def unknown_ids(image: MetadataImage, body: MetadataRequest) -> list[MetadataResponseTopic]:
-    """Answers for ids that no topic has."""
-    ids = dict.fromkeys(topic.topic_id for topic in body.topics or () if topic.topic_id != ZERO_UUID)
-    return [
-        MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-        for topic_id in ids
-        if topic_id not in image.topics_by_id
-    ]
+def unknown_ids(image: MetadataImage, wanted: Sequence[MetadataRequestTopic]) -> dict[UUID, None]:
+    """The ids asked for that no topic has."""
+    return dict.fromkeys(
+        topic.topic_id for topic in wanted if has_id(topic) and topic.topic_id not in image.topics_by_id
+    )
 
 
-def named(node: Broker, request: Request[MetadataRequest], name: str) -> MetadataResponseTopic:
+def unknown_topic(topic_id: UUID) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+
+
+def named(node: Broker, request: Request[MetadataRequest], image: MetadataImage, name: str) -> MetadataResponseTopic:
     """A topic that was asked for."""
-    if not allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, name):
+    if not node.gate.allows(request, DESCRIBE_TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
-    topic = node.image.topics_by_name.get(name)
+    topic = image.topics_by_name.get(name)
     if topic is not None:
-        return described(node, request, topic, node.image)
+        return described(node, request, topic, image)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_topic_name(name)
@@ -264,9 +336,7 @@ def described(
         partitions=partitions_of(image, topic, request.listener, request.version),
     )
     if request.body.include_topic_authorized_operations:
-        described_topic.topic_authorized_operations = authorized_operations(
-            node, request, ResourceType.TOPIC, topic.name
-        )
+        described_topic.topic_authorized_operations = node.gate.operations(request, ResourceType.TOPIC, topic.name)
     return described_topic
 
 
@@ -361,4 +431,4 @@ def refuse(request: Request[MetadataRequest], code: ErrorCode, message: str) -> 
     return MetadataResponse(topics=list(topics), error_code=code)
 
 
-HANDLERS = (Handler(ApiKey.METADATA, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.METADATA, handle, refuse),)

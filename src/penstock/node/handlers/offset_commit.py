@@ -6,17 +6,20 @@ rest goes to the group's coordinator (`coordinator.group.offsets.commit`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from penstock.config.limits import ELEMENTS_PER_STEP
 from penstock.coordinator.group.offsets.commit import commit_offsets
-from penstock.errors import ErrorCode
-from penstock.node.handlers.authorization import allowed
-from penstock.node.handlers.group_coordinator import check_group, context_of, write
-from penstock.node.request import Handler, Message, Outcome, Request
+from penstock.coordinator.runtime.append_errors import coordinator_error
+from penstock.errors import ErrorCode, RequestError
+from penstock.node.groups import OFFSETS_TOPIC
+from penstock.node.handlers.group_coordinator import context_of, write
+from penstock.node.request import Handler, Outcome, Request
+from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -27,26 +30,38 @@ from penstock.protocol.messages.offset_commit_response import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import READ_GROUP, READ_TOPIC
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.READ, ResourceType.GROUP)
 
 TOPIC_IDS_FROM = 10
+Merged = dict[str | UUID, OffsetCommitResponseTopic]
+LEAST_RECORD_BYTES = 32
+"""What the record of an offset takes at least, beside the names of its group and its topic."""
+BOUNDED_FROM_BYTES = 64 * 1024
+"""A commit of less is refused by the log if it is too large for that, which costs little then."""
 
 
-def handle(node: Broker, request: Request[OffsetCommitRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[OffsetCommitRequest], now_ms: int) -> Stepped[Outcome]:
     body, context = request.body, context_of(request)
-    check_group(node, request, Operation.READ, body.group_id)
+    node.gate.check(request, READ_GROUP, body.group_id)
     by_id = request.version >= TOPIC_IDS_FROM
     refused: list[OffsetCommitResponseTopic] = []
     accepted: list[OffsetCommitRequestTopic] = []
+    pace = Pace()
     for topic in body.topics:
-        sort_out(node, request, topic, accepted, refused)
+        yield from sort_out(node, request, topic, accepted, refused, pace=pace)
+    whole: Merged = {}
+    for start in range(0, len(refused), ELEMENTS_PER_STEP):
+        merge(whole, refused[start : start + ELEMENTS_PER_STEP], by_id=by_id)
+        yield from (None,) if start else ()
     if not accepted:
-        return OffsetCommitResponse(topics=merged(refused, by_id=by_id))
+        return OffsetCommitResponse(topics=list(whole.values()))
+    size_bytes = least_bytes(body.group_id, accepted)
+    if size_bytes > BOUNDED_FROM_BYTES and size_bytes > node.topic_config(OFFSETS_TOPIC).max_message_bytes:
+        raise RequestError(coordinator_error(ErrorCode.RECORD_LIST_TOO_LARGE))  # before each has become a record
     wanted = OffsetCommitRequest(
         group_id=body.group_id,
         generation_id_or_member_epoch=body.generation_id_or_member_epoch,
@@ -57,13 +72,14 @@ def handle(node: Broker, request: Request[OffsetCommitRequest], now_ms: int) -> 
     )
 
     def respond(response: OffsetCommitResponse) -> Message:
-        return OffsetCommitResponse(topics=merged(chain(refused, response.topics), by_id=by_id))
+        merge(whole, response.topics, by_id=by_id)
+        return OffsetCommitResponse(topics=list(whole.values()))
 
     return write(
         node,
         request,
         body.group_id,
-        lambda shard: commit_offsets(shard, context, wanted, now_ms),
+        lambda machine: commit_offsets(machine.state, context, wanted, now_ms),
         now_ms,
         respond=respond,
     )
@@ -75,7 +91,9 @@ def sort_out(
     topic: OffsetCommitRequestTopic,
     accepted: list[OffsetCommitRequestTopic],
     refused: list[OffsetCommitResponseTopic],
-) -> None:
+    *,
+    pace: Pace,
+) -> Stepped[None]:
     """Puts the partitions of a topic among those that go to the coordinator, with name and id, or are refused."""
     image = node.image
     by_id = request.version >= TOPIC_IDS_FROM
@@ -83,7 +101,7 @@ def sort_out(
     name = topic.name if found is None else found.name
     if by_id and found is None:
         code = ErrorCode.UNKNOWN_TOPIC_ID
-    elif not allowed(node, request, Operation.READ, ResourceType.TOPIC, name):
+    elif not node.gate.allows(request, READ_TOPIC, name):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     else:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -91,11 +109,21 @@ def sort_out(
     good: list[OffsetCommitRequestPartition] = []
     bad: list[OffsetCommitRequestPartition] = []
     for partition in topic.partitions:
+        if pace.is_over():
+            yield None
         (good if 0 <= partition.partition_index < count else bad).append(partition)
     if good and found is not None:
         accepted.append(OffsetCommitRequestTopic(name=name, topic_id=found.id, partitions=good))
-    if bad:
-        refused.append(response_topic(topic, bad, code))
+    for start in range(0, len(bad), ELEMENTS_PER_STEP):
+        refused.append(response_topic(topic, bad[start : start + ELEMENTS_PER_STEP], code))
+        if start:
+            yield None
+
+
+def least_bytes(group_id: str, topics: Sequence[OffsetCommitRequestTopic]) -> int:
+    """What the records of a commit take at least, in the one batch that they have to fit into."""
+    fixed_bytes = LEAST_RECORD_BYTES + len(group_id)
+    return sum(len(topic.partitions) * (fixed_bytes + len(topic.name)) for topic in topics)
 
 
 def response_topic(
@@ -111,14 +139,12 @@ def response_topic(
     )
 
 
-def merged(topics: Iterable[OffsetCommitResponseTopic], *, by_id: bool) -> list[OffsetCommitResponseTopic]:
-    """The parts of an answer, a topic once."""
-    whole: dict[str | UUID, OffsetCommitResponseTopic] = {}
+def merge(whole: Merged, topics: Iterable[OffsetCommitResponseTopic], *, by_id: bool) -> None:
+    """Adds parts of an answer, a topic once."""
     for topic in topics:
         known = whole.setdefault(topic.topic_id if by_id else topic.name, topic)
         if known is not topic:
             known.partitions.extend(topic.partitions)
-    return list(whole.values())
 
 
 def refuse(request: Request[OffsetCommitRequest], code: ErrorCode, message: str) -> Message:
@@ -127,4 +153,4 @@ def refuse(request: Request[OffsetCommitRequest], code: ErrorCode, message: str)
     return OffsetCommitResponse(topics=[response_topic(topic, topic.partitions, code) for topic in topics])
 
 
-HANDLERS = (Handler(ApiKey.OFFSET_COMMIT, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.OFFSET_COMMIT, handle, refuse),)

@@ -1,6 +1,7 @@
 """OffsetDelete (key 47): forgets a group's offsets of topics that none of its members subscribes to.
 
-Version 0. The rules are in `coordinator.group.offsets.delete`.
+Version 0. The group is looked up even where no topic is left to ask it for: what is wrong with the group comes first.
+The rules are in `coordinator.group.offsets.delete`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from penstock.config.limits import ELEMENTS_PER_STEP
 from penstock.coordinator.group.offsets.delete import delete_offsets
 from penstock.errors import ErrorCode
-from penstock.node.handlers.authorization import allowed
-from penstock.node.handlers.group_coordinator import check_group, write
-from penstock.node.request import Handler, Message, Outcome, Request
+from penstock.node.handlers.group_coordinator import write
+from penstock.node.request import Handler, Outcome, Request
+from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -25,42 +28,67 @@ from penstock.protocol.messages.offset_delete_response import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DELETE_GROUP, READ_TOPIC
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DELETE, ResourceType.GROUP)
 
-
-def handle(node: Broker, request: Request[OffsetDeleteRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[OffsetDeleteRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
-    check_group(node, request, Operation.DELETE, body.group_id)
+    node.gate.check(request, DELETE_GROUP, body.group_id)
     refused: list[OffsetDeleteResponseTopic] = []
     accepted: list[OffsetDeleteRequestTopic] = []
+    pace = Pace()
     for topic in body.topics:
-        found = node.image.topics_by_name.get(topic.name)
-        may = allowed(node, request, Operation.READ, ResourceType.TOPIC, topic.name)
-        count = 0 if found is None or not may else len(found.partitions)
-        good = [each for each in topic.partitions if 0 <= each.partition_index < count]
-        bad = [each for each in topic.partitions if not 0 <= each.partition_index < count]
-        if good:
-            accepted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=good))
-        if bad:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            refused.append(refused_topic(topic.name, bad, code))
-    if not accepted:
-        return OffsetDeleteResponse(topics=merged(refused))
+        for start in range(0, max(1, len(topic.partitions)), ELEMENTS_PER_STEP):
+            if pace.is_over() or start:
+                yield None
+            some = topic.partitions[start : start + ELEMENTS_PER_STEP]
+            sort_out(node, request, OffsetDeleteRequestTopic(name=topic.name, partitions=some), accepted, refused)
     wanted = OffsetDeleteRequest(group_id=body.group_id, topics=accepted)
 
     def respond(response: OffsetDeleteResponse) -> Message:
         if not response.error_code:
+            gone = [
+                f"{topic.name}-{each.partition_index}"
+                for topic in response.topics
+                for each in topic.partitions
+                if not each.error_code
+            ]
+            node.journal.offsets_deleted(request, body.group_id, gone)
             response.topics = merged(chain(refused, response.topics))
         return response
 
     return write(
-        node, request, body.group_id, lambda shard: delete_offsets(shard, wanted, now_ms), now_ms, respond=respond
+        node,
+        request,
+        body.group_id,
+        lambda machine: delete_offsets(machine.state, wanted, now_ms),
+        now_ms,
+        respond=respond,
     )
+
+
+def sort_out(
+    node: Broker,
+    request: Request[OffsetDeleteRequest],
+    topic: OffsetDeleteRequestTopic,
+    accepted: list[OffsetDeleteRequestTopic],
+    refused: list[OffsetDeleteResponseTopic],
+) -> None:
+    """Puts the partitions of a topic among those that go to the coordinator, or are refused."""
+    name, partitions = topic.name, topic.partitions
+    found = node.image.topics_by_name.get(name)
+    may = node.gate.allows(request, READ_TOPIC, name)
+    count = 0 if found is None or not may else len(found.partitions)
+    good = [each for each in partitions if 0 <= each.partition_index < count]
+    bad = [each for each in partitions if not 0 <= each.partition_index < count]
+    if good:
+        accepted.append(OffsetDeleteRequestTopic(name=name, partitions=good))
+    if bad:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        refused.append(refused_topic(name, bad, code))
 
 
 def merged(topics: Iterable[OffsetDeleteResponseTopic]) -> list[OffsetDeleteResponseTopic]:
@@ -85,4 +113,4 @@ def refused_topic(
     )
 
 
-HANDLERS = (Handler(ApiKey.OFFSET_DELETE, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.OFFSET_DELETE, handle),)

@@ -6,18 +6,19 @@ Versions 1-10, flexible from 6; topics by id from 10 on. Who may not describe a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.config.limits import GROUPS_PER_STEP, PARTITIONS_PER_STEP
 from penstock.coordinator.group.offsets.fetch import fetch_offsets
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
-from penstock.node.handlers.authorization import allowed
-from penstock.node.handlers.group_coordinator import check_group
-from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.node.request import LATER, Handler, Outcome, Request
+from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -31,13 +32,12 @@ from penstock.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 if TYPE_CHECKING:
     from penstock.coordinator.group.machine import GroupMachine
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.GROUP)
 
 ERROR_CODE_FROM = 2
 GROUPS_FROM = 8
@@ -47,21 +47,80 @@ NO_OFFSET = -1
 Done = Callable[[OffsetFetchResponseGroup, int], None]
 
 
-def handle(node: Broker, request: Request[OffsetFetchRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[OffsetFetchRequest], now_ms: int) -> Stepped[Outcome]:
     groups = groups_of(request)
-    found: list[OffsetFetchResponseGroup | None] = [None] * len(groups)
-
-    def done(number: int, group: OffsetFetchResponseGroup, at_ms: int) -> None:
-        found[number] = group
-        whole = [each for each in found if each is not None]
-        if len(whole) == len(found):
-            node.answer(request, respond(request.version, whole), at_ms)
-
     if not groups:
         return OffsetFetchResponse()
+    answers, pace = Answers(node, request), Pace(GROUPS_PER_STEP)
     for number, group in enumerate(groups):
-        fetch(node, request, group, partial(done, number), now_ms)
+        answers.groups.append(OffsetFetchResponseGroup(group_id=group.group_id))
+        for part in parts(group):
+            if pace.is_over():
+                yield None
+            answers.outstanding += 1
+            fetch(node, request, part, partial(answers.take, number), node.now_ms)
+    answers.all_asked(node.now_ms)
     return LATER
+
+
+class Answers:
+    """What the coordinators say of the groups, gathered until all is there. `outstanding` counts parts of groups that
+    are not answered, and the handler itself.
+    """
+
+    __slots__ = ("groups", "node", "outstanding", "request")
+
+    def __init__(self, node: Broker, request: Request[OffsetFetchRequest]) -> None:
+        self.node = node
+        self.request = request
+        self.groups: list[OffsetFetchResponseGroup] = []
+        self.outstanding = 1
+
+    def take(self, number: int, part: OffsetFetchResponseGroup, now_ms: int) -> None:
+        """The answer for a group, or for some of what was asked of it. An error is the whole group's."""
+        group = self.groups[number]
+        group.error_code = group.error_code or part.error_code
+        topics, last = part.topics, group.topics[-1] if group.topics else None
+        if last is not None and topics and (last.name, last.topic_id) == (topics[0].name, topics[0].topic_id):
+            last.partitions.extend(topics[0].partitions)  # the rest of a topic that was asked for in parts
+            topics = topics[1:]
+        group.topics += topics
+        self.all_asked(now_ms)
+
+    def all_asked(self, now_ms: int) -> None:
+        """One less is outstanding; answers after the last."""
+        self.outstanding -= 1
+        if not self.outstanding:
+            self.node.answer(self.request, respond(self.request.version, self.groups), now_ms)
+
+
+def parts(group: OffsetFetchRequestGroup) -> Iterator[OffsetFetchRequestGroup]:
+    """A question in parts of at most PARTITIONS_PER_STEP partitions and as many topics."""
+    topics = group.topics
+    if topics is None or (
+        len(topics) <= PARTITIONS_PER_STEP
+        and sum(len(topic.partition_indexes) for topic in topics) <= PARTITIONS_PER_STEP
+    ):
+        yield group
+        return
+    part: list[OffsetFetchRequestTopics] = []
+    room = PARTITIONS_PER_STEP
+    for topic in topics:
+        indexes = topic.partition_indexes
+        for start in range(0, max(1, len(indexes)), PARTITIONS_PER_STEP):
+            some = indexes[start : start + PARTITIONS_PER_STEP]
+            if part and (room < len(some) or not room):
+                yield part_of(group, part)
+                part, room = [], PARTITIONS_PER_STEP
+            part.append(OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=some))
+            room -= max(1, len(some))
+    yield part_of(group, part)
+
+
+def part_of(group: OffsetFetchRequestGroup, topics: list[OffsetFetchRequestTopics]) -> OffsetFetchRequestGroup:
+    return OffsetFetchRequestGroup(
+        group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=topics
+    )
 
 
 def groups_of(request: Request[OffsetFetchRequest]) -> list[OffsetFetchRequestGroup]:
@@ -86,16 +145,18 @@ def fetch(
 ) -> None:
     """The answer for one group, now or when it is stable."""
     try:
-        check_group(node, request, Operation.DESCRIBE, group.group_id)
-        index = node.groups.partition_of(group.group_id)
+        node.gate.check(request, DESCRIBE_GROUP, group.group_id)
+        index = node.coordinators.groups.topic.partition_of(group.group_id)
         refused = set_aside(node, request, group)
-        runtime = node.groups.runtime
+        runtime = node.coordinators.groups.runtime
         if not request.body.require_stable:
             done(
                 seen(
                     node,
                     request,
-                    runtime.read(index, lambda shard, at: fetch_offsets(shard, group, at, require_stable=False)),
+                    runtime.read(
+                        index, lambda machine, at: fetch_offsets(machine.state, group, at, require_stable=False)
+                    ),
                     refused,
                 ),
                 now_ms,
@@ -105,8 +166,8 @@ def fetch(
         done(failed(group, error.code), now_ms)
         return
 
-    def operation(shard: GroupMachine) -> Result[OffsetFetchResponseGroup]:
-        return Result(fetch_offsets(shard, group, None, require_stable=True))
+    def operation(machine: GroupMachine) -> Result[OffsetFetchResponseGroup]:
+        return Result(fetch_offsets(machine.state, group, None, require_stable=True))
 
     def answered(response: OffsetFetchResponseGroup | None, code: ErrorCode, message: str, at_ms: int) -> None:
         if response is None:
@@ -114,7 +175,7 @@ def fetch(
         else:
             done(seen(node, request, response, refused), at_ms)
 
-    runtime.write(index, operation, answered, now_ms)
+    runtime.write(index, operation, node.dispatcher.later(request, answered), now_ms)
 
 
 def set_aside(
@@ -130,7 +191,7 @@ def set_aside(
             known = node.image.topics_by_id.get(topic.topic_id)
             topic.name = "" if known is None else known.name
             code = ErrorCode.UNKNOWN_TOPIC_ID if known is None else code
-        if not code and not allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        if not code and not node.gate.allows(request, DESCRIBE_TOPIC, topic.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if code:
             refused.append(refused_topic(topic, code))
@@ -151,7 +212,7 @@ def seen(
         return response
     topics = []
     for topic in response.topics:
-        if allowed(node, request, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        if node.gate.allows(request, DESCRIBE_TOPIC, topic.name):
             if request.version >= TOPIC_IDS_FROM:
                 known = node.image.topics_by_name.get(topic.name)
                 if known is None:
@@ -216,4 +277,4 @@ def refuse(request: Request[OffsetFetchRequest], code: ErrorCode, message: str) 
     return respond(request.version, [failed(group, code) for group in groups_of(request)])
 
 
-HANDLERS = (Handler(ApiKey.OFFSET_FETCH, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.OFFSET_FETCH, handle, refuse),)

@@ -6,11 +6,15 @@ ended (the log end for the present one); (-1, -1) for an epoch after the present
 
 from __future__ import annotations
 
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
-from penstock.node.request import Handler, Message, Request
+from penstock.node.request import Handler, Request
+from penstock.node.steps import OfPartitions, Pace, Stepped
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -20,27 +24,20 @@ from penstock.protocol.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import DESCRIBE_TOPIC
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.TOPIC)
+INDEX_OF = attrgetter("partition")
 
 
-def handle(node: Broker, request: Request[OffsetForLeaderEpochRequest], now_ms: int) -> Message:
-    node.replicas.leaders(
-        ((topic.topic, wanted.partition) for topic in request.body.topics for wanted in topic.partitions), now_ms
-    )
-    results = []
+def handle(node: Broker, request: Request[OffsetForLeaderEpochRequest], now_ms: int) -> Stepped[Message]:
+    results, pace = [], Pace()
+    partitions = OfPartitions("epoch look-up", DESCRIBE_TOPIC, INDEX_OF, partial(answer, node), failed)
     for topic in request.body.topics:
-        allowed = node.authorizer.authorize(request.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
-        answers = [
-            answer(node, topic.topic, wanted, now_ms)
-            if allowed
-            else EpochEndOffset(partition=wanted.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            for wanted in topic.partitions
-        ]
+        name = topic.topic
+        answers = yield from partitions.in_steps(node, request, name, topic.partitions, pace)
         results.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
     return OffsetForLeaderEpochResponse(topics=results)
 
@@ -51,23 +48,27 @@ def refuse(request: Request[OffsetForLeaderEpochRequest], code: ErrorCode, messa
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[EpochEndOffset(partition=wanted.partition, error_code=code) for wanted in topic.partitions],
+                partitions=[failed(wanted, code) for wanted in topic.partitions],
             )
             for topic in topics
         ]
     )
 
 
-def answer(node: Broker, topic: str, wanted: OffsetForLeaderPartition, now_ms: int) -> EpochEndOffset:
+def failed(wanted: OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset:
+    return EpochEndOffset(partition=wanted.partition, error_code=code)
+
+
+def answer(node: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     """One partition's answer."""
-    partition = node.replicas.leader(topic, wanted.partition, now_ms)
+    partition = node.replicas.leader(topic, wanted.partition, node.now_ms)
     if isinstance(partition, ErrorCode):
-        return EpochEndOffset(partition=wanted.partition, error_code=partition)
+        return failed(wanted, partition)
     if stale := partition.check_epoch(wanted.current_leader_epoch):
-        return EpochEndOffset(partition=wanted.partition, error_code=stale)
+        return failed(wanted, stale)
     log = partition.log
     leader_epoch, end_offset = log.leader_epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)
     return EpochEndOffset(partition=wanted.partition, leader_epoch=leader_epoch, end_offset=end_offset)
 
 
-HANDLERS = (Handler(ApiKey.OFFSET_FOR_LEADER_EPOCH, handle, AUTHORIZE, refuse),)
+HANDLERS = (Handler(ApiKey.OFFSET_FOR_LEADER_EPOCH, handle, refuse),)

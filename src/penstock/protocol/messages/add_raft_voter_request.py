@@ -7,45 +7,18 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class AddRaftVoterRequest(Message):
+class AddRaftVoterRequest(Message, key=80, versions=(0, 1), flexible_from=0):
     """AddRaftVoterRequest, versions 0 to 1."""
 
-    __slots__ = ("cluster_id", "timeout_ms", "voter_id", "voter_directory_id", "listeners", "ack_when_committed",)
-
-    NAME = "AddRaftVoterRequest"
-    KEY = 80
-    MIN_VERSION = 0
-    MAX_VERSION = 1
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = '',
-        timeout_ms: int = 0,
-        voter_id: int = 0,
-        voter_directory_id: UUID = ZERO_UUID,
-        listeners: list[Listener] = ABSENT,
-        ack_when_committed: bool = True,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.timeout_ms = timeout_ms
-        self.voter_id = voter_id
-        self.voter_directory_id = voter_directory_id
-        self.listeners = [] if listeners is ABSENT else listeners
-        self.ack_when_committed = ack_when_committed
+    cluster_id: str | None = ''
+    timeout_ms: int = 0
+    voter_id: int = 0
+    voter_directory_id: UUID = ZERO_UUID
+    listeners: list[Listener] = ABSENT
+    ack_when_committed: bool = True
 
 
 class Listener(Struct):
-    __slots__ = ("name", "host", "port",)
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        host: str = '',
-        port: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
+    name: str = ''
+    host: str = ''
+    port: int = 0

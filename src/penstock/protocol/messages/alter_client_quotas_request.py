@@ -5,63 +5,24 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class AlterClientQuotasRequest(Message):
+class AlterClientQuotasRequest(Message, key=49, versions=(0, 1), flexible_from=1):
     """AlterClientQuotasRequest, versions 0 to 1."""
 
-    __slots__ = ("entries", "validate_only",)
-
-    NAME = "AlterClientQuotasRequest"
-    KEY = 49
-    MIN_VERSION = 0
-    MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
-
-    def __init__(
-        self,
-        *,
-        entries: list[EntryData] = ABSENT,
-        validate_only: bool = False,
-    ) -> None:
-        self.entries = [] if entries is ABSENT else entries
-        self.validate_only = validate_only
+    entries: list[EntryData] = ABSENT
+    validate_only: bool = False
 
 
 class EntryData(Struct):
-    __slots__ = ("entity", "ops",)
-
-    def __init__(
-        self,
-        *,
-        entity: list[EntityData] = ABSENT,
-        ops: list[OpData] = ABSENT,
-    ) -> None:
-        self.entity = [] if entity is ABSENT else entity
-        self.ops = [] if ops is ABSENT else ops
+    entity: list[EntityData] = ABSENT
+    ops: list[OpData] = ABSENT
 
 
 class EntityData(Struct):
-    __slots__ = ("entity_type", "entity_name",)
-
-    def __init__(
-        self,
-        *,
-        entity_type: str = '',
-        entity_name: str | None = '',
-    ) -> None:
-        self.entity_type = entity_type
-        self.entity_name = entity_name
+    entity_type: str = ''
+    entity_name: str | None = ''
 
 
 class OpData(Struct):
-    __slots__ = ("key", "value", "remove",)
-
-    def __init__(
-        self,
-        *,
-        key: str = '',
-        value: float = 0.0,
-        remove: bool = False,
-    ) -> None:
-        self.key = key
-        self.value = value
-        self.remove = remove
+    key: str = ''
+    value: float = 0.0
+    remove: bool = False

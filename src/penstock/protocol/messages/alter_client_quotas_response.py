@@ -5,50 +5,19 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class AlterClientQuotasResponse(Message):
+class AlterClientQuotasResponse(Message, key=49, versions=(0, 1), flexible_from=1):
     """AlterClientQuotasResponse, versions 0 to 1."""
 
-    __slots__ = ("throttle_time_ms", "entries",)
-
-    NAME = "AlterClientQuotasResponse"
-    KEY = 49
-    MIN_VERSION = 0
-    MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        entries: list[EntryData] = ABSENT,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.entries = [] if entries is ABSENT else entries
+    throttle_time_ms: int = 0
+    entries: list[EntryData] = ABSENT
 
 
 class EntryData(Struct):
-    __slots__ = ("error_code", "error_message", "entity",)
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = '',
-        entity: list[EntityData] = ABSENT,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.entity = [] if entity is ABSENT else entity
+    error_code: int = 0
+    error_message: str | None = ''
+    entity: list[EntityData] = ABSENT
 
 
 class EntityData(Struct):
-    __slots__ = ("entity_type", "entity_name",)
-
-    def __init__(
-        self,
-        *,
-        entity_type: str = '',
-        entity_name: str | None = '',
-    ) -> None:
-        self.entity_type = entity_type
-        self.entity_name = entity_name
+    entity_type: str = ''
+    entity_name: str | None = ''

@@ -5,46 +5,17 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class AlterReplicaLogDirsRequest(Message):
+class AlterReplicaLogDirsRequest(Message, key=34, versions=(1, 2), flexible_from=2):
     """AlterReplicaLogDirsRequest, versions 1 to 2."""
 
-    __slots__ = ("dirs",)
-
-    NAME = "AlterReplicaLogDirsRequest"
-    KEY = 34
-    MIN_VERSION = 1
-    MAX_VERSION = 2
-    FLEXIBLE_FROM = 2
-
-    def __init__(
-        self,
-        *,
-        dirs: list[AlterReplicaLogDir] = ABSENT,
-    ) -> None:
-        self.dirs = [] if dirs is ABSENT else dirs
+    dirs: list[AlterReplicaLogDir] = ABSENT
 
 
 class AlterReplicaLogDir(Struct):
-    __slots__ = ("path", "topics",)
-
-    def __init__(
-        self,
-        *,
-        path: str = '',
-        topics: list[AlterReplicaLogDirTopic] = ABSENT,
-    ) -> None:
-        self.path = path
-        self.topics = [] if topics is ABSENT else topics
+    path: str = ''
+    topics: list[AlterReplicaLogDirTopic] = ABSENT
 
 
 class AlterReplicaLogDirTopic(Struct):
-    __slots__ = ("name", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        partitions: list[int] = ABSENT,
-    ) -> None:
-        self.name = name
-        self.partitions = [] if partitions is ABSENT else partitions
+    name: str = ''
+    partitions: list[int] = ABSENT

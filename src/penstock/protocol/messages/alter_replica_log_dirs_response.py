@@ -5,48 +5,18 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class AlterReplicaLogDirsResponse(Message):
+class AlterReplicaLogDirsResponse(Message, key=34, versions=(1, 2), flexible_from=2):
     """AlterReplicaLogDirsResponse, versions 1 to 2."""
 
-    __slots__ = ("throttle_time_ms", "results",)
-
-    NAME = "AlterReplicaLogDirsResponse"
-    KEY = 34
-    MIN_VERSION = 1
-    MAX_VERSION = 2
-    FLEXIBLE_FROM = 2
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: list[AlterReplicaLogDirTopicResult] = ABSENT,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results = [] if results is ABSENT else results
+    throttle_time_ms: int = 0
+    results: list[AlterReplicaLogDirTopicResult] = ABSENT
 
 
 class AlterReplicaLogDirTopicResult(Struct):
-    __slots__ = ("topic_name", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = '',
-        partitions: list[AlterReplicaLogDirPartitionResult] = ABSENT,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_name: str = ''
+    partitions: list[AlterReplicaLogDirPartitionResult] = ABSENT
 
 
 class AlterReplicaLogDirPartitionResult(Struct):
-    __slots__ = ("partition_index", "error_code",)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
+    partition_index: int = 0
+    error_code: int = 0

@@ -5,48 +5,18 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class AlterShareGroupOffsetsRequest(Message):
+class AlterShareGroupOffsetsRequest(Message, key=91, versions=(0, 0), flexible_from=0):
     """AlterShareGroupOffsetsRequest, versions 0 to 0."""
 
-    __slots__ = ("group_id", "topics",)
-
-    NAME = "AlterShareGroupOffsetsRequest"
-    KEY = 91
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-        topics: list[AlterShareGroupOffsetsRequestTopic] = ABSENT,
-    ) -> None:
-        self.group_id = group_id
-        self.topics = [] if topics is ABSENT else topics
+    group_id: str = ''
+    topics: list[AlterShareGroupOffsetsRequestTopic] = ABSENT
 
 
 class AlterShareGroupOffsetsRequestTopic(Struct):
-    __slots__ = ("topic_name", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = '',
-        partitions: list[AlterShareGroupOffsetsRequestPartition] = ABSENT,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_name: str = ''
+    partitions: list[AlterShareGroupOffsetsRequestPartition] = ABSENT
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):
-    __slots__ = ("partition_index", "start_offset",)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        start_offset: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.start_offset = start_offset
+    partition_index: int = 0
+    start_offset: int = 0

@@ -5,37 +5,14 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class AlterUserScramCredentialsResponse(Message):
+class AlterUserScramCredentialsResponse(Message, key=51, versions=(0, 0), flexible_from=0):
     """AlterUserScramCredentialsResponse, versions 0 to 0."""
 
-    __slots__ = ("throttle_time_ms", "results",)
-
-    NAME = "AlterUserScramCredentialsResponse"
-    KEY = 51
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: list[AlterUserScramCredentialsResult] = ABSENT,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results = [] if results is ABSENT else results
+    throttle_time_ms: int = 0
+    results: list[AlterUserScramCredentialsResult] = ABSENT
 
 
 class AlterUserScramCredentialsResult(Struct):
-    __slots__ = ("user", "error_code", "error_message",)
-
-    def __init__(
-        self,
-        *,
-        user: str = '',
-        error_code: int = 0,
-        error_message: str | None = '',
-    ) -> None:
-        self.user = user
-        self.error_code = error_code
-        self.error_message = error_message
+    user: str = ''
+    error_code: int = 0
+    error_message: str | None = ''

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ApiVersionsRequest(Message):
+class ApiVersionsRequest(Message, key=18, versions=(0, 4), flexible_from=3):
     """ApiVersionsRequest, versions 0 to 4."""
 
-    __slots__ = ("client_software_name", "client_software_version",)
-
-    NAME = "ApiVersionsRequest"
-    KEY = 18
-    MIN_VERSION = 0
-    MAX_VERSION = 4
-    FLEXIBLE_FROM = 3
-
-    def __init__(
-        self,
-        *,
-        client_software_name: str = '',
-        client_software_version: str = '',
-    ) -> None:
-        self.client_software_name = client_software_name
-        self.client_software_version = client_software_version
+    client_software_name: str = ''
+    client_software_version: str = ''

@@ -7,63 +7,24 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class AssignReplicasToDirsResponse(Message):
+class AssignReplicasToDirsResponse(Message, key=73, versions=(0, 0), flexible_from=0):
     """AssignReplicasToDirsResponse, versions 0 to 0."""
 
-    __slots__ = ("throttle_time_ms", "error_code", "directories",)
-
-    NAME = "AssignReplicasToDirsResponse"
-    KEY = 73
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        directories: list[DirectoryData] = ABSENT,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.directories = [] if directories is ABSENT else directories
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    directories: list[DirectoryData] = ABSENT
 
 
 class DirectoryData(Struct):
-    __slots__ = ("id", "topics",)
-
-    def __init__(
-        self,
-        *,
-        id: UUID = ZERO_UUID,
-        topics: list[TopicData] = ABSENT,
-    ) -> None:
-        self.id = id
-        self.topics = [] if topics is ABSENT else topics
+    id: UUID = ZERO_UUID
+    topics: list[TopicData] = ABSENT
 
 
 class TopicData(Struct):
-    __slots__ = ("topic_id", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_id: UUID = ZERO_UUID,
-        partitions: list[PartitionData] = ABSENT,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_id: UUID = ZERO_UUID
+    partitions: list[PartitionData] = ABSENT
 
 
 class PartitionData(Struct):
-    __slots__ = ("partition_index", "error_code",)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
+    partition_index: int = 0
+    error_code: int = 0

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message
 
 
-class ConsumerGroupDescribeRequest(Message):
+class ConsumerGroupDescribeRequest(Message, key=69, versions=(0, 1), flexible_from=0):
     """ConsumerGroupDescribeRequest, versions 0 to 1."""
 
-    __slots__ = ("group_ids", "include_authorized_operations",)
-
-    NAME = "ConsumerGroupDescribeRequest"
-    KEY = 69
-    MIN_VERSION = 0
-    MAX_VERSION = 1
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        group_ids: list[str] = ABSENT,
-        include_authorized_operations: bool = False,
-    ) -> None:
-        self.group_ids = [] if group_ids is ABSENT else group_ids
-        self.include_authorized_operations = include_authorized_operations
+    group_ids: list[str] = ABSENT
+    include_authorized_operations: bool = False

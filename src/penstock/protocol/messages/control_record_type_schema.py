@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ControlRecordTypeSchema(Message):
+class ControlRecordTypeSchema(Message, key=-1, versions=(0, 0)):
     """ControlRecordTypeSchema, versions 0 to 0."""
 
-    __slots__ = ("type",)
-
-    NAME = "ControlRecordTypeSchema"
-    KEY = -1
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        type: int = 0,
-    ) -> None:
-        self.type = type
+    type: int = 0

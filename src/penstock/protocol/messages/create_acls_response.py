@@ -5,35 +5,13 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class CreateAclsResponse(Message):
+class CreateAclsResponse(Message, key=30, versions=(1, 3), flexible_from=2):
     """CreateAclsResponse, versions 1 to 3."""
 
-    __slots__ = ("throttle_time_ms", "results",)
-
-    NAME = "CreateAclsResponse"
-    KEY = 30
-    MIN_VERSION = 1
-    MAX_VERSION = 3
-    FLEXIBLE_FROM = 2
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: list[AclCreationResult] = ABSENT,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results = [] if results is ABSENT else results
+    throttle_time_ms: int = 0
+    results: list[AclCreationResult] = ABSENT
 
 
 class AclCreationResult(Struct):
-    __slots__ = ("error_code", "error_message",)
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = '',
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
+    error_code: int = 0
+    error_message: str | None = ''

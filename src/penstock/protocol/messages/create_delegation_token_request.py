@@ -5,39 +5,15 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class CreateDelegationTokenRequest(Message):
+class CreateDelegationTokenRequest(Message, key=38, versions=(1, 3), flexible_from=2):
     """CreateDelegationTokenRequest, versions 1 to 3."""
 
-    __slots__ = ("owner_principal_type", "owner_principal_name", "renewers", "max_lifetime_ms",)
-
-    NAME = "CreateDelegationTokenRequest"
-    KEY = 38
-    MIN_VERSION = 1
-    MAX_VERSION = 3
-    FLEXIBLE_FROM = 2
-
-    def __init__(
-        self,
-        *,
-        owner_principal_type: str | None = '',
-        owner_principal_name: str | None = '',
-        renewers: list[CreatableRenewers] = ABSENT,
-        max_lifetime_ms: int = 0,
-    ) -> None:
-        self.owner_principal_type = owner_principal_type
-        self.owner_principal_name = owner_principal_name
-        self.renewers = [] if renewers is ABSENT else renewers
-        self.max_lifetime_ms = max_lifetime_ms
+    owner_principal_type: str | None = ''
+    owner_principal_name: str | None = ''
+    renewers: list[CreatableRenewers] = ABSENT
+    max_lifetime_ms: int = 0
 
 
 class CreatableRenewers(Struct):
-    __slots__ = ("principal_type", "principal_name",)
-
-    def __init__(
-        self,
-        *,
-        principal_type: str = '',
-        principal_name: str = '',
-    ) -> None:
-        self.principal_type = principal_type
-        self.principal_name = principal_name
+    principal_type: str = ''
+    principal_name: str = ''

@@ -5,24 +5,9 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class DefaultPrincipalData(Message):
+class DefaultPrincipalData(Message, key=-1, versions=(0, 0), flexible_from=0):
     """DefaultPrincipalData, versions 0 to 0."""
 
-    __slots__ = ("type", "name", "token_authenticated",)
-
-    NAME = "DefaultPrincipalData"
-    KEY = -1
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        type: str = '',
-        name: str = '',
-        token_authenticated: bool = False,
-    ) -> None:
-        self.type = type
-        self.name = name
-        self.token_authenticated = token_authenticated
+    type: str = ''
+    name: str = ''
+    token_authenticated: bool = False

@@ -2,51 +2,21 @@
 
 from __future__ import annotations
 
-from penstock.protocol.message import ABSENT, Message, Records, Struct
+from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class DeleteRecordsRequest(Message):
+class DeleteRecordsRequest(Message, key=21, versions=(0, 2), flexible_from=2):
     """DeleteRecordsRequest, versions 0 to 2."""
 
-    __slots__ = ("topics", "timeout_ms",)
-
-    NAME = "DeleteRecordsRequest"
-    KEY = 21
-    MIN_VERSION = 0
-    MAX_VERSION = 2
-    FLEXIBLE_FROM = 2
-
-    def __init__(
-        self,
-        *,
-        topics: list[DeleteRecordsTopic] = ABSENT,
-        timeout_ms: int = 0,
-    ) -> None:
-        self.topics = [] if topics is ABSENT else topics
-        self.timeout_ms = timeout_ms
+    topics: list[DeleteRecordsTopic] = ABSENT
+    timeout_ms: int = 0
 
 
 class DeleteRecordsTopic(Struct):
-    __slots__ = ("name", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        partitions: list[DeleteRecordsPartition] = ABSENT,
-    ) -> None:
-        self.name = name
-        self.partitions = [] if partitions is ABSENT else partitions
+    name: str = ''
+    partitions: list[DeleteRecordsPartition] = ABSENT
 
 
 class DeleteRecordsPartition(Struct):
-    __slots__ = ("partition_index", "offset",)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        offset: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.offset = offset
+    partition_index: int = 0
+    offset: int = 0

@@ -2,53 +2,22 @@
 
 from __future__ import annotations
 
-from penstock.protocol.message import ABSENT, Message, Records, Struct
+from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class DeleteRecordsResponse(Message):
+class DeleteRecordsResponse(Message, key=21, versions=(0, 2), flexible_from=2):
     """DeleteRecordsResponse, versions 0 to 2."""
 
-    __slots__ = ("throttle_time_ms", "topics",)
-
-    NAME = "DeleteRecordsResponse"
-    KEY = 21
-    MIN_VERSION = 0
-    MAX_VERSION = 2
-    FLEXIBLE_FROM = 2
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: list[DeleteRecordsTopicResult] = ABSENT,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = [] if topics is ABSENT else topics
+    throttle_time_ms: int = 0
+    topics: list[DeleteRecordsTopicResult] = ABSENT
 
 
 class DeleteRecordsTopicResult(Struct):
-    __slots__ = ("name", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        partitions: list[DeleteRecordsPartitionResult] = ABSENT,
-    ) -> None:
-        self.name = name
-        self.partitions = [] if partitions is ABSENT else partitions
+    name: str = ''
+    partitions: list[DeleteRecordsPartitionResult] = ABSENT
 
 
 class DeleteRecordsPartitionResult(Struct):
-    __slots__ = ("partition_index", "low_watermark", "error_code",)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        low_watermark: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.low_watermark = low_watermark
-        self.error_code = error_code
+    partition_index: int = 0
+    low_watermark: int = 0
+    error_code: int = 0

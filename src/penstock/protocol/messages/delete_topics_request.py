@@ -7,37 +7,14 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class DeleteTopicsRequest(Message):
+class DeleteTopicsRequest(Message, key=20, versions=(1, 6), flexible_from=4):
     """DeleteTopicsRequest, versions 1 to 6."""
 
-    __slots__ = ("topics", "topic_names", "timeout_ms",)
-
-    NAME = "DeleteTopicsRequest"
-    KEY = 20
-    MIN_VERSION = 1
-    MAX_VERSION = 6
-    FLEXIBLE_FROM = 4
-
-    def __init__(
-        self,
-        *,
-        topics: list[DeleteTopicState] = ABSENT,
-        topic_names: list[str] = ABSENT,
-        timeout_ms: int = 0,
-    ) -> None:
-        self.topics = [] if topics is ABSENT else topics
-        self.topic_names = [] if topic_names is ABSENT else topic_names
-        self.timeout_ms = timeout_ms
+    topics: list[DeleteTopicState] = ABSENT
+    topic_names: list[str] = ABSENT
+    timeout_ms: int = 0
 
 
 class DeleteTopicState(Struct):
-    __slots__ = ("name", "topic_id",)
-
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-        topic_id: UUID = ZERO_UUID,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
+    name: str | None = None
+    topic_id: UUID = ZERO_UUID

@@ -5,33 +5,12 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class DescribeDelegationTokenRequest(Message):
+class DescribeDelegationTokenRequest(Message, key=41, versions=(1, 3), flexible_from=2):
     """DescribeDelegationTokenRequest, versions 1 to 3."""
 
-    __slots__ = ("owners",)
-
-    NAME = "DescribeDelegationTokenRequest"
-    KEY = 41
-    MIN_VERSION = 1
-    MAX_VERSION = 3
-    FLEXIBLE_FROM = 2
-
-    def __init__(
-        self,
-        *,
-        owners: list[DescribeDelegationTokenOwner] | None = ABSENT,
-    ) -> None:
-        self.owners = [] if owners is ABSENT else owners
+    owners: list[DescribeDelegationTokenOwner] | None = ABSENT
 
 
 class DescribeDelegationTokenOwner(Struct):
-    __slots__ = ("principal_type", "principal_name",)
-
-    def __init__(
-        self,
-        *,
-        principal_type: str = '',
-        principal_name: str = '',
-    ) -> None:
-        self.principal_type = principal_type
-        self.principal_name = principal_name
+    principal_type: str = ''
+    principal_name: str = ''

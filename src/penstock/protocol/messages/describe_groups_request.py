@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message
 
 
-class DescribeGroupsRequest(Message):
+class DescribeGroupsRequest(Message, key=15, versions=(0, 6), flexible_from=5):
     """DescribeGroupsRequest, versions 0 to 6."""
 
-    __slots__ = ("groups", "include_authorized_operations",)
-
-    NAME = "DescribeGroupsRequest"
-    KEY = 15
-    MIN_VERSION = 0
-    MAX_VERSION = 6
-    FLEXIBLE_FROM = 5
-
-    def __init__(
-        self,
-        *,
-        groups: list[str] = ABSENT,
-        include_authorized_operations: bool = False,
-    ) -> None:
-        self.groups = [] if groups is ABSENT else groups
-        self.include_authorized_operations = include_authorized_operations
+    groups: list[str] = ABSENT
+    include_authorized_operations: bool = False

@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message
 
 
-class DescribeTransactionsRequest(Message):
+class DescribeTransactionsRequest(Message, key=65, versions=(0, 0), flexible_from=0):
     """DescribeTransactionsRequest, versions 0 to 0."""
 
-    __slots__ = ("transactional_ids",)
-
-    NAME = "DescribeTransactionsRequest"
-    KEY = 65
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        transactional_ids: list[str] = ABSENT,
-    ) -> None:
-        self.transactional_ids = [] if transactional_ids is ABSENT else transactional_ids
+    transactional_ids: list[str] = ABSENT

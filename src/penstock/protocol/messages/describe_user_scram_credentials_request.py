@@ -5,31 +5,11 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class DescribeUserScramCredentialsRequest(Message):
+class DescribeUserScramCredentialsRequest(Message, key=50, versions=(0, 0), flexible_from=0):
     """DescribeUserScramCredentialsRequest, versions 0 to 0."""
 
-    __slots__ = ("users",)
-
-    NAME = "DescribeUserScramCredentialsRequest"
-    KEY = 50
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        users: list[UserName] | None = ABSENT,
-    ) -> None:
-        self.users = [] if users is ABSENT else users
+    users: list[UserName] | None = ABSENT
 
 
 class UserName(Struct):
-    __slots__ = ("name",)
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-    ) -> None:
-        self.name = name
+    name: str = ''

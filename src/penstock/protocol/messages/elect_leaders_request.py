@@ -5,37 +5,14 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class ElectLeadersRequest(Message):
+class ElectLeadersRequest(Message, key=43, versions=(0, 2), flexible_from=2):
     """ElectLeadersRequest, versions 0 to 2."""
 
-    __slots__ = ("election_type", "topic_partitions", "timeout_ms",)
-
-    NAME = "ElectLeadersRequest"
-    KEY = 43
-    MIN_VERSION = 0
-    MAX_VERSION = 2
-    FLEXIBLE_FROM = 2
-
-    def __init__(
-        self,
-        *,
-        election_type: int = 0,
-        topic_partitions: list[TopicPartitions] | None = ABSENT,
-        timeout_ms: int = 60000,
-    ) -> None:
-        self.election_type = election_type
-        self.topic_partitions = [] if topic_partitions is ABSENT else topic_partitions
-        self.timeout_ms = timeout_ms
+    election_type: int = 0
+    topic_partitions: list[TopicPartitions] | None = ABSENT
+    timeout_ms: int = 60000
 
 
 class TopicPartitions(Struct):
-    __slots__ = ("topic", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic: str = '',
-        partitions: list[int] = ABSENT,
-    ) -> None:
-        self.topic = topic
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic: str = ''
+    partitions: list[int] = ABSENT

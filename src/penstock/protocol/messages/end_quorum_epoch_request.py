@@ -7,84 +7,33 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class EndQuorumEpochRequest(Message):
+class EndQuorumEpochRequest(Message, key=54, versions=(0, 1), flexible_from=1):
     """EndQuorumEpochRequest, versions 0 to 1."""
 
-    __slots__ = ("cluster_id", "topics", "leader_endpoints",)
-
-    NAME = "EndQuorumEpochRequest"
-    KEY = 54
-    MIN_VERSION = 0
-    MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = None,
-        topics: list[TopicData] = ABSENT,
-        leader_endpoints: list[LeaderEndpoint] = ABSENT,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.topics = [] if topics is ABSENT else topics
-        self.leader_endpoints = [] if leader_endpoints is ABSENT else leader_endpoints
+    cluster_id: str | None = None
+    topics: list[TopicData] = ABSENT
+    leader_endpoints: list[LeaderEndpoint] = ABSENT
 
 
 class TopicData(Struct):
-    __slots__ = ("topic_name", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = '',
-        partitions: list[PartitionData] = ABSENT,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_name: str = ''
+    partitions: list[PartitionData] = ABSENT
 
 
 class PartitionData(Struct):
-    __slots__ = ("partition_index", "leader_id", "leader_epoch", "preferred_successors", "preferred_candidates",)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-        preferred_successors: list[int] = ABSENT,
-        preferred_candidates: list[ReplicaInfo] = ABSENT,
-    ) -> None:
-        self.partition_index = partition_index
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.preferred_successors = [] if preferred_successors is ABSENT else preferred_successors
-        self.preferred_candidates = [] if preferred_candidates is ABSENT else preferred_candidates
+    partition_index: int = 0
+    leader_id: int = 0
+    leader_epoch: int = 0
+    preferred_successors: list[int] = ABSENT
+    preferred_candidates: list[ReplicaInfo] = ABSENT
 
 
 class ReplicaInfo(Struct):
-    __slots__ = ("candidate_id", "candidate_directory_id",)
-
-    def __init__(
-        self,
-        *,
-        candidate_id: int = 0,
-        candidate_directory_id: UUID = ZERO_UUID,
-    ) -> None:
-        self.candidate_id = candidate_id
-        self.candidate_directory_id = candidate_directory_id
+    candidate_id: int = 0
+    candidate_directory_id: UUID = ZERO_UUID
 
 
 class LeaderEndpoint(Struct):
-    __slots__ = ("name", "host", "port",)
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        host: str = '',
-        port: int = 0,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
+    name: str = ''
+    host: str = ''
+    port: int = 0

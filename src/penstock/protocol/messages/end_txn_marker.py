@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class EndTxnMarker(Message):
+class EndTxnMarker(Message, key=-1, versions=(0, 0)):
     """EndTxnMarker, versions 0 to 0."""
 
-    __slots__ = ("coordinator_epoch",)
-
-    NAME = "EndTxnMarker"
-    KEY = -1
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        coordinator_epoch: int = 0,
-    ) -> None:
-        self.coordinator_epoch = coordinator_epoch
+    coordinator_epoch: int = 0

@@ -5,26 +5,10 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class EndTxnRequest(Message):
+class EndTxnRequest(Message, key=26, versions=(0, 5), flexible_from=3):
     """EndTxnRequest, versions 0 to 5."""
 
-    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed",)
-
-    NAME = "EndTxnRequest"
-    KEY = 26
-    MIN_VERSION = 0
-    MAX_VERSION = 5
-    FLEXIBLE_FROM = 3
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = '',
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        committed: bool = False,
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.committed = committed
+    transactional_id: str = ''
+    producer_id: int = 0
+    producer_epoch: int = 0
+    committed: bool = False

@@ -5,26 +5,10 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class EndTxnResponse(Message):
+class EndTxnResponse(Message, key=26, versions=(0, 5), flexible_from=3):
     """EndTxnResponse, versions 0 to 5."""
 
-    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch",)
-
-    NAME = "EndTxnResponse"
-    KEY = 26
-    MIN_VERSION = 0
-    MAX_VERSION = 5
-    FLEXIBLE_FROM = 3
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1

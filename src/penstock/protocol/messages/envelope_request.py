@@ -5,24 +5,9 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class EnvelopeRequest(Message):
+class EnvelopeRequest(Message, key=58, versions=(0, 0), flexible_from=0):
     """EnvelopeRequest, versions 0 to 0."""
 
-    __slots__ = ("request_data", "request_principal", "client_host_address",)
-
-    NAME = "EnvelopeRequest"
-    KEY = 58
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        request_data: bytes = b"",
-        request_principal: bytes | None = b"",
-        client_host_address: bytes = b"",
-    ) -> None:
-        self.request_data = request_data
-        self.request_principal = request_principal
-        self.client_host_address = client_host_address
+    request_data: bytes = b""
+    request_principal: bytes | None = b""
+    client_host_address: bytes = b""

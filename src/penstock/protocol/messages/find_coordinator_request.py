@@ -5,24 +5,9 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message
 
 
-class FindCoordinatorRequest(Message):
+class FindCoordinatorRequest(Message, key=10, versions=(0, 6), flexible_from=3):
     """FindCoordinatorRequest, versions 0 to 6."""
 
-    __slots__ = ("key", "key_type", "coordinator_keys",)
-
-    NAME = "FindCoordinatorRequest"
-    KEY = 10
-    MIN_VERSION = 0
-    MAX_VERSION = 6
-    FLEXIBLE_FROM = 3
-
-    def __init__(
-        self,
-        *,
-        key: str = '',
-        key_type: int = 0,
-        coordinator_keys: list[str] = ABSENT,
-    ) -> None:
-        self.key = key
-        self.key_type = key_type
-        self.coordinator_keys = [] if coordinator_keys is ABSENT else coordinator_keys
+    key: str = ''
+    key_type: int = 0
+    coordinator_keys: list[str] = ABSENT

@@ -7,20 +7,7 @@ from uuid import UUID
 from penstock.protocol.message import Message, ZERO_UUID
 
 
-class GetTelemetrySubscriptionsRequest(Message):
+class GetTelemetrySubscriptionsRequest(Message, key=71, versions=(0, 0), flexible_from=0):
     """GetTelemetrySubscriptionsRequest, versions 0 to 0."""
 
-    __slots__ = ("client_instance_id",)
-
-    NAME = "GetTelemetrySubscriptionsRequest"
-    KEY = 71
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        client_instance_id: UUID = ZERO_UUID,
-    ) -> None:
-        self.client_instance_id = client_instance_id
+    client_instance_id: UUID = ZERO_UUID

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class HeartbeatResponse(Message):
+class HeartbeatResponse(Message, key=12, versions=(0, 4), flexible_from=4):
     """HeartbeatResponse, versions 0 to 4."""
 
-    __slots__ = ("throttle_time_ms", "error_code",)
-
-    NAME = "HeartbeatResponse"
-    KEY = 12
-    MIN_VERSION = 0
-    MAX_VERSION = 4
-    FLEXIBLE_FROM = 4
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
+    throttle_time_ms: int = 0
+    error_code: int = 0

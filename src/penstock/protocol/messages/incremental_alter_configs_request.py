@@ -5,52 +5,20 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class IncrementalAlterConfigsRequest(Message):
+class IncrementalAlterConfigsRequest(Message, key=44, versions=(0, 1), flexible_from=1):
     """IncrementalAlterConfigsRequest, versions 0 to 1."""
 
-    __slots__ = ("resources", "validate_only",)
-
-    NAME = "IncrementalAlterConfigsRequest"
-    KEY = 44
-    MIN_VERSION = 0
-    MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
-
-    def __init__(
-        self,
-        *,
-        resources: list[AlterConfigsResource] = ABSENT,
-        validate_only: bool = False,
-    ) -> None:
-        self.resources = [] if resources is ABSENT else resources
-        self.validate_only = validate_only
+    resources: list[AlterConfigsResource] = ABSENT
+    validate_only: bool = False
 
 
 class AlterConfigsResource(Struct):
-    __slots__ = ("resource_type", "resource_name", "configs",)
-
-    def __init__(
-        self,
-        *,
-        resource_type: int = 0,
-        resource_name: str = '',
-        configs: list[AlterableConfig] = ABSENT,
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.configs = [] if configs is ABSENT else configs
+    resource_type: int = 0
+    resource_name: str = ''
+    configs: list[AlterableConfig] = ABSENT
 
 
 class AlterableConfig(Struct):
-    __slots__ = ("name", "config_operation", "value",)
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        config_operation: int = 0,
-        value: str | None = '',
-    ) -> None:
-        self.name = name
-        self.config_operation = config_operation
-        self.value = value
+    name: str = ''
+    config_operation: int = 0
+    value: str | None = ''

@@ -7,50 +7,19 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class InitializeShareGroupStateRequest(Message):
+class InitializeShareGroupStateRequest(Message, key=83, versions=(0, 0), flexible_from=0):
     """InitializeShareGroupStateRequest, versions 0 to 0."""
 
-    __slots__ = ("group_id", "topics",)
-
-    NAME = "InitializeShareGroupStateRequest"
-    KEY = 83
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-        topics: list[InitializeStateData] = ABSENT,
-    ) -> None:
-        self.group_id = group_id
-        self.topics = [] if topics is ABSENT else topics
+    group_id: str = ''
+    topics: list[InitializeStateData] = ABSENT
 
 
 class InitializeStateData(Struct):
-    __slots__ = ("topic_id", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_id: UUID = ZERO_UUID,
-        partitions: list[PartitionData] = ABSENT,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_id: UUID = ZERO_UUID
+    partitions: list[PartitionData] = ABSENT
 
 
 class PartitionData(Struct):
-    __slots__ = ("partition", "state_epoch", "start_offset",)
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        state_epoch: int = 0,
-        start_offset: int = 0,
-    ) -> None:
-        self.partition = partition
-        self.state_epoch = state_epoch
-        self.start_offset = start_offset
+    partition: int = 0
+    state_epoch: int = 0
+    start_offset: int = 0

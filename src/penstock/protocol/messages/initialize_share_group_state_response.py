@@ -7,48 +7,18 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class InitializeShareGroupStateResponse(Message):
+class InitializeShareGroupStateResponse(Message, key=83, versions=(0, 0), flexible_from=0):
     """InitializeShareGroupStateResponse, versions 0 to 0."""
 
-    __slots__ = ("results",)
-
-    NAME = "InitializeShareGroupStateResponse"
-    KEY = 83
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        results: list[InitializeStateResult] = ABSENT,
-    ) -> None:
-        self.results = [] if results is ABSENT else results
+    results: list[InitializeStateResult] = ABSENT
 
 
 class InitializeStateResult(Struct):
-    __slots__ = ("topic_id", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_id: UUID = ZERO_UUID,
-        partitions: list[PartitionResult] = ABSENT,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_id: UUID = ZERO_UUID
+    partitions: list[PartitionResult] = ABSENT
 
 
 class PartitionResult(Struct):
-    __slots__ = ("partition", "error_code", "error_message",)
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-    ) -> None:
-        self.partition = partition
-        self.error_code = error_code
-        self.error_message = error_message
+    partition: int = 0
+    error_code: int = 0
+    error_message: str | None = None

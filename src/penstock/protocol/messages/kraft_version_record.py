@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class KRaftVersionRecord(Message):
+class KRaftVersionRecord(Message, key=-1, versions=(0, 0), flexible_from=0):
     """KRaftVersionRecord, versions 0 to 0."""
 
-    __slots__ = ("version", "kraft_version",)
-
-    NAME = "KRaftVersionRecord"
-    KEY = -1
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        version: int = 0,
-        kraft_version: int = 0,
-    ) -> None:
-        self.version = version
-        self.kraft_version = kraft_version
+    version: int = 0
+    kraft_version: int = 0

@@ -5,35 +5,13 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class ListPartitionReassignmentsRequest(Message):
+class ListPartitionReassignmentsRequest(Message, key=46, versions=(0, 0), flexible_from=0):
     """ListPartitionReassignmentsRequest, versions 0 to 0."""
 
-    __slots__ = ("timeout_ms", "topics",)
-
-    NAME = "ListPartitionReassignmentsRequest"
-    KEY = 46
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = 60000,
-        topics: list[ListPartitionReassignmentsTopics] | None = None,
-    ) -> None:
-        self.timeout_ms = timeout_ms
-        self.topics = topics
+    timeout_ms: int = 60000
+    topics: list[ListPartitionReassignmentsTopics] | None = None
 
 
 class ListPartitionReassignmentsTopics(Struct):
-    __slots__ = ("name", "partition_indexes",)
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        partition_indexes: list[int] = ABSENT,
-    ) -> None:
-        self.name = name
-        self.partition_indexes = [] if partition_indexes is ABSENT else partition_indexes
+    name: str = ''
+    partition_indexes: list[int] = ABSENT

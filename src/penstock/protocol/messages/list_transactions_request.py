@@ -5,26 +5,10 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message
 
 
-class ListTransactionsRequest(Message):
+class ListTransactionsRequest(Message, key=66, versions=(0, 2), flexible_from=0):
     """ListTransactionsRequest, versions 0 to 2."""
 
-    __slots__ = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern",)
-
-    NAME = "ListTransactionsRequest"
-    KEY = 66
-    MIN_VERSION = 0
-    MAX_VERSION = 2
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        state_filters: list[str] = ABSENT,
-        producer_id_filters: list[int] = ABSENT,
-        duration_filter: int = -1,
-        transactional_id_pattern: str | None = None,
-    ) -> None:
-        self.state_filters = [] if state_filters is ABSENT else state_filters
-        self.producer_id_filters = [] if producer_id_filters is ABSENT else producer_id_filters
-        self.duration_filter = duration_filter
-        self.transactional_id_pattern = transactional_id_pattern
+    state_filters: list[str] = ABSENT
+    producer_id_filters: list[int] = ABSENT
+    duration_filter: int = -1
+    transactional_id_pattern: str | None = None

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class PushTelemetryResponse(Message):
+class PushTelemetryResponse(Message, key=72, versions=(0, 0), flexible_from=0):
     """PushTelemetryResponse, versions 0 to 0."""
 
-    __slots__ = ("throttle_time_ms", "error_code",)
-
-    NAME = "PushTelemetryResponse"
-    KEY = 72
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
+    throttle_time_ms: int = 0
+    error_code: int = 0

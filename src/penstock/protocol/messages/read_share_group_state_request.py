@@ -7,48 +7,18 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class ReadShareGroupStateRequest(Message):
+class ReadShareGroupStateRequest(Message, key=84, versions=(0, 0), flexible_from=0):
     """ReadShareGroupStateRequest, versions 0 to 0."""
 
-    __slots__ = ("group_id", "topics",)
-
-    NAME = "ReadShareGroupStateRequest"
-    KEY = 84
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-        topics: list[ReadStateData] = ABSENT,
-    ) -> None:
-        self.group_id = group_id
-        self.topics = [] if topics is ABSENT else topics
+    group_id: str = ''
+    topics: list[ReadStateData] = ABSENT
 
 
 class ReadStateData(Struct):
-    __slots__ = ("topic_id", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_id: UUID = ZERO_UUID,
-        partitions: list[PartitionData] = ABSENT,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_id: UUID = ZERO_UUID
+    partitions: list[PartitionData] = ABSENT
 
 
 class PartitionData(Struct):
-    __slots__ = ("partition", "leader_epoch",)
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        leader_epoch: int = 0,
-    ) -> None:
-        self.partition = partition
-        self.leader_epoch = leader_epoch
+    partition: int = 0
+    leader_epoch: int = 0

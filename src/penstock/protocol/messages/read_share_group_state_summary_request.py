@@ -7,48 +7,18 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class ReadShareGroupStateSummaryRequest(Message):
+class ReadShareGroupStateSummaryRequest(Message, key=87, versions=(0, 1), flexible_from=0):
     """ReadShareGroupStateSummaryRequest, versions 0 to 1."""
 
-    __slots__ = ("group_id", "topics",)
-
-    NAME = "ReadShareGroupStateSummaryRequest"
-    KEY = 87
-    MIN_VERSION = 0
-    MAX_VERSION = 1
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-        topics: list[ReadStateSummaryData] = ABSENT,
-    ) -> None:
-        self.group_id = group_id
-        self.topics = [] if topics is ABSENT else topics
+    group_id: str = ''
+    topics: list[ReadStateSummaryData] = ABSENT
 
 
 class ReadStateSummaryData(Struct):
-    __slots__ = ("topic_id", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_id: UUID = ZERO_UUID,
-        partitions: list[PartitionData] = ABSENT,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_id: UUID = ZERO_UUID
+    partitions: list[PartitionData] = ABSENT
 
 
 class PartitionData(Struct):
-    __slots__ = ("partition", "leader_epoch",)
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        leader_epoch: int = 0,
-    ) -> None:
-        self.partition = partition
-        self.leader_epoch = leader_epoch
+    partition: int = 0
+    leader_epoch: int = 0

@@ -7,24 +7,9 @@ from uuid import UUID
 from penstock.protocol.message import Message, ZERO_UUID
 
 
-class RemoveRaftVoterRequest(Message):
+class RemoveRaftVoterRequest(Message, key=81, versions=(0, 0), flexible_from=0):
     """RemoveRaftVoterRequest, versions 0 to 0."""
 
-    __slots__ = ("cluster_id", "voter_id", "voter_directory_id",)
-
-    NAME = "RemoveRaftVoterRequest"
-    KEY = 81
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = '',
-        voter_id: int = 0,
-        voter_directory_id: UUID = ZERO_UUID,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.voter_id = voter_id
-        self.voter_directory_id = voter_directory_id
+    cluster_id: str | None = ''
+    voter_id: int = 0
+    voter_directory_id: UUID = ZERO_UUID

@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ResponseHeader(Message):
+class ResponseHeader(Message, key=-1, versions=(0, 1), flexible_from=1):
     """ResponseHeader, versions 0 to 1."""
 
-    __slots__ = ("correlation_id",)
-
-    NAME = "ResponseHeader"
-    KEY = -1
-    MIN_VERSION = 0
-    MAX_VERSION = 1
-    FLEXIBLE_FROM = 1
-
-    def __init__(
-        self,
-        *,
-        correlation_id: int = 0,
-    ) -> None:
-        self.correlation_id = correlation_id
+    correlation_id: int = 0

@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class SaslAuthenticateRequest(Message):
+class SaslAuthenticateRequest(Message, key=36, versions=(0, 2), flexible_from=2):
     """SaslAuthenticateRequest, versions 0 to 2."""
 
-    __slots__ = ("auth_bytes",)
-
-    NAME = "SaslAuthenticateRequest"
-    KEY = 36
-    MIN_VERSION = 0
-    MAX_VERSION = 2
-    FLEXIBLE_FROM = 2
-
-    def __init__(
-        self,
-        *,
-        auth_bytes: bytes = b"",
-    ) -> None:
-        self.auth_bytes = auth_bytes
+    auth_bytes: bytes = b""

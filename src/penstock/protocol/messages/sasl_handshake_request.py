@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class SaslHandshakeRequest(Message):
+class SaslHandshakeRequest(Message, key=17, versions=(0, 1)):
     """SaslHandshakeRequest, versions 0 to 1."""
 
-    __slots__ = ("mechanism",)
-
-    NAME = "SaslHandshakeRequest"
-    KEY = 17
-    MIN_VERSION = 0
-    MAX_VERSION = 1
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        mechanism: str = '',
-    ) -> None:
-        self.mechanism = mechanism
+    mechanism: str = ''

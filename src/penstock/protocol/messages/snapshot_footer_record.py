@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class SnapshotFooterRecord(Message):
+class SnapshotFooterRecord(Message, key=-1, versions=(0, 0), flexible_from=0):
     """SnapshotFooterRecord, versions 0 to 0."""
 
-    __slots__ = ("version",)
-
-    NAME = "SnapshotFooterRecord"
-    KEY = -1
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        version: int = 0,
-    ) -> None:
-        self.version = version
+    version: int = 0

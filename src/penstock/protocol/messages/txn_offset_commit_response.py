@@ -5,48 +5,18 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class TxnOffsetCommitResponse(Message):
+class TxnOffsetCommitResponse(Message, key=28, versions=(0, 5), flexible_from=3):
     """TxnOffsetCommitResponse, versions 0 to 5."""
 
-    __slots__ = ("throttle_time_ms", "topics",)
-
-    NAME = "TxnOffsetCommitResponse"
-    KEY = 28
-    MIN_VERSION = 0
-    MAX_VERSION = 5
-    FLEXIBLE_FROM = 3
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: list[TxnOffsetCommitResponseTopic] = ABSENT,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics = [] if topics is ABSENT else topics
+    throttle_time_ms: int = 0
+    topics: list[TxnOffsetCommitResponseTopic] = ABSENT
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    __slots__ = ("name", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        partitions: list[TxnOffsetCommitResponsePartition] = ABSENT,
-    ) -> None:
-        self.name = name
-        self.partitions = [] if partitions is ABSENT else partitions
+    name: str = ''
+    partitions: list[TxnOffsetCommitResponsePartition] = ABSENT
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    __slots__ = ("partition_index", "error_code",)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
+    partition_index: int = 0
+    error_code: int = 0

@@ -5,71 +5,28 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message, Struct
 
 
-class VoteResponse(Message):
+class VoteResponse(Message, key=52, versions=(0, 2), flexible_from=0):
     """VoteResponse, versions 0 to 2."""
 
-    __slots__ = ("error_code", "topics", "node_endpoints",)
-
-    NAME = "VoteResponse"
-    KEY = 52
-    MIN_VERSION = 0
-    MAX_VERSION = 2
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        topics: list[TopicData] = ABSENT,
-        node_endpoints: list[NodeEndpoint] = ABSENT,
-    ) -> None:
-        self.error_code = error_code
-        self.topics = [] if topics is ABSENT else topics
-        self.node_endpoints = [] if node_endpoints is ABSENT else node_endpoints
+    error_code: int = 0
+    topics: list[TopicData] = ABSENT
+    node_endpoints: list[NodeEndpoint] = ABSENT
 
 
 class TopicData(Struct):
-    __slots__ = ("topic_name", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = '',
-        partitions: list[PartitionData] = ABSENT,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_name: str = ''
+    partitions: list[PartitionData] = ABSENT
 
 
 class PartitionData(Struct):
-    __slots__ = ("partition_index", "error_code", "leader_id", "leader_epoch", "vote_granted",)
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-        vote_granted: bool = False,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.vote_granted = vote_granted
+    partition_index: int = 0
+    error_code: int = 0
+    leader_id: int = 0
+    leader_epoch: int = 0
+    vote_granted: bool = False
 
 
 class NodeEndpoint(Struct):
-    __slots__ = ("node_id", "host", "port",)
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        host: str = '',
-        port: int = 0,
-    ) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = port
+    node_id: int = 0
+    host: str = ''
+    port: int = 0

@@ -1,59 +1,65 @@
-"""Holds a lake table against what the brokers still have: its ends, and a sample of its rows value by value.
+"""What the brokers have of a lake table's partitions, and which of its offsets are to be held against them.
 
-Offsets tell nothing of what a row says. So a few ranges of each partition are read from the brokers and compared with
-the table's rows: timestamp, key, value and headers. For a table of a decoded format, which has no such value, the
-columns that it shares with a record are compared. Where in the table the sampled rows lie is found while its offsets
-are read, not by statistics.
+The comparison itself, value by value, is in `load.values`: what a row must say depends on the load's format.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client
-from penstock.config.limits import LAKE_RANGES_SHOWN, LAKE_SAMPLE_RANGES
-from penstock.spark.lake.offsets import Watch
-from penstock.spark.lake.records import RECORD_SCHEMA, Progress, TopicPartition
-from penstock.spark.lake.table import LakeTable
+from penstock.errors import RequestError
+from penstock.spark.lake.ranges import Range, clip, union, without
+from penstock.spark.lake.records import Progress, TopicPartition
+from penstock.spark.limits import LAKE_SAMPLE_RANGES
 
-Row = tuple[Any, ...]
-COMPARED = ("timestamp", "timestampType", "key", "value", "headers")
 CLIENT_ID = "penstock-verify"
 TIMEOUT_MS = 30_000
 
 
 @dataclass(slots=True)
 class BrokerVerdict:
-    """One partition of a table beside what the brokers have of it. Offsets."""
+    """One partition of a table beside what the brokers have of it. Counts are of rows or records, lists the first."""
 
     log_start: int
     log_end: int
     """The last stable offset: what a load could have by now."""
     behind: int
-    """How many the brokers have beyond the table's end."""
+    """How many offsets the brokers have beyond the table's end."""
     before: int
     """How many the brokers have before the table's start: they were never loaded."""
     lost: int
-    """How many the table has beyond the brokers' end: the brokers lost them."""
-    sampled: int = 0
-    """Rows of the sample that both have."""
-    gone: int = 0
-    """Rows of the sample that the brokers have no more (compaction)."""
-    absent: list[int] = field(default_factory=list)
-    """Records of the sample that the table has not."""
+    """How many the table has beyond the brokers' end: the brokers lost them, and the table does not record it."""
+    compacted: bool = False
+    """Whether the brokers may drop records within the log: the topic's clean-up policy says so, or does not tell."""
+    compared: int = 0
+    """Rows that were held against their record."""
+    changed_rows: int = 0
+    changed_columns: dict[str, int] = field(default_factory=dict)
+    """How many rows differ, by column; "value" where the record has no such row as the table's at all."""
     changed: list[tuple[int, str]] = field(default_factory=list)
-    """Records of the sample that the table has otherwise: offset, column."""
+    absent_rows: int = 0
+    """Records within the table's ranges of which neither the table nor its quarantine has a row."""
+    absent: list[int] = field(default_factory=list)
+    gone_rows: int = 0
+    """Rows of which the brokers have no record. Compaction takes them; else somebody added them to the table."""
+    gone: list[int] = field(default_factory=list)
+    aborted: int = 0
+    """Rows of transactions that were aborted, as a load of uncommitted records has them."""
+    elsewhere: int = 0
+    """Records that are not in this table but in its other half: the quarantine, or the table beside a quarantine."""
+    unreadable: int = 0
+    """Rows whose record is broken at the brokers: nothing can be said of them."""
 
     @property
     def clean(self) -> bool:
-        return not (self.lost or self.absent or self.changed)
+        """Whether nothing speaks against the table, as far as it was compared."""
+        added = self.gone_rows and not self.compacted
+        return not (self.lost or self.absent_rows or self.changed_rows or added or self.unreadable)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"clean": self.clean}
@@ -76,16 +82,52 @@ async def against_broker(
         starts = await client.offsets(list(there), EARLIEST)
         ends = await client.offsets(list(there), LATEST, isolation=READ_COMMITTED)
         ends_written = await client.offsets(list(there), LATEST)
+        compacted = {name: await _compacted(client, name) for name in {name for name, _ in there}}
     for key, partition in there.items():
         start, end, known = starts[key].offset, ends[key].offset, progress[partition]
+        beyond = without([(ends_written[key].offset, max(known.end, ends_written[key].offset))], _diverged(known))
         found[partition] = BrokerVerdict(
             start,
             end,
             behind=max(0, end - max(known.end, start)),
             before=max(0, min(known.start, end) - start),
-            lost=max(0, known.end - ends_written[key].offset),
+            lost=sum(stop - begin for begin, stop in beyond),
+            compacted=compacted[partition.topic],
         )
     return found
+
+
+async def _compacted(client: Client, topic: str) -> bool:
+    from penstock.client.admin import Resource, ResourceType, describe_configs
+
+    try:
+        (policy,) = await describe_configs(client, Resource(ResourceType.TOPIC, topic), ["cleanup.policy"])
+    except (RequestError, ValueError):  # who may read a topic need not be allowed to see its configs
+        return True
+    return "compact" in (policy.value or "")
+
+
+def log_starts(address: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where the brokers' logs begin now: retention goes on while a table is compared."""
+
+    async def ask() -> dict[TopicPartition, int]:
+        async with Client(address, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as client:
+            starts = await client.offsets([(p.topic, p.partition) for p in wanted], EARLIEST)
+        return {p: starts[p.topic, p.partition].offset for p in wanted}
+
+    wanted = list(partitions)
+    return asyncio.run(ask())
+
+
+def everything(
+    progress: Mapping[TopicPartition, Progress], brokers: Mapping[TopicPartition, BrokerVerdict]
+) -> dict[TopicPartition, list[Range]]:
+    """All that both sides have of each partition."""
+    found = {}
+    for partition, broker in brokers.items():
+        claimed = union((claim.start, claim.end) for claim in progress[partition].claims)
+        found[partition] = without(clip(claimed, [(broker.log_start, broker.log_end)]), _diverged(progress[partition]))
+    return {partition: ranges for partition, ranges in found.items() if ranges}
 
 
 def choose(
@@ -93,10 +135,10 @@ def choose(
     brokers: Mapping[TopicPartition, BrokerVerdict],
     rows: int,
     seed: int | None = None,
-) -> dict[TopicPartition, list[tuple[int, int]]]:
+) -> dict[TopicPartition, list[Range]]:
     """Ranges of about `rows` offsets in all of each partition, spread over what both sides have, at random places."""
     chance = random.Random(seed)
-    chosen: dict[TopicPartition, list[tuple[int, int]]] = {}
+    chosen: dict[TopicPartition, list[Range]] = {}
     for partition, broker in brokers.items():
         known = progress[partition]
         low, high = max(known.start, broker.log_start), min(known.end, broker.log_end)
@@ -110,118 +152,10 @@ def choose(
         starts = [low + part * at + chance.randrange(max(1, part - size)) for at in range(parts)]
         starts[-1] = high - size  # the newest are always among them
         chosen[partition] = [(start, start + size) for start in starts]
-    return chosen
+    alike = {partition: without(ranges, _diverged(progress[partition])) for partition, ranges in chosen.items()}
+    return {partition: ranges for partition, ranges in alike.items() if ranges}
 
 
-def compare(lake: LakeTable, address: str, watch: Watch, brokers: Mapping[TopicPartition, BrokerVerdict]) -> None:
-    """Reads the sample from both sides and notes in `brokers` what differs. `watch` has been through `verify`."""
-    names = [name for name in COMPARED if name in lake.columns.names and _alike(lake, name)]
-    ours = _table_rows(lake, watch, names)
-    theirs = _broker_rows(address, watch.ranges, names)
-    for partition, verdict in brokers.items():
-        mine, others = ours.get(partition, {}), theirs.get(partition, {})
-        claimed = lake_claims(lake.progress()[partition])
-        for offset, row in others.items():
-            if offset not in mine:
-                if any(start <= offset < end for start, end in claimed):
-                    _keep(verdict.absent, offset)
-                continue
-            verdict.sampled += 1
-            for name, theirs_value, my_value in zip(names, row, mine[offset], strict=True):
-                if theirs_value != my_value:
-                    _keep(verdict.changed, (offset, name))
-        verdict.gone = len(mine.keys() - others.keys())
-
-
-def lake_claims(progress: Progress) -> list[tuple[int, int]]:
-    """The ranges that pipelines have loaded of a partition."""
-    return [(claim.start, claim.end) for claim in progress.claims]
-
-
-def _alike(lake: LakeTable, name: str) -> bool:
-    kind: pa.DataType = lake.columns.field(name).type
-    return bool(kind == RECORD_SCHEMA.field(name).type)
-
-
-def _table_rows(lake: LakeTable, watch: Watch, names: Sequence[str]) -> dict[TopicPartition, dict[int, Row]]:
-    rows: dict[TopicPartition, dict[int, Row]] = {}
-    by_name = {(p.topic, str(p.topic_id), p.partition): p for p in watch.ranges}
-    system = lake.file_systems()
-    for (_, group), file in sorted(watch.found.items()):
-        with system.open_input_file(file.path) as source:
-            parquet = pq.ParquetFile(source)
-            there = [name for name in names if name in parquet.schema_arrow.names]
-            columns = ["topic", "topicId", "partition", "offset", *there]
-            for batch in parquet.iter_batches(1 << 14, row_groups=[group], columns=columns):
-                for some in _within(batch, by_name, watch.ranges):
-                    _add(rows, by_name, some, names)
-    return rows
-
-
-def _within(
-    batch: pa.RecordBatch,
-    by_name: Mapping[tuple[str, str, int], TopicPartition],
-    ranges: Mapping[TopicPartition, Sequence[tuple[int, int]]],
-) -> list[pa.RecordBatch]:
-    """The rows of a batch whose offset lies in any range of any partition."""
-    offsets = batch.column("offset").to_numpy(zero_copy_only=False)
-    wanted = np.zeros(len(offsets), bool)
-    for start, end in {span for partition in by_name.values() for span in ranges[partition]}:
-        wanted |= (offsets >= start) & (offsets < end)
-    return [_plain(batch).filter(pa.array(wanted))] if wanted.any() else []
-
-
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with the types of records: other writers leave Arrow's view types, which cannot be filtered."""
-    fields = [RECORD_SCHEMA.field(name) for name in batch.schema.names]
-    return pa.RecordBatch.from_arrays(
-        [batch.column(field.name).cast(field.type) for field in fields], schema=pa.schema(fields)
-    )
-
-
-def _add(
-    rows: dict[TopicPartition, dict[int, Row]],
-    by_name: Mapping[tuple[str, str, int], TopicPartition],
-    batch: pa.RecordBatch,
-    names: Sequence[str],
-) -> None:
-    there = batch.schema.names
-    lists = [_values(batch.column(name)) if name in there else [None] * batch.num_rows for name in names]
-    keys = zip(*(batch.column(name).to_pylist() for name in ("topic", "topicId", "partition")), strict=True)
-    values = zip(*lists, strict=True) if lists else [()] * batch.num_rows
-    for key, offset, row in zip(keys, batch.column("offset").to_pylist(), values, strict=True):
-        partition = by_name.get(key)
-        if partition is not None:
-            rows.setdefault(partition, {})[offset] = row
-
-
-def _values(column: Any) -> list[Any]:
-    """Python values that can be compared; no headers are the same as none, and times are microseconds."""
-    if pa.types.is_timestamp(column.type):
-        return list(column.cast(pa.int64()).to_pylist())
-    if pa.types.is_list(column.type):
-        return [each or None for each in column.to_pylist()]
-    return list(column.to_pylist())
-
-
-def _broker_rows(
-    address: str, ranges: Mapping[TopicPartition, Sequence[tuple[int, int]]], names: Sequence[str]
-) -> dict[TopicPartition, dict[int, Row]]:
-    from penstock.spark.read.decoding import Corrupt
-    from penstock.spark.read.fetching import Connect, decoded, record_batch
-    from penstock.spark.read.plan import OffsetRange
-
-    connect = Connect(address, CLIENT_ID, TIMEOUT_MS, READ_COMMITTED, read="broker")
-    wanted = [OffsetRange(p.topic, p.topic_id, p.partition, *span) for p, spans in ranges.items() for span in spans]
-    by_name = {(p.topic, str(p.topic_id), p.partition): p for p in ranges}
-    rows: dict[TopicPartition, dict[int, Row]] = {}
-    if wanted:
-        for span, got in decoded(connect, wanted, skip_corrupt=True):
-            if not isinstance(got, Corrupt):
-                _add(rows, by_name, record_batch(span, got), names)
-    return rows
-
-
-def _keep(some: list[Any], new: Any) -> None:
-    if len(some) < LAKE_RANGES_SHOWN:
-        some.append(new)
+def _diverged(progress: Progress) -> list[Range]:
+    """Where the table has what the brokers lost: nothing there can be alike."""
+    return union((lost.start, lost.end) for lost in progress.diverged)

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.config.limits import LAKE_ROW_GROUP_BYTES, LAKE_ROW_GROUP_ROWS
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.files import DataFileWriter
 from penstock.spark.lake.reading import as_rows
 from penstock.spark.lake.records import DataFile
 from penstock.spark.lake.table import LakeTable, TableFile
+from penstock.spark.limits import LAKE_ROW_GROUP_BYTES, LAKE_ROW_GROUP_ROWS
 
 READ_ROWS = 1 << 14
 ORDER = [("topic", "ascending"), ("topicId", "ascending"), ("partition", "ascending"), ("offset", "ascending")]

@@ -6,7 +6,10 @@ offset as the version: they survive log clean-up and checkpoints, and two writer
 so that one of them fails. Where each partition began and which offsets legally do not exist is folded into a summary
 that the same commit names (see `summaries`). The commit's metadata repeats its own part for people.
 
-A commit that was lost on the way back (the process died after it) is simply seen at the next plan: the ends moved.
+A commit that was lost on the way back (the process died after it) is simply seen at the next plan: the ends moved. One
+whose answer was lost, or that delta-rs tried again and so found in its own way, shows in what the table names: each
+commit has a summary of its own. So whatever a commit raised, the table is asked; and no file is deleted that a commit
+was to name, for a store may still be about to apply it. What nobody named in the end, vacuum removes.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
 from uuid import UUID
@@ -23,11 +27,11 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from penstock.config.limits import LAKE_GAPS_PER_LOG_ENTRY
 from penstock.errors import PenstockError
+from penstock.records.run import SeenEpoch
 from penstock.spark.lake import table as lake_table
 from penstock.spark.lake.destination import Destination, table_uri
-from penstock.spark.lake.folding import Summary, combined
+from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.reading import batches_of
 from penstock.spark.lake.records import (
     RECORD_SCHEMA,
@@ -39,8 +43,12 @@ from penstock.spark.lake.records import (
 )
 from penstock.spark.lake.summaries import Stored, Summaries, application
 from penstock.spark.lake.table import TableFile
+from penstock.spark.limits import LAKE_GAPS_PER_LOG_ENTRY
 
 PROGRESS_KEY = "penstock.progress"
+LOG_DIRECTORY = "_delta_log"
+FORGETS = "delta.setTransactionRetentionDuration"
+"""Property of a table that lets application transactions expire, and with them the ends of pipelines that were idle."""
 COMMIT_TRIES = 10
 """How often a commit is tried again when somebody else's change of the table got in its way, and not another copy."""
 
@@ -76,15 +84,29 @@ class DeltaLake(lake_table.LakeTable):
         except TableNotFoundError:
             if not create:
                 raise PenstockError(f"there is no Delta table at {uri}") from None
-            by = list(partition_by) or None
-            table = DeltaTable.create(uri, columns, mode="ignore", partition_by=by, storage_options=options)
+            table = _create(uri, columns, partition_by, options)
         except (DeltaError, OSError) as error:
             raise PenstockError(f"the table at {uri} cannot be opened: {error}") from error
         found = set(pa.schema(table.schema().to_arrow()).names)
         missing = [name for name in RECORD_SCHEMA.names if name not in found and name != "value"]
         if missing:
             raise PenstockError(f"the table at {uri} is not a load's: it has no column {', '.join(missing)}")
-        return cls(table, pipeline, options)
+        lake = cls(table, pipeline, options)
+        lake.check_keeps_progress()
+        if lake.version == 0:
+            lake.sync_log(0)
+            lake.destination().sync_above()
+        return lake
+
+    def check_keeps_progress(self) -> None:
+        """Raises PenstockError for a table that forgets how far its pipelines are."""
+        kept = self.table.metadata().configuration.get(FORGETS)
+        if kept is not None:
+            raise PenstockError(
+                f"the table at {self.uri} has {FORGETS} = {kept}: a pipeline that is idle for so long would be "
+                "forgotten, and load everything again\n"
+                f"  unset it: ALTER TABLE delta.`{self.uri}` UNSET TBLPROPERTIES ('{FORGETS}')"
+            )
 
     @property
     def columns(self) -> pa.Schema:
@@ -105,9 +127,9 @@ class DeltaLake(lake_table.LakeTable):
         end = self.table.transaction_version(self._application(self.pipeline, partition))
         return None if end is None else int(end)
 
-    def ends(self) -> dict[TopicPartition, int]:
+    def loaded(self) -> Summary:
         stored = self._stored(self.pipeline)
-        return (stored.summary if stored else self._from_history().get(self.pipeline, Summary(""))).ends()
+        return stored.summary if stored else self._from_history().get(self.pipeline, Summary(self.pipeline))
 
     def commit(
         self,
@@ -117,11 +139,13 @@ class DeltaLake(lake_table.LakeTable):
         gaps: Sequence[Gap] = (),
         *,
         exclusive: bool = False,
+        epochs: Mapping[TopicPartition, SeenEpoch] = NO_EPOCHS,
     ) -> int:
+        self.check_keeps_progress()
         self._check_starts(starts)
         before = self._before()
         base = before.summary if before is not None else self._adopt()
-        now = self.summaries.write(base.after(starts, ends, gaps), before)
+        now = self.summaries.write(base.after(starts, ends, gaps, epochs), before)
         now_ms = int(time.time() * 1000)
         properties = CommitProperties(
             custom_metadata={PROGRESS_KEY: self._metadata(starts, ends, gaps)},
@@ -132,25 +156,32 @@ class DeltaLake(lake_table.LakeTable):
                 *(Transaction(f"penstock//{p.topic_id}/{p.partition}", self.version + 1) for p in ends if exclusive),
             ],
         )
-        try:
-            self._commit_actions(
-                [add_action(file, now_ms) for file in files], starts, properties, 1 if exclusive else COMMIT_TRIES
-            )
-        except LakeConflictError:
-            if self.table.transaction_version(application(self.pipeline)) != now.number:
-                self.summaries.drop(self.pipeline, now.number)
-            raise
+        actions = [add_action(file, now_ms) for file in files]
+        known = self.version
+        self._commit_actions(actions, starts, properties, now, 1 if exclusive else COMMIT_TRIES)
         self.refresh()
+        self.sync_log(known + 1)
         self._own = now
-        self.summaries.drop_older(before, now)
+        with suppress(OSError):  # they stay for vacuum; the commit is done
+            self.summaries.drop_older(before, now)
         return self.version
+
+    def sync_log(self, since: int) -> None:
+        """Forces the entries of the log from a version on to the disk, where it is one: delta-rs does not."""
+        entries = [f"{LOG_DIRECTORY}/{version:020d}.json" for version in range(since, self.version + 1)]
+        self.destination().sync(*entries, LOG_DIRECTORY)
 
     def _check_starts(self, starts: Mapping[TopicPartition, int]) -> None:
         known = {partition: end for partition in starts if (end := self.end(partition)) is not None}
         lake_table.check_starts(self.pipeline, known, starts)
 
     def _commit_actions(
-        self, actions: list[Any], starts: Mapping[TopicPartition, int], properties: CommitProperties, tries: int
+        self,
+        actions: list[Any],
+        starts: Mapping[TopicPartition, int],
+        properties: CommitProperties,
+        now: Stored,
+        tries: int,
     ) -> None:
         """One commit, again as long as what stood in its way was not another copy of this pipeline."""
         by = list(self.partition_by) or None
@@ -160,12 +191,30 @@ class DeltaLake(lake_table.LakeTable):
                 schema = self.table.schema()
                 self.table.create_write_transaction(actions, "append", schema, by, commit_properties=properties)
                 return
-            except CommitFailedError as error:
-                self.refresh()
+            except (DeltaError, OSError) as error:
+                if self._landed(now, error):
+                    return
+                if not isinstance(error, CommitFailedError):
+                    raise
                 self._check_starts(starts)
                 moved = self.table.transaction_version(application(self.pipeline)) != pointer
                 if moved or tried == tries - 1:
                     raise LakeConflictError(f"another writer committed at the same time: {error}") from error
+
+    def _landed(self, now: Stored, error: Exception) -> bool:
+        """Whether the table has a commit that raised an error: it names the commit's summary, or one that came of it.
+
+        Raises the error if the table cannot be asked.
+        """
+        try:
+            self.refresh()
+            number = self.table.transaction_version(application(self.pipeline))
+            if number is None or number == now.number:
+                return number is not None
+            stored = self.summaries.read(self.pipeline, number)
+        except (DeltaError, OSError):
+            raise error from None
+        return stored is not None and now.number in stored.earlier
 
     def progress(self) -> dict[TopicPartition, Progress]:
         return combined(self.all_summaries())
@@ -223,6 +272,8 @@ class DeltaLake(lake_table.LakeTable):
                 f"the table's progress is gone: its newest version names summary {number} of pipeline {pipeline!r}, "
                 "and there is no such file below _penstock"
             )
+        if pipeline == self.pipeline:
+            self._own = stored
         return stored
 
     def _before(self) -> Stored | None:
@@ -265,12 +316,16 @@ class DeltaLake(lake_table.LakeTable):
                 return
             try:
                 added = Schema.from_arrow(pa.schema(new)).fields
+                known = self.version
                 self.table.alter.add_columns([Field(each.name, each.type, nullable=True) for each in added])
                 self.refresh()
+                self.sync_log(known + 1)
                 return
-            except (CommitFailedError, DeltaError) as error:
+            except (DeltaError, OSError) as error:
                 self.refresh()
-                if tried == COMMIT_TRIES - 1:
+                if not lake_table.new_columns(self.columns, fields):
+                    return  # the answer was lost, or another writer added them
+                if tried == COMMIT_TRIES - 1 or not isinstance(error, CommitFailedError):
                     raise PenstockError(f"columns could not be added to {self.uri}: {error}") from error
 
     def files(self) -> list[TableFile]:
@@ -313,6 +368,18 @@ class DeltaLake(lake_table.LakeTable):
         ]
         told = {"pipeline": self.pipeline, "partitions": partitions, "gaps_left_out": len(gaps) - len(shown)}
         return json.dumps(told, separators=(",", ":"))
+
+
+def _create(uri: str, columns: pa.Schema, partition_by: Sequence[str], options: dict[str, str] | None) -> DeltaTable:
+    """Makes a table; one that is there now is fine, whoever made it: another load, or we, and the answer was lost."""
+    by = list(partition_by) or None
+    try:
+        return DeltaTable.create(uri, columns, mode="ignore", partition_by=by, storage_options=options)
+    except (DeltaError, OSError) as error:
+        try:
+            return DeltaTable(uri, storage_options=options)
+        except (DeltaError, OSError):
+            raise PenstockError(f"the table at {uri} cannot be made: {error}") from error
 
 
 def add_action(file: DataFile, now_ms: int, *, data_change: bool = True) -> AddAction:

@@ -15,13 +15,13 @@ from __future__ import annotations
 import time
 
 from deltalake import CommitProperties, Transaction
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.spark.lake.compaction import bins_of, merge
-from penstock.spark.lake.delta import DeltaLake, add_action
-from penstock.spark.lake.maintenance import Figures, Steps
+from penstock.spark.lake.delta import LOG_DIRECTORY, DeltaLake, add_action
 from penstock.spark.lake.records import DataFile
+from penstock.spark.lake.steps import Figures, Steps
 from penstock.spark.lake.table import TableFile
 
 COMPACTION = "penstock/compaction"
@@ -40,8 +40,7 @@ class DeltaSteps(Steps):
             file = merge(self._lake, files)
             if self._replace(files, file):
                 merged += len(files)
-            else:
-                self._lake.destination().delete(file.path)
+            else:  # the merged file is left to vacuum: no file is deleted that a commit was to name
                 lost += len(files)
         if dry_run:
             return {"files_to_merge": sum(map(len, bins)), "into": len(bins)}
@@ -61,14 +60,20 @@ class DeltaSteps(Steps):
             app_transactions=[Transaction(COMPACTION, lake.version, last_updated=now_ms)],
         )
         by = list(lake.partition_by) or None
+        known = lake.version
         try:
             lake.table.create_write_transaction(
                 actions, "append", lake.table.schema(), by, commit_properties=properties
             )
-        except CommitFailedError:
-            lake.refresh()
-            return False
+        except (DeltaError, OSError) as error:
+            lake.refresh()  # the answer may be lost, or delta-rs have found its own first try: the table says
+            if any(file.path == merged.path for file in lake.files()):
+                return True
+            if isinstance(error, CommitFailedError):
+                return False
+            raise
         lake.refresh()
+        lake.sync_log(known + 1)
         return True
 
     def expire(self, keep_hours: float, dry_run: bool) -> Figures:
@@ -76,6 +81,8 @@ class DeltaSteps(Steps):
             return {"would": "write a checkpoint and remove expired log entries"}
         table = self._lake.table
         table.create_checkpoint()
+        checkpoint = f"{LOG_DIRECTORY}/{self._lake.version:020d}.checkpoint.parquet"
+        self._lake.destination().sync(checkpoint, f"{LOG_DIRECTORY}/_last_checkpoint", LOG_DIRECTORY)
         table.cleanup_metadata()
         return {"checkpoint_of_version": self._lake.version}
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from penstock.errors import ConfigError
+from penstock.spark.lake.durable import DurableFile, sync, sync_above
 
 STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 
@@ -49,13 +51,21 @@ class Destination:
     def open(self, path: str) -> IO[bytes] | Any:
         """Opens a new file for writing, by its path relative to the table; what `pq.ParquetWriter` takes.
 
-        On an object store the file exists when it is closed, and not before.
+        On an object store the file exists when it is closed, and not before; on a disk it is forced to it then.
         """
         if self.is_local:
-            target = os.path.join(self.uri, path)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            return open(target, "xb")
+            return DurableFile(os.path.join(self.uri, path), self.uri)
         return self.filesystem().open_output_stream(path)
+
+    def sync(self, *paths: str) -> None:
+        """Forces files that others wrote, and directories, to the disk; a store has done so."""
+        for path in paths if self.is_local else ():
+            sync(os.path.join(self.uri, path))
+
+    def sync_above(self) -> None:
+        """The same of the directories above the table, which were made with it."""
+        if self.is_local:
+            sync_above(self.uri)
 
     def read(self, path: str) -> bytes | None:
         """The whole of a small file, or None if there is none."""
@@ -77,6 +87,11 @@ class Destination:
                 self.filesystem().delete_file(path)
         except FileNotFoundError:
             return
+
+    def discard(self, path: str) -> None:
+        """Deletes a file that no commit was to name, if the store lets us now; else vacuum does it."""
+        with suppress(OSError):
+            self.delete(path)
 
     def size_bytes(self, path: str) -> int:
         """How large a file is that was written and closed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.config.limits import LAKE_ROW_GROUP_BYTES, LAKE_ROW_GROUP_ROWS
 from penstock.spark.lake.destination import Destination, partition_directory
 from penstock.spark.lake.records import DATE, DataFile, Statistics, date_of
+from penstock.spark.limits import LAKE_ROW_GROUP_BYTES, LAKE_ROW_GROUP_ROWS
 
 COMPRESSION = "zstd"
 PLAIN_COLUMNS = ("offset", "timestamp", "key", "value")
@@ -112,10 +113,9 @@ class DataFileWriter:
     def abort(self) -> None:
         """Removes what was written."""
         for file in self._open.values():
-            try:
+            with suppress(OSError, pa.ArrowException):  # a full disk: there is no footer to save
                 file.close()
-            finally:
-                self._destination.delete(file.path)
+            self._destination.discard(file.path)
         self._open.clear()
 
     def __enter__(self) -> Self:

@@ -8,6 +8,9 @@ those that are legally absent, though not to say which one is missing if they ar
 are merged pairwise when they become many, so the size has a bound (config/limits.py: LAKE_GAPS_PER_PIPELINE,
 LAKE_SEALED_PER_PIPELINE).
 
+Beside its end a partition has the leader epoch of the last batch before it, so that the next plan can ask the brokers
+whether their log still has it there; and the ranges of which that was once not so (reason "diverged").
+
 The fingerprint of offsets [start, end) is F(end) - F(start) modulo 2^64, F being a mixing function. So it adds up over
 ranges that touch, however they are cut, and two different sets of offsets have the same one by chance only.
 """
@@ -18,17 +21,20 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from penstock.config.limits import LAKE_GAPS_PER_PIPELINE, LAKE_SEALED_PER_PIPELINE
 from penstock.errors import PenstockError
-from penstock.spark.lake.records import Claim, Gap, Progress, Sealed, TopicPartition
+from penstock.records.run import SeenEpoch
+from penstock.spark.lake.ranges import GapRange, Range, union
+from penstock.spark.lake.records import DIVERGED, Claim, Gap, Progress, Sealed, TopicPartition
+from penstock.spark.limits import LAKE_DIVERGED_PER_PARTITION, LAKE_GAPS_PER_PIPELINE, LAKE_SEALED_PER_PIPELINE
 
 MASK = (1 << 64) - 1
-LAYOUT = 1
-"""Layout of the JSON; a higher one is refused."""
-GapRange = tuple[int, int, str]
+LAYOUT = 2
+"""Layout of the JSON; a higher one is refused. 1 has no leader epochs and nothing diverged."""
+NO_EPOCHS: Mapping[TopicPartition, SeenEpoch] = MappingProxyType({})
 
 
 def fingerprint(start: int, end: int) -> int:
@@ -52,11 +58,22 @@ class Folded:
     end: int
     gaps: list[GapRange] = field(default_factory=list)
     sealed: list[Sealed] = field(default_factory=list)
+    last_epoch: SeenEpoch | None = None
+    """The newest leader epoch seen; None if none was, or none since the brokers' log was cut."""
+    diverged: list[Range] = field(default_factory=list)
+    """Offsets before `end` that the brokers lost after they were loaded."""
 
     def advance(self, end: int, gaps: Iterable[GapRange]) -> None:
-        """Moves the end on, with the gaps seen on the way."""
+        """Moves the end on, with the gaps seen on the way, and notes what diverged before it."""
         assert end >= self.end, (self.end, end)
-        for gap in sorted(gaps):
+        told = sorted(gaps)
+        lost = [(start, min(stop, self.end)) for start, stop, reason in told if reason == DIVERGED]
+        if lost:
+            self.diverged = union([*self.diverged, *lost])
+            self.last_epoch = None
+        while len(self.diverged) > LAKE_DIVERGED_PER_PARTITION:  # rather too much than too little
+            self.diverged[:2] = [(self.diverged[0][0], self.diverged[1][1])]
+        for gap in (each for each in told if each[2] != DIVERGED):
             start, stop = max(gap[0], self.end), min(gap[1], end)
             if self.gaps and self.gaps[-1][1] > start:
                 start = self.gaps[-1][1]  # gaps that overlap are counted once
@@ -107,7 +124,11 @@ class Summary:
     partitions: dict[TopicPartition, Folded] = field(default_factory=dict)
 
     def after(
-        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], gaps: Sequence[Gap]
+        self,
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        gaps: Sequence[Gap],
+        epochs: Mapping[TopicPartition, SeenEpoch] = NO_EPOCHS,
     ) -> Summary:
         """The summary after one more commit; this one stays as it is."""
         by_partition: dict[TopicPartition, list[GapRange]] = {}
@@ -124,6 +145,7 @@ class Summary:
                     f"it ends at {start}, but the summary of pipeline {self.pipeline!r} at {folded.end}"
                 )
             folded.advance(end, by_partition.get(partition, ()))
+            folded.last_epoch = epochs.get(partition, folded.last_epoch)
             partitions[partition] = folded
         gaps_max = max(2, LAKE_GAPS_PER_PIPELINE // max(1, len(partitions)))
         sealed_max = max(2, LAKE_SEALED_PER_PIPELINE // max(1, len(partitions)))
@@ -141,7 +163,10 @@ class Summary:
         topics = []
         ordered = sorted(self.partitions.items())
         for (topic, topic_id), some in groupby(ordered, key=lambda item: (item[0].topic, item[0].topic_id)):
-            rows = [[at.partition, f.start, f.end, f.gaps, [_flat(s) for s in f.sealed]] for at, f in some]
+            rows = [
+                [at.partition, f.start, f.end, f.gaps, [_flat(s) for s in f.sealed], f.last_epoch, f.diverged]
+                for at, f in some
+            ]
             topics.append({"topic": topic, "topic_id": str(topic_id), "partitions": rows})
         told = {"layout": LAYOUT, "pipeline": self.pipeline, "sequence": self.sequence, "topics": topics, **more}
         return json.dumps(told, separators=(",", ":"))
@@ -155,9 +180,13 @@ class Summary:
                 raise PenstockError(f"the table's progress has layout {told['layout']}: a later Penstock wrote it")
             summary = cls(told["pipeline"], told["sequence"])
             for topic in told["topics"]:
-                for index, start, end, gaps, sealed in topic["partitions"]:
+                for index, start, end, gaps, sealed, *later in topic["partitions"]:
                     partition = TopicPartition(topic["topic"], UUID(topic["topic_id"]), index)
                     folded = Folded(start, end, [(a, b, why) for a, b, why in gaps], [Sealed(*each) for each in sealed])
+                    if later:  # layout 2
+                        last_epoch, diverged = later
+                        folded.last_epoch = None if last_epoch is None else SeenEpoch(*last_epoch)
+                        folded.diverged = [(a, b) for a, b in diverged]
                     summary.partitions[partition] = folded
         except (KeyError, TypeError, ValueError) as error:
             raise PenstockError(f"the table's progress cannot be read: {error!r}") from error
@@ -165,7 +194,8 @@ class Summary:
 
 
 def _copy(folded: Folded) -> Folded:
-    return Folded(folded.start, folded.end, list(folded.gaps), list(folded.sealed))
+    gaps, sealed, diverged = list(folded.gaps), list(folded.sealed), list(folded.diverged)
+    return Folded(folded.start, folded.end, gaps, sealed, folded.last_epoch, diverged)
 
 
 def _flat(sealed: Sealed) -> list[Any]:
@@ -182,5 +212,6 @@ def combined(summaries: Iterable[Summary]) -> dict[TopicPartition, Progress]:
             known.end = max(known.end, folded.end)
             known.gaps += [Gap(partition, *gap) for gap in folded.gaps]
             known.sealed += folded.sealed
+            known.diverged += [Gap(partition, *lost, DIVERGED) for lost in folded.diverged]
             known.claims.append(Claim(summary.pipeline, folded.start, folded.end))
     return progress

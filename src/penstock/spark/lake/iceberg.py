@@ -10,20 +10,27 @@ land. So `commit.retry.num-retries` is 0, which is made sure before every commit
 after a look at whether the table still ends where the plan began. The appended snapshot demands that the table's branch
 is where it was, even when it has no files, so every commit takes part in that.
 
+A commit whose answer was lost is found by its mark: the property keeps those of the pipeline's newest commits. What
+pyiceberg makes of an error is in `iceberg_catalog`. No data file is deleted that a commit was to name, but by vacuum.
+
 pyiceberg copies the whole metadata several times a commit, 0.5 ms for each snapshot in it. So snapshots that later
-appends superseded are dropped in bunches: a table keeps about the last hundred versions, not those of a week.
+appends superseded are dropped in bunches, but for the newest and one of each minute, hour and day (HISTORY).
 
 The catalog is SQL, by default on sqlite: `catalog.db` beside the table's directory, shared by the tables there. Storage
-options that begin with `catalog.` (`catalog.uri`, `catalog.type`, ...) choose another.
+options that begin with `catalog.` (`catalog.uri`, `catalog.type`, ...) choose another, and the table's name in it
+(`catalog.namespace`, `catalog.table`).
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
+import uuid
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,7 +41,6 @@ from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
-    TableAlreadyExistsError,
 )
 from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
@@ -45,17 +51,31 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType
 from pyiceberg.utils.datetime import days_to_date
 
-from penstock.config.limits import LAKE_SNAPSHOTS_KEPT
 from penstock.errors import ConfigError, PenstockError
+from penstock.records.run import SeenEpoch
 from penstock.spark.lake.destination import Destination
-from penstock.spark.lake.folding import Summary, combined
+from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
+from penstock.spark.lake.iceberg_catalog import settled
 from penstock.spark.lake.reading import batches_of
-from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
-from penstock.spark.lake.table import LakeTable, TableFile, check_starts, new_columns
+from penstock.spark.lake.records import (
+    RECORD_SCHEMA,
+    DataFile,
+    Gap,
+    LakeConflictError,
+    Progress,
+    TopicPartition,
+)
+from penstock.spark.lake.table import LakeTable, TableFile, check_starts, new_columns, one_line
+from penstock.spark.limits import LAKE_COMMIT_MARKS, LAKE_SNAPSHOTS_KEPT
 
+logger = logging.getLogger(__name__)
 PROGRESS_KEY = "penstock.progress"
 RETRIES = "commit.retry.num-retries"
 NAMESPACE = "lake"
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+HISTORY = ((HOUR_MS // 2, MINUTE_MS), (DAY_MS, HOUR_MS), (7 * DAY_MS, DAY_MS))
+"""Up to which age, one version of how long a time can be travelled to, beside the newest ones."""
+FILES = "penstock.spark.lake.iceberg_files.DurableFileIO"
 COMMIT_TRIES = 10
 """How often a commit is tried again when somebody else's got in its way, and not another copy of the pipeline."""
 PROPERTIES = {
@@ -82,7 +102,7 @@ class IcebergLake(LakeTable):
     format = "iceberg"
 
     def __init__(self, table: Table, uri: str, pipeline: str, storage_options: Mapping[str, str] | None = None) -> None:
-        self.table = table
+        self.table = settled(table)
         self.uri = uri
         self.pipeline = pipeline
         self.storage_options = dict(storage_options or {})
@@ -100,23 +120,25 @@ class IcebergLake(LakeTable):
     ) -> IcebergLake:
         """Opens the table, creating it and its catalog if they are missing and `create` says so; as `open_table`."""
         options = dict(storage_options or {})
-        name = (NAMESPACE, re.sub(r"\W", "_", uri.rsplit("/", 1)[-1]))
-        catalog = catalog_of(uri, options, create=create)
+        names = names_of(uri, options)
         try:
-            table = catalog.load_table(name)
-        except (NoSuchTableError, NoSuchNamespaceError):
-            if not create:
-                raise PenstockError(
-                    f"there is no Iceberg table at {uri}: its catalog has no {'.'.join(name)}"
-                ) from None
-            table = _create(catalog, name, uri, columns, partition_by)
+            catalog = catalog_of(uri, options, create=create)
+            table, taken = _find(catalog, names, uri)
+            if table is None and not create:
+                raise PenstockError(f"there is no Iceberg table at {uri}: its catalog has {_listed(names, taken)}")
+            table = table or _make(catalog, names, uri, columns, partition_by)
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise PenstockError(f"the table at {uri} cannot be opened: {one_line(error)}") from error
         found = set(table.schema().as_arrow().names)
         missing = [name for name in RECORD_SCHEMA.names if name not in found and name != "value"]
         if missing:
             raise PenstockError(f"the table at {uri} is not a load's: it has no column {', '.join(missing)}")
-        if _location(uri) != table.location().rstrip("/"):
-            raise PenstockError(f"{'.'.join(name)} of the catalog is at {table.location()}, not at {uri}")
-        return cls(table, uri, pipeline, options)
+        lake = cls(table, uri, pipeline, options)
+        if not lake.version:
+            lake.destination().sync_above()
+        return lake
 
     @property
     def columns(self) -> pa.Schema:
@@ -134,8 +156,8 @@ class IcebergLake(LakeTable):
     def refresh(self) -> None:
         self.table.refresh()
 
-    def ends(self) -> dict[TopicPartition, int]:
-        return self._summary(self.pipeline).ends()
+    def loaded(self) -> Summary:
+        return self._summary(self.pipeline)
 
     def commit(
         self,
@@ -145,26 +167,45 @@ class IcebergLake(LakeTable):
         gaps: Sequence[Gap] = (),
         *,
         exclusive: bool = False,
+        epochs: Mapping[TopicPartition, SeenEpoch] = NO_EPOCHS,
     ) -> int:
         paths = [self.location_of(file.path) for file in files]
+        told = self._metadata(starts, ends, gaps)
+        mark = uuid.uuid4().hex
         for tried in range(COMMIT_TRIES):
             self.forbid_retries()  # first: it may see commits of others
             before = self._summary(self.pipeline)
             check_starts(self.pipeline, before.ends(), starts)
-            now = before.after(starts, ends, gaps)
+            marks = [*self._marks(), mark][-LAKE_COMMIT_MARKS:]
             try:
-                self._commit_once(paths, now, self._metadata(starts, ends, gaps))
-                self._forget_snapshots()
-                return self.version
-            except (CommitFailedException, FileNotFoundError) as error:  # a view so old that its files have expired
-                self.refresh()
-                if exclusive or tried == COMMIT_TRIES - 1:
+                self._commit_once(paths, before.after(starts, ends, gaps, epochs).to_json(commits=marks), told)
+                break
+            except Exception as error:
+                if self._landed(mark, error):
+                    break
+                if not isinstance(error, CommitFailedException | FileNotFoundError):
+                    raise
+                if exclusive or tried == COMMIT_TRIES - 1:  # a view so old that its files have expired is no conflict
                     raise LakeConflictError(f"other writers got in between every time: {error}") from error
-        raise AssertionError("unreachable")
+        self._forget_snapshots()
+        return self.version
 
-    def _commit_once(self, paths: list[str], now: Summary, told: str) -> None:
+    def _landed(self, mark: str, error: Exception) -> bool:
+        """Whether the table has a commit that raised an error. Raises the error if the table cannot be asked."""
+        try:
+            self.refresh()
+        except Exception:
+            raise error from None
+        return mark in self._marks()
+
+    def _marks(self) -> list[str]:
+        """Of the newest commits of this pipeline, oldest first: by them a writer knows its own."""
+        text = self.table.metadata.properties.get(_key(self.pipeline))
+        return [] if text is None else [str(mark) for mark in json.loads(text).get("commits", ())]
+
+    def _commit_once(self, paths: list[str], progress: str, told: str) -> None:
         transaction = self.table.transaction()
-        transaction.set_properties({_key(self.pipeline): now.to_json()})
+        transaction.set_properties({_key(self.pipeline): progress})
         if paths:
             transaction.add_files(paths, snapshot_properties={PROGRESS_KEY: told}, check_duplicate_files=False)
         else:
@@ -178,18 +219,19 @@ class IcebergLake(LakeTable):
         A snapshot that a pure append followed holds no file that its successor lacks. The last one before files were
         taken away is left to `penstock lake maintain`, so that vacuum keeps those files for readers.
         """
-        snapshots = self.table.snapshots()
-        if len(snapshots) <= 2 * LAKE_SNAPSHOTS_KEPT:
-            return
-        old = sorted(snapshots, key=lambda each: each.sequence_number or 0)[:-LAKE_SNAPSHOTS_KEPT]
         kept = {reference.snapshot_id for reference in self.table.metadata.refs.values()}
-        for each in snapshots:
+        for each in self.table.snapshots():
             if each.summary is None or each.summary.operation != Operation.APPEND:
                 kept |= {each.snapshot_id, each.parent_snapshot_id or each.snapshot_id}
-        superseded = [each.snapshot_id for each in old if each.snapshot_id not in kept]
-        if superseded:
-            with suppress(CommitFailedException):  # another writer came between: it, or our next commit, does it
-                self.table.maintenance.expire_snapshots().by_ids(superseded).commit()
+        ordered = sorted(self.table.snapshots(), key=lambda each: each.sequence_number or 0)
+        history = thinned([(each.timestamp_ms, each.snapshot_id) for each in ordered], LAKE_SNAPSHOTS_KEPT)
+        superseded = [each.snapshot_id for each in ordered if each.snapshot_id not in kept | history]
+        if len(superseded) < LAKE_SNAPSHOTS_KEPT:  # in bunches: it is a commit, too
+            return
+        try:
+            self.table.maintenance.expire_snapshots().by_ids(superseded).commit()
+        except Exception as error:  # another writer came between, or the store is away: our next commit does it
+            logger.info("snapshots of %s are kept until the next commit: %s", self.uri, error)
 
     def forbid_retries(self) -> None:
         """pyiceberg reads the property from the table as it was loaded."""
@@ -216,9 +258,11 @@ class IcebergLake(LakeTable):
                 with self.table.update_schema() as update:
                     update.union_by_name(_schema(pa.schema([*self.columns, *new])))
                 return
-            except CommitFailedException as error:
+            except Exception as error:
                 self.refresh()
-                if tried == COMMIT_TRIES - 1:
+                if not new_columns(self.columns, fields):
+                    return  # the answer was lost, or another writer added them
+                if tried == COMMIT_TRIES - 1 or not isinstance(error, CommitFailedException):
                     raise PenstockError(f"columns could not be added to {self.uri}: {error}") from error
 
     def files(self) -> list[TableFile]:
@@ -257,6 +301,34 @@ class IcebergLake(LakeTable):
         return json.dumps({"pipeline": self.pipeline, "ranges": ranges, "gaps": len(gaps)}, separators=(",", ":"))
 
 
+def thinned(snapshots: Sequence[tuple[int, int]], newest: int) -> set[int]:
+    """The ids of the snapshots that are kept as history, of (time in ms, id), oldest first.
+
+    The newest ones all, and of older ones the last of each minute, hour or day, as HISTORY has it.
+    """
+    kept = {snapshot_id for _, snapshot_id in snapshots[-newest:]}
+    now_ms = snapshots[-1][0] if snapshots else 0
+    last: dict[tuple[int, int], int] = {}
+    for at_ms, snapshot_id in snapshots:
+        every_ms = next((every_ms for age_ms, every_ms in HISTORY if now_ms - at_ms <= age_ms), None)
+        if every_ms is not None:
+            last[every_ms, at_ms // every_ms] = snapshot_id
+    return kept | set(last.values())
+
+
+def names_of(uri: str, options: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What a table may be called in its catalog: as `catalog.table` says, or as its directory.
+
+    Directories of one name share a catalog, too (`a/clicks` and `b/clicks`, `clicks-x` and `clicks_x`): the one that
+    comes later has a part of its location's digest behind its name.
+    """
+    namespace = options.get("catalog.namespace", NAMESPACE)
+    if "catalog.table" in options:
+        return [(namespace, options["catalog.table"])]
+    name = re.sub(r"\W", "_", uri.rsplit("/", 1)[-1])
+    return [(namespace, name), (namespace, f"{name}_{sha256(_location(uri).encode()).hexdigest()[:12]}")]
+
+
 def catalog_of(uri: str, options: Mapping[str, str], *, create: bool = True) -> Catalog:
     """The catalog of a table.
 
@@ -264,6 +336,8 @@ def catalog_of(uri: str, options: Mapping[str, str], *, create: bool = True) -> 
     beside the table is missing and must not be made.
     """
     chosen = {key.removeprefix("catalog."): value for key, value in options.items() if key.startswith("catalog.")}
+    for name in ("namespace", "table"):
+        chosen.pop(name, None)  # of the table, not of the catalog
     stores = {OPTION_NAMES[name.upper()]: value for name, value in options.items() if name.upper() in OPTION_NAMES}
     parent = uri.rsplit("/", 1)[0]
     if "uri" not in chosen and chosen.get("type", "sql") == "sql":
@@ -274,8 +348,46 @@ def catalog_of(uri: str, options: Mapping[str, str], *, create: bool = True) -> 
             raise PenstockError(f"there is no Iceberg table at {uri}: no catalog {beside}")
         os.makedirs(parent, exist_ok=True)
         chosen["uri"] = f"sqlite:///{beside}"
-    properties = {"type": "sql", "warehouse": _location(parent), **stores, **chosen}
-    return load_catalog(chosen.get("name", "penstock"), **properties)
+    properties = {"type": "sql", "warehouse": _location(parent), "py-io-impl": FILES, **stores, **chosen}
+    catalog = load_catalog(chosen.get("name", "penstock"), **properties)
+    if (engine := getattr(catalog, "engine", None)) is not None:  # of SQL: connections close with the last table
+        weakref.finalize(catalog, engine.dispose)
+    return catalog
+
+
+def _find(
+    catalog: Catalog, names: Sequence[tuple[str, str]], uri: str
+) -> tuple[Table | None, dict[tuple[str, str], str]]:
+    """The table at a place, if the catalog has it by one of the names; and where those are that are elsewhere."""
+    taken: dict[tuple[str, str], str] = {}
+    for name in names:
+        try:
+            table = catalog.load_table(name)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            continue
+        if table.location().rstrip("/") == _location(uri):
+            return table, taken
+        taken[name] = table.location()
+    return None, taken
+
+
+def _make(
+    catalog: Catalog, names: Sequence[tuple[str, str]], uri: str, columns: pa.Schema, partition_by: Sequence[str]
+) -> Table:
+    """Makes a table by the first name that is free. Raises PenstockError if none is."""
+    for name in names:
+        _create(catalog, name, uri, columns, partition_by)  # or it is there, and perhaps another one
+        table, taken = _find(catalog, names, uri)
+        if table is not None:
+            return table
+    raise PenstockError(
+        f"the table at {uri} cannot be made: its catalog has {_listed(names, taken)}; set catalog.table"
+    )
+
+
+def _listed(names: Sequence[tuple[str, str]], taken: Mapping[tuple[str, str], str]) -> str:
+    found = [f"{'.'.join(name)} at {location}" for name, location in taken.items()]
+    return ", ".join(found) or f"no {'.'.join(names[0])}"
 
 
 def _create(
@@ -289,13 +401,20 @@ def _create(
             for at, by in enumerate(partition_by)
         ]
         spec = PartitionSpec(*fields)
-    with suppress(NamespaceAlreadyExistsError):
+    try:
         catalog.create_namespace(name[0])
+    except NamespaceAlreadyExistsError:
+        pass
+    except Exception as error:  # if it is not there, making the table says so
+        logger.info("the answer to making namespace %s: %s", name[0], error)
     properties = {**PROPERTIES, "schema.name-mapping.default": schema.name_mapping.model_dump_json()}
     try:
         return catalog.create_table(name, schema, _location(uri), spec, properties=properties)
-    except TableAlreadyExistsError:  # another writer was quicker
-        return catalog.load_table(name)
+    except Exception as error:  # another writer was quicker; or it was made, and the answer lost
+        try:
+            return catalog.load_table(name)
+        except NoSuchTableError:
+            raise error from None
 
 
 def _schema(columns: pa.Schema) -> Schema:

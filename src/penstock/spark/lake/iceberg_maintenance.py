@@ -16,8 +16,8 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
 from penstock.spark.lake.compaction import bins_of, merge
 from penstock.spark.lake.iceberg import IcebergLake
-from penstock.spark.lake.maintenance import Figures, Steps
 from penstock.spark.lake.records import DataFile
+from penstock.spark.lake.steps import Figures, Steps
 from penstock.spark.lake.table import TableFile
 
 COMMIT_TRIES = 10
@@ -38,8 +38,7 @@ class IcebergSteps(Steps):
             file = merge(self._lake, files)
             if self._replace(files, file):
                 merged += len(files)
-            else:
-                self._lake.destination().delete(file.path)
+            else:  # the merged file is left to vacuum: no file is deleted that a commit was to name
                 lost += len(files)
         return {"files_merged": merged, "into": len(bins), "left_to_others": lost}
 
@@ -61,8 +60,12 @@ class IcebergSteps(Steps):
                     overwrite.append_data_file(added)
                 transaction.commit_transaction()
                 return True
-            except (CommitFailedException, ValidationException):
-                lake.refresh()  # a load came between: look again at what is there
+            except Exception as error:
+                lake.refresh()  # the answer may be lost: the table says
+                if any(file.path == merged.path for file in lake.files()):
+                    return True
+                if not isinstance(error, CommitFailedException | ValidationException):
+                    raise
         return False
 
     def expire(self, keep_hours: float, dry_run: bool) -> Figures:

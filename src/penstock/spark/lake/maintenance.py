@@ -8,37 +8,20 @@ deleted that is younger than `keep_hours`.
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from penstock.spark.lake.table import LakeTable
+from penstock.spark.lake.steps import Figures, Steps
+from penstock.spark.lake.table import LakeTable, reading
 
 KEEP_HOURS_MIN = 24
 """Longer than a job, with a margin for clocks that differ."""
-Figures = dict[str, Any]
-
-
-class Steps(ABC):
-    """What can be done to a table of one format."""
-
-    @abstractmethod
-    def compact(self, target_bytes: int, dry_run: bool) -> Figures:
-        """Merges small files into files of about a size."""
-
-    @abstractmethod
-    def expire(self, keep_hours: float, dry_run: bool) -> Figures:
-        """Drops versions older than so long, and shortens the table's log."""
-
-    @abstractmethod
-    def vacuum(self, keep_hours: float, dry_run: bool) -> Figures:
-        """Deletes files, older than so long, that no version kept refers to."""
 
 
 class Maintenance:
     """One run over a table. A step's figures tell what it did, or with `dry_run` would do."""
 
     def __init__(self, lake: LakeTable, *, target_bytes: int, keep_hours: float, dry_run: bool = False) -> None:
+        self._lake = lake
         self._target_bytes = target_bytes
         self._keep_hours = keep_hours
         self._dry_run = dry_run
@@ -54,7 +37,8 @@ class Maintenance:
         done = {}
         for name in steps:
             began = time.perf_counter()
-            figures = doing[name]()
+            with reading(self._lake):
+                figures = doing[name]()
             done[name] = figures | {"seconds": f"{time.perf_counter() - began:.1f}"}
         return done
 

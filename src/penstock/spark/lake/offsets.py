@@ -19,10 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.config.limits import LAKE_RUNS_UNJOINED, LAKE_VERIFY_THREADS
 from penstock.errors import PenstockError
+from penstock.spark.lake.ranges import Range
 from penstock.spark.lake.records import TopicPartition
 from penstock.spark.lake.table import LakeTable, TableFile
+from penstock.spark.limits import LAKE_RUNS_UNJOINED, LAKE_VERIFY_THREADS
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 Runs = np.ndarray[Any, np.dtype[np.int64]]
@@ -54,19 +55,37 @@ class Held:
 
 
 @dataclass(slots=True)
+class Part:
+    """A row group of a file that holds rows which are watched, and between which offsets: [start, end), a partition."""
+
+    file: TableFile
+    row_group: int
+    rows: int
+    size_bytes: int
+    """Of all its columns, decompressed, but encoded."""
+    spans: dict[TopicPartition, Range] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Watch:
     """Ranges of offsets, a partition, of which a reader wants to know where in the table they lie."""
 
-    ranges: Mapping[TopicPartition, Sequence[tuple[int, int]]]
-    found: dict[tuple[str, int], TableFile] = field(default_factory=dict)
-    """Files that hold some of them, by path and row group."""
+    ranges: Mapping[TopicPartition, Sequence[Range]]
+    found: dict[tuple[str, int], Part] = field(default_factory=dict)
+    """The row groups that hold some of them, by path and number."""
+    held: Mapping[TopicPartition, Held] = field(default_factory=dict)
+    """All offsets that the table holds."""
 
-    def note(self, file: TableFile, row_group: int, partition: TopicPartition, offsets: Offsets) -> None:
+    def note(self, part: Part, partition: TopicPartition, offsets: Offsets) -> None:
+        """Notes the part if it has what is watched."""
         ranges = self.ranges.get(partition, ())
-        if ranges and (file.path, row_group) not in self.found:
-            low, high = int(offsets.min()), int(offsets.max())
-            if any(start <= high and low < end for start, end in ranges):
-                self.found[file.path, row_group] = file
+        if not ranges or not len(offsets):
+            return
+        low, high = int(offsets.min()), int(offsets.max()) + 1
+        if any(start < high and low < end for start, end in ranges):
+            part = self.found.setdefault((part.file.path, part.row_group), part)
+            known = part.spans.get(partition, (low, high))
+            part.spans[partition] = min(low, known[0]), max(high, known[1])
 
 
 def held_by(
@@ -85,6 +104,8 @@ def held_by(
                 held.setdefault(partition, Held()).add(rows, runs)
     for each in held.values():
         each.join()
+    if watch is not None:
+        watch.held = held
     return held
 
 
@@ -93,27 +114,29 @@ def _of_file(
 ) -> dict[TopicPartition, tuple[int, Runs]]:
     held: dict[TopicPartition, Held] = {}
     with system.open_input_file(file.path) as source:
-        for row_group, partition, offsets in _parts(source, file, topic):
+        for part, partition, offsets in _parts(source, file, topic):
             if watch is not None:
-                watch.note(file, row_group, partition, offsets)
+                watch.note(part, partition, offsets)
             held.setdefault(partition, Held()).add(len(offsets), runs_of(offsets))
     for each in held.values():
         each.join()
     return {partition: (each.rows, each.runs) for partition, each in held.items()}
 
 
-def _parts(source: Any, file: TableFile, topic: str | None) -> Iterator[tuple[int, TopicPartition, Offsets]]:
+def _parts(source: Any, file: TableFile, topic: str | None) -> Iterator[tuple[Part, TopicPartition, Offsets]]:
     """The offsets of a file with their row group, a batch at a time, apart by partition."""
     parquet = pq.ParquetFile(source, read_dictionary=["topic", "topicId"])
     present = [name for name in COLUMNS if name in parquet.schema_arrow.names]
     for group in range(parquet.num_row_groups):
+        told = parquet.metadata.row_group(group)
+        part = Part(file, group, told.num_rows, told.total_byte_size)
         for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=present, use_threads=False):
             columns = [batch.column(n) if n in present else _constant(file, n, batch.num_rows) for n in COLUMNS]
             if any(column.null_count for column in columns):
                 raise PenstockError(f"{file.path} has rows without topic, topicId, partition or offset: not a load's")
             for partition, offsets in _by_partition(columns):
                 if topic in (None, partition.topic):
-                    yield group, partition, offsets
+                    yield part, partition, offsets
 
 
 def _constant(file: TableFile, name: str, rows: int) -> Any:

@@ -40,8 +40,8 @@ def as_rows(rows: pa.RecordBatch, schema: pa.Schema, file: TableFile) -> pa.Reco
     for field in schema:
         if field.name in rows.schema.names:
             arrays.append(rows.column(field.name).cast(field.type))
+        elif (value := file.partition_values.get(field.name)) is None:
+            arrays.append(pa.nulls(rows.num_rows, field.type))
         else:
-            value = file.partition_values.get(field.name)
-            constant = pa.scalar(value, pa.string()).cast(field.type)
-            arrays.append(pa.repeat(constant, rows.num_rows))
+            arrays.append(pa.repeat(pa.scalar(value, pa.string()).cast(field.type), rows.num_rows))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

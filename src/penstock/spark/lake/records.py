@@ -62,12 +62,19 @@ class TopicPartition:
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Offsets [start, end) that carry no record, and why: "control" (transaction markers), "aborted", "compacted",
-    "deleted" (retention or DeleteRecords overtook the load), "corrupt" (broken, and the load was told to go on)."""
+    "deleted" (retention or DeleteRecords overtook the load), "corrupt" (broken, and the load was told to go on).
+
+    DIVERGED is another matter: the table has the records that the brokers had there, and they lost them later. What
+    they have there now is not in the table, for no offset may be in it twice."""
 
     partition: TopicPartition
     start: int
     end: int
     reason: str
+
+
+DIVERGED = "diverged"
+"""Reason of a gap: the brokers' log was cut there after the load, by an unclean election, and goes on otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,8 @@ class Progress:
     gaps: list[Gap]
     sealed: list[Sealed] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    diverged: list[Gap] = field(default_factory=list)
+    """Offsets of which the table has records that the brokers lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A commit writes `_penstock/progress/PIPELINE/NUMBER.json` first and then sets th
 `penstock/PIPELINE/progress` to NUMBER, atomically with the data files. NUMBER is the commit's sequence and 32 bits of
 the file's SHA-256: two racing writers never share a file, and a file that was changed is found out. Application
 transactions outlive checkpoints and log clean-up; vacuum leaves directories alone that begin with an underscore. What
-a commit that lost its race, or never came, leaves behind is removed by `penstock lake maintain`.
+a commit that lost its race, or never came, leaves behind is removed by `penstock lake maintain`, and by nothing else.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import uuid
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
-from penstock.config.limits import LAKE_SUMMARIES_KEPT
 from penstock.errors import PenstockError
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import Summary
+from penstock.spark.limits import LAKE_SUMMARIES_KEPT
 
 DIRECTORY = "_penstock/progress"
 ADOPTED = "adopted.json"
@@ -102,7 +102,7 @@ class Summaries:
         self._destination.delete(path)
 
     def _write(self, path: str, content: bytes) -> None:
-        if path.endswith(ADOPTED):
+        if path.endswith(ADOPTED) and self._destination.is_local:  # a store replaces it
             self._destination.delete(path)
         with self._destination.open(path) as file:
             file.write(content)

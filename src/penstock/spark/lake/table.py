@@ -2,23 +2,31 @@
 
 A commit adds the data files of one bounded job and, atomically with them, moves the end offset of every partition that
 the job read. It succeeds only if the table still ends where the job was planned from. So there is no other checkpoint:
-a crash anywhere repeats a plan, and two copies of one pipeline cannot both commit. `open_table` makes one: `delta`
-keeps its progress as that module says, `iceberg` as that one does.
+a crash anywhere repeats a plan, and two copies of one pipeline cannot both commit. `open.open_table` makes one:
+`delta` keeps its progress as that module says, `iceberg` as that one does.
 """
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, PenstockError
-from penstock.spark.lake.destination import Destination, table_uri
-from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
+from penstock.errors import PenstockError
+from penstock.records.run import SeenEpoch
+from penstock.spark.lake.destination import Destination
+from penstock.spark.lake.folding import NO_EPOCHS, Summary
+from penstock.spark.lake.records import (
+    DataFile,
+    Gap,
+    LakeConflictError,
+    Progress,
+    TopicPartition,
+)
 
 Format = Literal["delta", "iceberg"]
 FORMATS: tuple[Format, ...] = ("delta", "iceberg")
@@ -39,6 +47,7 @@ class LakeTable(ABC):
     format: Format
     uri: str
     pipeline: str
+    storage_options: dict[str, str]
 
     @property
     @abstractmethod
@@ -68,9 +77,13 @@ class LakeTable(ABC):
         """The next offset to load of a partition by this pipeline, or None if it never loaded any of it."""
         return self.ends().get(partition)
 
-    @abstractmethod
     def ends(self) -> dict[TopicPartition, int]:
         """The next offset to load of every partition that this pipeline has loaded."""
+        return self.loaded().ends()
+
+    @abstractmethod
+    def loaded(self) -> Summary:
+        """What this pipeline has loaded."""
 
     @abstractmethod
     def commit(
@@ -81,6 +94,7 @@ class LakeTable(ABC):
         gaps: Sequence[Gap] = (),
         *,
         exclusive: bool = False,
+        epochs: Mapping[TopicPartition, SeenEpoch] = NO_EPOCHS,
     ) -> int:
         """Adds files and moves ends in one atomic commit; returns the table's new version.
 
@@ -88,9 +102,10 @@ class LakeTable(ABC):
             files: what the tasks wrote; none is fine when only ends move.
             starts: where the plan began, a partition; the table must still end there.
             ends: the next offset of each partition after this commit.
-            gaps: offsets within the ranges that legally carry no record.
+            gaps: offsets within the ranges that legally carry no record, and before them what diverged.
             exclusive: fail also if an exclusive commit of another pipeline touched one of the partitions since the last
                 refresh, so that what was planned from the claims of all pipelines still holds.
+            epochs: the newest leader epoch that was seen, of the partitions of which one was.
 
         Raises:
             LakeConflictError: the table no longer ends where the plan began. Nothing was committed.
@@ -155,59 +170,18 @@ def new_columns(known: pa.Schema, wanted: Sequence[pa.Field]) -> list[pa.Field]:
     return [pa.field(each.name, each.type) for each in wanted if each.name not in known.names]
 
 
-def open_table(
-    uri: str,
-    pipeline: str,
-    *,
-    format: str = "delta",  # noqa: A002
-    columns: pa.Schema = RECORD_SCHEMA,
-    partition_by: Sequence[str] = (),
-    create: bool = True,
-    storage_options: Mapping[str, str] | None = None,
-) -> LakeTable:
-    """Opens a table, creating it if it is missing and `create` says so.
-
-    Args:
-        uri: a path, or a URI of an object store.
-        pipeline: whose ends the table's commits move.
-        format: "delta", "iceberg", or "auto": what is there.
-        columns: those of a new table; an existing one must have the columns of a record and gets none added here.
-        partition_by: columns by which a new table's files are apart; an existing one keeps its own.
-        create: whether a table that is missing is made.
-        storage_options: the store's, named as delta-rs names them; for Iceberg also `catalog.*`.
-
-    Raises:
-        ConfigError: an unknown format or an impossible location.
-        PenstockError: the table is missing, or is not a load's.
-    """
-    if format not in (*FORMATS, "auto"):
-        raise ConfigError(f"a table's format cannot be {format!r}: use delta or iceberg")
-    uri = table_uri(uri)
-    options = dict(storage_options or {})
-    missing = [name for name in partition_by if name not in columns.names]
-    if missing:
-        raise ConfigError(f"a table cannot be partitioned by {', '.join(missing)}: it has no such column")
-    if format == "auto":
-        format = format_of(uri, options)  # noqa: A001
-    if format == "delta":
-        from penstock.spark.lake.delta import DeltaLake
-
-        return DeltaLake.open(
-            uri, pipeline, columns=columns, partition_by=partition_by, create=create, storage_options=options
-        )
+@contextmanager
+def reading(table: LakeTable) -> Iterator[None]:
+    """Turns what a table's library raises, each its own, into one error."""
     try:
-        from penstock.spark.lake.iceberg import IcebergLake
-    except ModuleNotFoundError as error:
-        raise PenstockError(f"Iceberg tables need penstock[iceberg]: {error}") from None
-    return IcebergLake.open(
-        uri, pipeline, columns=columns, partition_by=partition_by, create=create, storage_options=options
-    )
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise PenstockError(f"the table at {table.uri} is gone or cannot be read: {one_line(error)}") from error
 
 
-def format_of(uri: str, storage_options: Mapping[str, str]) -> Format:
-    """The format of the table at a place; "delta" where there is nothing."""
-    if any(name.startswith("catalog.") for name in storage_options):
-        return "iceberg"
-    if "://" in uri or os.path.isdir(os.path.join(uri, "_delta_log")):
-        return "delta"
-    return "iceberg" if os.path.isdir(os.path.join(uri, "metadata")) else "delta"
+def one_line(error: BaseException) -> str:
+    """The first line of an error that says anything."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -3,7 +3,8 @@
 The offsets are read from every row (`offsets`), and held against what the commits say: which ranges each pipeline has
 loaded (its *claim*), and which offsets in them legally carry no record. An offset of a claim that has no row must lie
 in a recorded gap. In a sealed range the gaps are not known one by one: there the offsets without a row must be as many
-as were recorded and have their fingerprint.
+as were recorded and have their fingerprint. A row that lies outside of all claims, or in a gap that never has one, was
+added by something else, and is told too.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from penstock.config.limits import LAKE_RANGES_SHOWN
 from penstock.spark.lake.folding import MASK, fingerprint
 from penstock.spark.lake.offsets import Held, Runs, Watch, held_by
+from penstock.spark.lake.ranges import GapRange, Range, clip, union, without
 from penstock.spark.lake.records import Progress, Sealed
 from penstock.spark.lake.table import LakeTable
+from penstock.spark.limits import LAKE_RANGES_SHOWN
 
-Range = tuple[int, int]
-GapRange = tuple[int, int, str]
+WITHOUT_ROWS = ("control", "aborted", "compacted", "deleted", "corrupt", "quarantined", "loaded")
+"""Reasons for which a load never has a row: one that is there was added by something else."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,9 @@ class PartitionVerdict:
     outside: int = 0
     """Offsets with a row that no commit speaks of."""
     outside_ranges: list[Range] = field(default_factory=list)
+    in_gaps: int = 0
+    """Offsets with a row of which a commit says that they carry no record."""
+    in_gap_ranges: list[Range] = field(default_factory=list)
     gaps: dict[str, int] = field(default_factory=dict)
     """Offsets that legally carry no record, by reason; "corrupt" are the broken ones that a load was told to skip."""
     gap_ranges: list[GapRange] = field(default_factory=list)
@@ -50,13 +55,15 @@ class PartitionVerdict:
     """Sealed ranges whose offsets without a row are not those recorded: start, end, how many, how many recorded."""
     pipelines: dict[str, Range] = field(default_factory=dict)
     """Which range each pipeline has loaded."""
+    diverged_ranges: list[Range] = field(default_factory=list)
+    """Of which the table has records that the brokers lost after the load, and not those that they have there now."""
     not_loaded_ranges: list[Range] = field(default_factory=list)
     """Between the ranges of several pipelines: what a backfill has not come to yet."""
 
     @property
     def clean(self) -> bool:
         """Whether each offset that was loaded is there exactly once, or legally absent."""
-        return not (self.missing or self.duplicates or self.outside or self.unlike_sealed)
+        return not (self.missing or self.duplicates or self.outside or self.in_gaps or self.unlike_sealed)
 
     @property
     def legal_gaps(self) -> int:
@@ -86,6 +93,7 @@ def verify(lake: LakeTable, topic: str | None = None, watch: Watch | None = None
             partition.topic, str(partition.topic_id), partition.partition, progress.start, progress.end, found.rows
         )
         verdict.pipelines = {claim.pipeline: (claim.start, claim.end) for claim in progress.claims}
+        verdict.diverged_ranges = union((lost.start, lost.end) for lost in progress.diverged)
         judge(verdict, found.runs, progress)
         verdicts.append(verdict)
     return verdicts
@@ -93,17 +101,20 @@ def verify(lake: LakeTable, topic: str | None = None, watch: Watch | None = None
 
 def judge(verdict: PartitionVerdict, runs: Runs, progress: Progress) -> None:
     """Fills in what is missing, double, or outside of what the commits say."""
-    claimed = _union((claim.start, claim.end) for claim in progress.claims) or _union([(progress.start, progress.end)])
+    claimed = union((claim.start, claim.end) for claim in progress.claims) or union([(progress.start, progress.end)])
     verdict.not_loaded_ranges = [(before[1], after[0]) for before, after in pairwise(claimed)]
     covered = _covered(verdict, runs)
     _outside(verdict, covered, claimed)
-    holes = _without(claimed, covered)
+    holes = without(claimed, covered)
     sealed = sorted(progress.sealed, key=lambda each: each.start)
     for each in sealed:
-        _judge_sealed(verdict, each, _clip(holes, [(each.start, each.end)]))
-    open_holes = _without(holes, _union((each.start, each.end) for each in sealed))
+        _judge_sealed(verdict, each, clip(holes, [(each.start, each.end)]))
+    open_holes = without(holes, union((each.start, each.end) for each in sealed))
     gaps = sorted((gap.start, gap.end, gap.reason) for gap in progress.gaps)
     verdict.gap_ranges = gaps[-LAKE_RANGES_SHOWN:]
+    for start, end in clip(covered, union((start, end) for start, end, reason in gaps if reason in WITHOUT_ROWS)):
+        verdict.in_gaps += end - start
+        _keep(verdict.in_gap_ranges, (start, end))
     _judge_holes(verdict, open_holes, gaps)
 
 
@@ -126,7 +137,7 @@ def _covered(verdict: PartitionVerdict, runs: Runs) -> list[Range]:
 
 
 def _outside(verdict: PartitionVerdict, covered: Sequence[Range], claimed: Sequence[Range]) -> None:
-    for start, end in _without(covered, claimed):
+    for start, end in without(covered, claimed):
         verdict.outside += end - start
         _keep(verdict.outside_ranges, (start, end))
 
@@ -174,48 +185,6 @@ def _missing(verdict: PartitionVerdict, start: int, end: int) -> None:
     if start < end:
         verdict.missing += end - start
         _keep(verdict.missing_ranges, (start, end))
-
-
-def _union(ranges: Iterable[Range]) -> list[Range]:
-    """Sorted, without those that are empty; what touches or overlaps is one."""
-    union: list[Range] = []
-    for start, end in sorted(each for each in ranges if each[0] < each[1]):
-        if union and start <= union[-1][1]:
-            union[-1] = (union[-1][0], max(end, union[-1][1]))
-        else:
-            union.append((start, end))
-    return union
-
-
-def _clip(ranges: Sequence[Range], within: Sequence[Range]) -> list[Range]:
-    """What of sorted disjoint ranges lies in other sorted disjoint ranges."""
-    clipped, at = [], 0
-    for start, end in ranges:
-        while at < len(within) and within[at][1] <= start:
-            at += 1
-        here = at
-        while here < len(within) and within[here][0] < end:
-            clipped.append((max(start, within[here][0]), min(end, within[here][1])))
-            here += 1
-    return clipped
-
-
-def _without(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
-    """What of sorted disjoint ranges lies in none of other sorted disjoint ranges."""
-    left, at = [], 0
-    for start, end in ranges:
-        position = start
-        while at < len(others) and others[at][1] <= position:
-            at += 1
-        here = at
-        while here < len(others) and others[here][0] < end:
-            if others[here][0] > position:
-                left.append((position, others[here][0]))
-            position = max(position, others[here][1])
-            here += 1
-        if position < end:
-            left.append((position, end))
-    return left
 
 
 def _keep(ranges: list[Range], new: Range) -> None:

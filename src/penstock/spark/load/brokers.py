@@ -8,9 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, Client, Partition
-from penstock.config.limits import LOAD_METADATA_AGE_MS, LOAD_POLL_MS
+from penstock.client.epochs import cut_at
 from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.records.run import SeenEpoch
 from penstock.spark.lake.records import TopicPartition
+from penstock.spark.limits import LOAD_METADATA_AGE_MS, LOAD_POLL_MS
 from penstock.spark.load.options import LoadOptions
 from penstock.spark.load.plan import Extent
 
@@ -61,6 +63,23 @@ class Brokers:
         """What the brokers have of each partition."""
         first, last = await asyncio.gather(self.offsets(partitions, EARLIEST), self.offsets(partitions, LATEST))
         return {p: Extent(min(first[p], last[p]), last[p]) for p in partitions}
+
+    async def cuts(
+        self, seen: Mapping[TopicPartition, Sequence[SeenEpoch]], firsts: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """From which offset on the brokers' log is another one than that of which batches were seen; see `cut_at`.
+
+        Partitions that are as they were are left out. `firsts` is where the brokers' logs begin.
+        """
+        found: dict[TopicPartition, int] = {}
+        for each in range(max(map(len, seen.values()), default=0)):
+            asked = {p: some[each] for p, some in seen.items() if each < len(some)}
+            ends = await self._client.epoch_ends({(p.topic, p.partition): v.leader_epoch for p, v in asked.items()})
+            for partition, one in asked.items():
+                at = cut_at(one, ends[partition.topic, partition.partition], firsts[partition])
+                if at is not None:
+                    found[partition] = min(at, found.get(partition, at))
+        return found
 
     async def wait_for_more(self, ends: Mapping[TopicPartition, int], timeout_ms: int = LOAD_POLL_MS) -> bool:
         """Returns when a partition has something at or beyond its end, or after the time; whether it has.

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.config.limits import LOAD_OPEN_FILES
 from penstock.spark.lake.destination import Destination, partition_directory
 from penstock.spark.lake.records import DATE, DataFile, Statistics, date_of
+from penstock.spark.limits import LOAD_OPEN_FILES
 
 PARQUET_COMPRESSION = "zstd"
 Values = tuple[tuple[str, str | None], ...]
@@ -61,7 +61,7 @@ class Files:
         return self._done
 
     def abort(self) -> None:
-        """Removes all that was written."""
+        """Removes all that was written, as far as the store lets us: why the task failed is what counts."""
         for file in self._open.values():
             for each in (file.writer, file.sink):
                 try:
@@ -69,7 +69,7 @@ class Files:
                 except (OSError, pa.ArrowException):
                     continue  # a full disk: there is no footer to save
         for path in self._paths:
-            self._destination.delete(path)
+            self._destination.discard(path)
 
     def _complete(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         arrays = []

@@ -7,12 +7,14 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
 
 from penstock.errors import PenstockError
+from penstock.records.run import SeenEpoch
 from penstock.spark.lake.records import DataFile, Gap, TopicPartition
 from penstock.spark.load.formats.format import wider
 from penstock.spark.load.work import JobPlan, work
@@ -38,6 +40,16 @@ class Result:
     unknown: dict[int, dict[str, pa.DataType]] = field(default_factory=dict)
     """Columns that a target lacks. If there are any, or unknown schemas, nothing else counts."""
     schemas: dict[str, set[int]] = field(default_factory=dict)
+    epochs: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
+    """The leader epochs of the batches that were read, each with the offset up to which it was seen."""
+
+    def newest_epochs(self) -> dict[TopicPartition, SeenEpoch]:
+        """The epoch of the last batch of each partition."""
+        return {
+            p: max((SeenEpoch(*each) for each in some.items()), key=attrgetter("end"))
+            for p, some in self.epochs.items()
+            if some
+        }
 
     def rows(self, *, quarantine: bool) -> int:
         return sum(
@@ -47,7 +59,7 @@ class Result:
 
 def run_inline(plan: JobPlan) -> Result:
     """Runs all tasks one after another in this process. Raises JobError."""
-    return gather(line for task in plan.tasks for line in work(plan, task))
+    return gather(plan, (line for task in plan.tasks for line in work(plan, task)))
 
 
 def run_on_spark(spark: SparkSession, plan: JobPlan) -> Result:
@@ -63,39 +75,50 @@ def run_on_spark(spark: SparkSession, plan: JobPlan) -> Result:
         lines = [line.strip() for line in str(error).splitlines()] or [repr(error)]
         said = [line for line in lines if ERROR_LINE.match(line)]
         raise JobError(f"Spark could not run the job: {said[-1] if said else lines[0]}") from error
-    return gather(row.told for row in rows)
+    return gather(plan, (row.told for row in rows))
 
 
-def gather(lines: Iterable[str]) -> Result:
-    """What the lines of `work` say. Raises JobError if a task failed."""
+def gather(plan: JobPlan, lines: Iterable[str]) -> Result:
+    """What the lines of `work` say. Raises JobError if a task failed; then the files of the others are deleted."""
     result = Result()
     errors = []
     for line in lines:
         told = json.loads(line)
         if "error" in told:
             errors.append(told["error"])
-        elif "file" in told:
-            result.files.setdefault((told["target"], told["quarantine"]), []).append(DataFile(**told["file"]))
-        elif "gaps" in told:
-            for topic, topic_id, partition, start, end, reason in told["gaps"]:
-                result.gaps.append(Gap(TopicPartition(topic, UUID(topic_id), partition), start, end, reason))
-        elif "unknown" in told:
-            unknown = result.unknown.setdefault(told["target"], {})
-            for each in pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["unknown"]))):
-                unknown[each.name] = wider(unknown.get(each.name), each.type)
         else:
-            for topic, ids in told["schemas"].items():
-                result.schemas.setdefault(topic, set()).update(ids)
+            _take(result, told)
     if errors:
+        discard(plan, result)
         raise JobError(errors[0])
     return result
 
 
+def _take(result: Result, told: dict[str, Any]) -> None:
+    """Adds one thing that a task told."""
+    if "file" in told:
+        result.files.setdefault((told["target"], told["quarantine"]), []).append(DataFile(**told["file"]))
+    elif "gaps" in told:
+        for topic, topic_id, partition, start, end, reason in told["gaps"]:
+            result.gaps.append(Gap(TopicPartition(topic, UUID(topic_id), partition), start, end, reason))
+    elif "epochs" in told:
+        for topic, topic_id, partition, seen in told["epochs"]:
+            known = result.epochs.setdefault(TopicPartition(topic, UUID(topic_id), partition), {})
+            known.update((epoch, max(end, known.get(epoch, 0))) for epoch, end in seen)
+    elif "unknown" in told:
+        unknown = result.unknown.setdefault(told["target"], {})
+        for each in pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["unknown"]))):
+            unknown[each.name] = wider(unknown.get(each.name), each.type)
+    else:
+        for topic, ids in told["schemas"].items():
+            result.schemas.setdefault(topic, set()).update(ids)
+
+
 def discard(plan: JobPlan, result: Result) -> None:
-    """Deletes files that no commit named: only when it is certain that none did."""
+    """Deletes files that no commit named: only of tables that no commit was asked of since they were written."""
     for (at, quarantine), files in result.files.items():
         target = plan.targets[at]
         destination = target.quarantine if quarantine else target.destination
         assert destination is not None
         for file in files:
-            destination.delete(file.path)
+            destination.discard(file.path)

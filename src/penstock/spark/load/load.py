@@ -7,6 +7,9 @@ no other checkpoint: a crash anywhere repeats a plan, and two copies of a load c
 Between jobs the load waits in a long poll at the brokers, so that the next job starts when there is something to load;
 an interval bounds how often. A job of few offsets runs in this process: a Spark job costs more than it would share.
 
+The brokers are also asked whether their logs still are those that the tables were loaded from: an unclean election may
+have cut them, and what comes after has the offsets of what was lost. That stops the load, or is recorded (`plan`).
+
 After the commits to the tables the brokers are told where these end, as the offsets of a consumer group, so that its
 lag is the load's. Nothing is read from there: see `group_offsets`. A reload tells them nothing: it fills in what is
 behind.
@@ -15,6 +18,7 @@ behind.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,27 +26,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from penstock.client.client import EARLIEST, Client, Partition
-from penstock.config.limits import LOAD_COLUMNS_MAX, LOAD_FIRST_OFFSETS, LOAD_METADATA_AGE_MS, LOAD_REPLANS
 from penstock.errors import ErrorCode
+from penstock.records.run import SeenEpoch
 from penstock.spark.group_offsets import GroupOffsets, commit_as_nobody
+from penstock.spark.lake.folding import Folded
+from penstock.spark.lake.ranges import Range, union
 from penstock.spark.lake.records import Claim, LakeConflictError, TopicPartition
-from penstock.spark.lake.table import LakeTable
+from penstock.spark.lake.table import LakeTable, reading
+from penstock.spark.limits import LOAD_COLUMNS_MAX, LOAD_FIRST_OFFSETS, LOAD_METADATA_AGE_MS, LOAD_REPLANS
 from penstock.spark.load.brokers import Brokers
 from penstock.spark.load.jobs import JobError, Result, discard, run_inline, run_on_spark
 from penstock.spark.load.options import LoadOptions
-from penstock.spark.load.plan import Extent, Plan, Span, holes, live_span, live_start, reload_name, share_out
+from penstock.spark.load.plan import (
+    Extent,
+    Plan,
+    Span,
+    diverged_from,
+    divergence,
+    holes,
+    live_span,
+    live_start,
+    reload_name,
+    share_out,
+)
 from penstock.spark.load.registry import Registry
 from penstock.spark.load.repair import repair
 from penstock.spark.load.tables import Target, failed_commit, open_target, table_of
 from penstock.spark.load.work import JobPlan
 from penstock.spark.read.fetching import Connect
-from penstock.spark.read.plan import OffsetRange, tasks_of
+from penstock.spark.read.plan import tasks_of
+from penstock.spark.session import parallelism
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark.sql import SparkSession
 
+logger = logging.getLogger(__name__)
 __all__ = ["JobError", "Load", "LoadOptions", "Outcome", "Stop"]
 
 
@@ -181,8 +201,11 @@ class Load:
             target.refresh()
         extents = self._runner.run(self._brokers.extents(partitions))
         self._settle(targets, extents)
-        known = {p: targets[p.topic].end(p) for p in partitions}
-        self._resolve_begins([p for p in partitions if known[p] is None])
+        loaded = _loaded(targets)
+        if self._claim([p for p in partitions if p not in loaded[p.topic]], targets, loaded):
+            loaded = _loaded(targets)
+        known = {p: loaded[p.topic].get(p) for p in partitions}
+        self._resolve_begins([p for p in partitions if known[p] is None], EARLIEST)
         plan = self._live_plan(targets, known, extents)
         outcome = self._finish(plan, targets, began) if plan.ends else None
         if self._group is not None:
@@ -196,25 +219,53 @@ class Load:
     def _live_plan(
         self,
         targets: Mapping[str, Target],
-        known: Mapping[TopicPartition, int | None],
+        known: Mapping[TopicPartition, Folded | None],
         extents: Mapping[TopicPartition, Extent],
     ) -> Plan:
         spans: dict[TopicPartition, Span] = {}
         exclusive = False
-        for partition, end in known.items():
-            start = self._begin[partition] if end is None else end
-            if end is None and start != extents[partition].last:
+        diverged = self._diverged(known, extents)
+        for partition, folded in known.items():
+            start = self._begin[partition] if folded is None else folded.end
+            if folded is None and start != extents[partition].last:
                 start = live_start(partition, start, self._claims(targets[partition.topic], partition))
                 exclusive = True
             self._ends[partition] = start
+            if folded is not None and start > extents[partition].last:
+                continue  # the log was cut, as the table records; or a new leader does not know yet how far it goes
             loss = self.options.fail_on_data_loss
-            span = live_span(partition, extents[partition], start, known=end is not None, fail_on_data_loss=loss)
+            span = live_span(partition, extents[partition], start, known=folded is not None, fail_on_data_loss=loss)
             if span is not None:
                 spans[partition] = span
         plan = share_out(spans, self._limit(targets))
         plan.exclusive = exclusive
+        for partition, at in diverged.items():
+            plan.note_divergence(partition, at, self._ends[partition])
         self._ends |= plan.ends
         return plan
+
+    def _diverged(
+        self, known: Mapping[TopicPartition, Folded | None], extents: Mapping[TopicPartition, Extent]
+    ) -> dict[TopicPartition, int]:
+        """From where on tables have what the brokers lost. Raises DataLossError unless that may be."""
+        tables = {partition: folded for partition, folded in known.items() if folded is not None}
+        seen = {p: [folded.last_epoch] for p, folded in tables.items() if folded.last_epoch is not None}
+        cuts = self._runner.run(self._brokers.cuts(seen, {p: extents[p].first for p in seen}))
+        found = {p: diverged_from(folded, extents[p], cuts.get(p)) for p, folded in tables.items()}
+        diverged = {partition: at for partition, at in found.items() if at is not None}
+        for partition, at in diverged.items():
+            error = divergence(partition, at, tables[partition].end)
+            if self.options.fail_on_data_loss:
+                raise error
+            logger.warning("%s", error)
+        return diverged
+
+    def _lost(
+        self, known: Mapping[TopicPartition, Folded], extents: Mapping[TopicPartition, Extent]
+    ) -> dict[TopicPartition, list[Range]]:
+        """Of which offsets of tables the brokers have no longer the same records, whether that is recorded or not."""
+        found = self._diverged(known, extents)
+        return {p: union([*f.diverged, *([(found[p], f.end)] if p in found else ())]) for p, f in known.items()}
 
     def _reload_job(self, began: float) -> Outcome | None:
         if self._wanted is None:
@@ -238,15 +289,7 @@ class Load:
         for target in targets.values():
             target.refresh()
         self._settle(targets, extents)
-        spans = {}
-        for partition, (start, end) in some.items():
-            have = Extent(extents[partition].first, min(end, extents[partition].last))
-            loss = self.options.fail_on_data_loss
-            span = live_span(partition, have, start, known=True, fail_on_data_loss=loss)
-            if span is not None:
-                spans[partition] = span
-        plan = share_out(spans, self._limit(targets))
-        plan.exclusive = True
+        plan = self._reload_plan(some, targets, extents)
         plan.lag = waiting - sum(plan.ends[p] - plan.starts[p] for p in plan.ends)
         if not plan.ends:
             return None
@@ -254,6 +297,27 @@ class Load:
         for topic in targets:  # who looks at the table sees what its reload brought
             self._target(table_of(self.options, topic), self.options.pipeline).refresh()
         return outcome
+
+    def _reload_plan(
+        self,
+        wanted: Mapping[TopicPartition, tuple[int, int]],
+        targets: Mapping[str, Target],
+        extents: Mapping[TopicPartition, Extent],
+    ) -> Plan:
+        loaded = _loaded(targets)
+        diverged = self._diverged({p: loaded[p.topic].get(p) for p in wanted}, extents)
+        spans = {}
+        for partition, (start, end) in wanted.items():
+            have = Extent(extents[partition].first, min(end, extents[partition].last))
+            loss = self.options.fail_on_data_loss
+            span = live_span(partition, have, start, known=True, fail_on_data_loss=loss)
+            if span is not None:
+                spans[partition] = span
+        plan = share_out(spans, self._limit(targets))
+        plan.exclusive = True
+        for partition, at in diverged.items():
+            plan.note_divergence(partition, at, wanted[partition][0])
+        return plan
 
     async def _resolve_wanted(self) -> dict[TopicPartition, tuple[int, int]]:
         """The offsets between the two times, a partition: fixed when the reload begins."""
@@ -271,16 +335,34 @@ class Load:
                 wanted[partition] = (start, end)
         return wanted
 
-    def _resolve_begins(self, fresh: Sequence[TopicPartition]) -> None:
-        """Where partitions begin that the table has nothing of: asked once, so that `latest` does not move along.
+    def _claim(
+        self,
+        fresh: Sequence[TopicPartition],
+        targets: Mapping[str, Target],
+        loaded: Mapping[str, Mapping[TopicPartition, Folded]],
+    ) -> bool:
+        """Commits where the first run begins, if that is not the start, with nothing in it; returns whether it did.
 
-        Topics and partitions that appear later begin at their start.
+        So `latest` is the moment of the first run, whenever the first record comes and however often the load is
+        started before. What the pipeline has shows which run is the first: a partition of a topic that is loaded
+        already, and a topic that comes to match a pattern, begin at their start.
         """
-        first = not self._begin and not self._ends
+        names = {partition.topic for some in loaded.values() for partition in some}
+        seen_all = self.options.topic_pattern is not None and bool(names)
+        first = [] if seen_all or self.options.starting == EARLIEST else [p for p in fresh if p.topic not in names]
+        if not first:
+            return False
+        self._resolve_begins(first, self.options.starting)
+        starts = {p: live_start(p, self._begin[p], self._claims(targets[p.topic], p)) for p in first}
+        order, at = _ordered(targets)
+        self._commit(Plan(starts, dict(starts), exclusive=True), order, at, self._job_plan(Plan(), order, at), Result())
+        return True
+
+    def _resolve_begins(self, fresh: Sequence[TopicPartition], at: int) -> None:
+        """Where partitions begin that the table has nothing of: asked once."""
         unknown = [p for p in fresh if p not in self._begin]
         if not unknown:
             return
-        at = self.options.starting if first else EARLIEST
         found = self._runner.run(self._brokers.offsets(unknown, at))
         late = [p for p, offset in found.items() if offset < 0]
         ends = self._runner.run(self._brokers.extents(late)) if late else {}
@@ -292,7 +374,8 @@ class Load:
         return min(self.options.offsets_per_job, LOAD_FIRST_OFFSETS) if fresh else self.options.offsets_per_job
 
     def _claims(self, target: Target, partition: TopicPartition) -> list[Claim]:
-        progress = target.lake.progress().get(partition)
+        with reading(target.lake):
+            progress = target.lake.progress().get(partition)
         return [] if progress is None else progress.claims
 
     def _target(self, table: str, pipeline: str) -> Target:
@@ -302,7 +385,7 @@ class Load:
         return self._targets[key]
 
     def _settle(self, targets: Mapping[str, Target], extents: Mapping[TopicPartition, Extent]) -> None:
-        """Before the first job: gives quarantines what a crash kept from them."""
+        """Before the first job: gives quarantines what a crash kept from them, unless the brokers have lost it."""
         for topic, target in targets.items():
             key = (target.lake.uri, target.lake.pipeline)
             if key in self._settled:
@@ -310,14 +393,18 @@ class Load:
             behind = {p: span for p, span in target.behind().items() if p in extents}
             if behind:
                 self._learn({p.topic: () for p in behind}, {topic: target})
+                lost = self._lost({p: target.loaded()[p] for p in behind}, extents)
+                how: dict[str, Any] = {"connect": self._connect(), "format_plan": self._format_plan()}
                 loss = self.options.fail_on_data_loss
-                repair(target, behind, extents, self._connect(), self._format_plan(), fail_on_data_loss=loss)
+                try:
+                    repair(target, behind, extents, lost, **how, fail_on_data_loss=loss)
+                except Exception as error:
+                    raise failed_commit(target.quarantine or target.lake, error) from error
             self._settled.add(key)
 
     def _finish(self, plan: Plan, targets: Mapping[str, Target], began: float) -> Outcome:
         """Runs the tasks of a plan, and commits."""
-        order = list({id(each): each for each in targets.values()}.values())
-        at = {topic: next(i for i, each in enumerate(order) if each is target) for topic, target in targets.items()}
+        order, at = _ordered(targets)
         self._learn({topic: () for topic in targets if self._registry and topic not in self._registry.readers}, targets)
         job = self._job_plan(plan, order, at)
         small = plan.size <= self.options.inline_offsets
@@ -330,8 +417,9 @@ class Load:
             for index, unknown in result.unknown.items():
                 self._widen(order[index], unknown)
             self._learn(result.schemas, targets)
+            discard(job, result)  # of the tasks that knew all their records
             raise _Again
-        self._check_same_topics(plan.ranges, job, result)
+        self._check_same_logs(plan, targets, job, result)
         version = self._commit(plan, order, at, job, result)
         files = sum(len(some) for (_, quarantine), some in result.files.items() if not quarantine)
         rows, quarantined = result.rows(quarantine=False), result.rows(quarantine=True)
@@ -356,7 +444,9 @@ class Load:
         told: dict[str, Any] = {name: getattr(connect, name) for name in connect.__slots__}
         if inline and connect.read == "auto":
             told["read"] = "broker"  # what is new is in the broker's memory; finding files costs more than it saves
-        tasks = tasks_of(plan.ranges, 1 if inline else os.cpu_count() or 1)
+        session = None if inline or not plan.ranges else self._session()
+        at_once = (os.cpu_count() or 1) if session is None else parallelism(session)
+        tasks = tasks_of(plan.ranges, 1 if inline else at_once)
         return JobPlan(told, self.options.skip_corrupt, self._format_plan(), [t.plan() for t in targets], at, tasks)
 
     def _connect(self) -> Connect:
@@ -379,7 +469,8 @@ class Load:
         chosen = sorted(unknown.items())[: max(0, room)]
         if len(chosen) < len(unknown):
             self._add_fields = False
-        target.lake.add_columns([pa.field(name, kind) for name, kind in chosen])
+        with reading(target.lake):
+            target.lake.add_columns([pa.field(name, kind) for name, kind in chosen])
 
     def _learn(self, seen: Mapping[str, Any], targets: Mapping[str, Target]) -> None:
         """Asks the schema registry for what is new, and gives the tables the columns that it takes."""
@@ -393,10 +484,18 @@ class Load:
             if lacking and (self._add_fields or not len(target.plan().value_columns)):
                 self._widen(target, lacking)
 
-    def _check_same_topics(self, ranges: Sequence[OffsetRange], job: JobPlan, result: Result) -> None:
-        """Fetches go by name: of a topic that was deleted and made again meanwhile, another one was read."""
+    def _check_same_logs(self, plan: Plan, targets: Mapping[str, Target], job: JobPlan, result: Result) -> None:
+        """Fetches go by name, to whoever leads then. So a job may have read of a topic that was deleted and made again
+        meanwhile, or of a leader whose log was cut since: such a job is not committed."""
         present = set(self._runner.run(self._brokers.partitions(fresh=True)))
-        if any(TopicPartition(each.topic, each.topic_id, each.partition) not in present for each in ranges):
+        read = {TopicPartition(each.topic, each.topic_id, each.partition): each.start for each in plan.ranges}
+        seen = {p: [SeenEpoch(*each) for each in some.items()] for p, some in result.epochs.items() if p in present}
+        loaded = _loaded(targets)
+        for partition, some in seen.items():
+            folded = loaded[partition.topic].get(partition)
+            if folded is not None and folded.last_epoch is not None and not plan.diverges(partition):
+                some.append(folded.last_epoch)
+        if not read.keys() <= present or self._runner.run(self._brokers.cuts(seen, read)):
             discard(job, result)
             raise _Again
 
@@ -406,19 +505,21 @@ class Load:
         """Table by table; a crash in between leaves the others to be planned again."""
         version = 0
         gaps = [*plan.gaps, *result.gaps]
+        epochs = result.newest_epochs()
         for index, target in enumerate(targets):
             starts = {p: start for p, start in plan.starts.items() if at[p.topic] == index}
             ends = {p: plan.ends[p] for p in starts}
             mine = [gap for gap in gaps if gap.partition in starts]
             if not starts:
                 continue
-            before = {p: target.lake.end(p) for p in starts}
+            with reading(target.lake):
+                before = {p: target.lake.end(p) for p in starts}
             files = result.files.get((index, False), [])
             try:
-                version = target.lake.commit(files, starts, ends, mine, exclusive=plan.exclusive)
-            except LakeConflictError:
-                left = {key: some for key, some in result.files.items() if key[0] >= index}
-                discard(job, Result(files=left))
+                version = target.lake.commit(files, starts, ends, mine, exclusive=plan.exclusive, epochs=epochs)
+            except LakeConflictError:  # its own files stay for vacuum: the store may have been asked to name them
+                unasked = {key: some for key, some in result.files.items() if key[0] > index or key == (index, True)}
+                discard(job, Result(files=unasked))
                 target.refresh()
                 if any(target.lake.end(p) != before[p] for p in starts):
                     raise
@@ -430,3 +531,15 @@ class Load:
             except Exception as error:
                 raise failed_commit(target.quarantine or target.lake, error) from error
         return version
+
+
+def _loaded(targets: Mapping[str, Target]) -> dict[str, Mapping[TopicPartition, Folded]]:
+    """What each topic's table has, read once a table."""
+    found = {id(target): target.loaded() for target in targets.values()}
+    return {topic: found[id(target)] for topic, target in targets.items()}
+
+
+def _ordered(targets: Mapping[str, Target]) -> tuple[list[Target], dict[str, int]]:
+    """The tables, each once, and which of them is each topic's."""
+    order = list({id(each): each for each in targets.values()}.values())
+    return order, {topic: next(i for i, each in enumerate(order) if each is t) for topic, t in targets.items()}

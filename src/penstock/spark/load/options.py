@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.client.client import EARLIEST, READ_COMMITTED
-from penstock.config.limits import LOAD_INLINE_OFFSETS, LOAD_OFFSETS_PER_JOB
 from penstock.errors import ConfigError
+from penstock.spark.limits import LOAD_INLINE_OFFSETS, LOAD_OFFSETS_PER_JOB
 
 FORMATS = ("raw", "json", "avro")
 TABLE_FORMATS = ("delta", "iceberg")
@@ -29,7 +29,8 @@ class LoadOptions:
         topics: by name; empty with `topic_pattern`.
         table: the table's path or URI; with `table_per_topic`, the directory that holds one table a topic.
         pipeline: who loads. A partition of a topic has one pipeline in a table.
-        starting: where a partition begins that the table has nothing of: EARLIEST, LATEST or epoch milliseconds.
+        starting: where the first run begins: EARLIEST, LATEST or epoch milliseconds. It is written into the table, so
+            that later runs go on from there; partitions that a topic gets later begin at their start.
         fail_on_data_loss: whether offsets that the brokers no longer have stop the load; else they are a recorded gap.
         skip_corrupt: leaves a broken batch out and records its offsets as a gap; else it stops the load.
         isolation: READ_COMMITTED or READ_UNCOMMITTED.
@@ -45,7 +46,7 @@ class LoadOptions:
         table_format: "delta" or "iceberg".
         table_per_topic: one table a topic, named as the topic, below `table`.
         partition_by_date: a column `date` (of `timestamp`, UTC) by which the table's files are apart.
-        storage_options: of the object store and the catalog, as `lake.table.open_table` takes them.
+        storage_options: of the object store and the catalog, as `lake.open.open_table` takes them.
         from_ms, until_ms: with one of them the load is a reload: it fills in what the table lacks of the offsets
             between these times (epoch milliseconds; until None: the end as it is now), and ends.
         quarantine: the table of records that do not fit; None: beside the table, with `_quarantine` behind its name.

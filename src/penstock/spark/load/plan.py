@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import PenstockError
-from penstock.spark.lake.records import Claim, Gap, TopicPartition
+from penstock.spark.lake.folding import Folded
+from penstock.spark.lake.records import DIVERGED, Claim, Gap, TopicPartition
 from penstock.spark.load.options import RELOAD
 from penstock.spark.read.plan import DataLossError, OffsetRange
 
@@ -45,6 +46,16 @@ class Plan:
     def size(self) -> int:
         return sum(each.size for each in self.ranges)
 
+    def diverges(self, partition: TopicPartition) -> bool:
+        """Whether it was noted that the table has what the brokers lost."""
+        return any(gap.partition == partition and gap.reason == DIVERGED for gap in self.gaps)
+
+    def note_divergence(self, partition: TopicPartition, at: int, end: int) -> None:
+        """Has the commit record that the brokers lost the offsets [at, end) of the table, also if nothing is new."""
+        self.gaps.append(Gap(partition, at, end, DIVERGED))
+        self.starts.setdefault(partition, end)
+        self.ends.setdefault(partition, end)
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -69,6 +80,30 @@ def live_span(
             f"{extent.last}; with --allow-data-loss the load goes on and the table records the gap"
         )
     return None if start == extent.last else Span(start, max(start, extent.first), extent.last)
+
+
+def diverged_from(folded: Folded, extent: Extent, cut: int | None) -> int | None:
+    """From which offset on the table has records that the brokers lost, as far as it does not say so yet; None: none.
+
+    Args:
+        folded: what the table has.
+        extent: what the brokers have.
+        cut: what `cut_at` says, if the table knows an epoch.
+    """
+    if cut is None and folded.last_epoch is None and extent.last < folded.end:
+        cut = extent.last  # nobody knows of which epoch the table's last record was, but it is gone
+    if cut is None or any(start <= cut and folded.end <= end for start, end in folded.diverged):
+        return None
+    return max(cut, folded.start)
+
+
+def divergence(partition: TopicPartition, at: int, end: int) -> DataLossError:
+    """What is said of it where it stops the load."""
+    return DataLossError(
+        f"{partition.topic}-{partition.partition}: the brokers lost what they had from {at} on (an unclean election), "
+        f"and the table has it up to {end}; with --allow-data-loss the table keeps that and records it, and the load "
+        f"goes on at {end}"
+    )
 
 
 def live_start(partition: TopicPartition, begin: int, claims: Sequence[Claim]) -> int:

@@ -44,6 +44,17 @@ class Registry:
                     self.schemas[schema_id] = self._by_id(client, schema_id)
             self.known[topic] = sorted({*self.known.get(topic, ()), *ids})
 
+    def versions(self, topic: str) -> list[Bundle]:
+        """The schemas that were a topic's latest one after the other, the newest first. Raises RegistryError."""
+        client, subject = self._client(), SUBJECT.format(topic=topic)
+        found = []
+        for number in sorted(self._ask(lambda: client.get_versions(subject)) or (), reverse=True):
+            version = self._ask(lambda n=number: client.get_version(subject, n))
+            bundle = None if version is None else self._bundle(client, version.schema)
+            if bundle is not None and not isinstance(bundle, str):
+                found.append(bundle)
+        return found
+
     def columns(self, topic: str, own: Iterable[str]) -> pa.Schema:
         """The columns that a topic's values need."""
         found = [self.schemas[each] for each in self.known.get(topic, ())]

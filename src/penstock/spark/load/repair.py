@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.spark.lake.ranges import Range, without
 from penstock.spark.lake.records import DataFile, Gap, TopicPartition
 from penstock.spark.load.files import Files
-from penstock.spark.load.plan import Extent, live_span
+from penstock.spark.load.plan import Extent
 from penstock.spark.load.tables import Target, complement
 from penstock.spark.load.work import QUARANTINE_SCHEMA, QUARANTINED, format_of
 from penstock.spark.read.fetching import Connect
-from penstock.spark.read.plan import OffsetRange
+from penstock.spark.read.plan import DataLossError, OffsetRange
 
 FITS_NOW = "did not fit the table's columns when it was loaded"
 
@@ -22,12 +23,15 @@ def repair(
     target: Target,
     behind: Mapping[TopicPartition, tuple[int, int]],
     extents: Mapping[TopicPartition, Extent],
+    lost: Mapping[TopicPartition, Sequence[Range]],
+    *,
     connect: Connect,
     format_plan: Mapping[str, object],
-    *,
     fail_on_data_loss: bool,
 ) -> int:
     """Commits the records of the ranges that the table has as quarantined; returns how many.
+
+    Not those that the brokers have `lost`: what they have at such offsets now, nobody has loaded.
 
     Raises DataLossError when the brokers no longer have them, unless that may be; LakeConflictError when another copy
     of the load did the same.
@@ -42,12 +46,19 @@ def repair(
     absent: list[Gap] = []
     try:
         for partition, (start, end) in sorted(behind.items()):
-            span = live_span(partition, extents[partition], start, known=True, fail_on_data_loss=fail_on_data_loss)
-            first = end if span is None else min(span.first, end)
-            absent += [Gap(partition, start, first, "deleted")] if start < first else []
+            have = extents[partition]
+            if fail_on_data_loss and (start < have.first or have.last < end):
+                raise DataLossError(
+                    f"{partition.topic}-{partition.partition}: the quarantine lacks {start} to {end}, the brokers have "
+                    f"{have.first} to {have.last}; with --allow-data-loss it records the gap"
+                )
+            first = min(max(start, have.first), end)
+            last = max(min(end, have.last), first)
+            there = without([(first, last)], lost.get(partition, ()))
+            absent += [Gap(partition, *gone, "deleted") for gone in without([(start, end)], there)]
             present = target.offsets_between(partition, start, end)
-            wanted = OffsetRange(partition.topic, partition.topic_id, partition.partition, first, end)
-            for _, got in decoded(connect, [wanted] if wanted.size else [], skip_corrupt=True):
+            ranges = [OffsetRange(partition.topic, partition.topic_id, partition.partition, *span) for span in there]
+            for wanted, got in decoded(connect, ranges, skip_corrupt=True) if ranges else ():
                 if isinstance(got, Corrupt) or not got.batch.num_rows:
                     continue
                 records = record_batch(wanted, got)

@@ -10,8 +10,7 @@ whatever the schema says by then. A copy of the load that does so at the same ti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +18,10 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.spark.lake.destination import table_uri
+from penstock.spark.lake.folding import Folded
+from penstock.spark.lake.open import open_table
 from penstock.spark.lake.records import DATE, RECORD_SCHEMA, DataFile, Gap, TopicPartition, with_date
-from penstock.spark.lake.table import LakeTable, open_table
+from penstock.spark.lake.table import LakeTable, one_line, reading
 from penstock.spark.load.formats.ddl import parse_ddl
 from penstock.spark.load.formats.format import OWN_COLUMNS, column_of
 from penstock.spark.load.options import QUARANTINE_SUFFIX, LoadOptions
@@ -48,10 +49,10 @@ class Target:
                 with reading(table):
                     table.refresh()
 
-    def end(self, partition: TopicPartition) -> int | None:
-        """The next offset to load. Raises PenstockError if the table is gone."""
+    def loaded(self) -> Mapping[TopicPartition, Folded]:
+        """What the pipeline has loaded of each partition. Raises PenstockError if the table is gone."""
         with reading(self.lake):
-            return self.lake.end(partition)
+            return self.lake.loaded().partitions
 
     def commit_quarantine(
         self,
@@ -81,14 +82,16 @@ class Target:
         """Ranges whose quarantined records the quarantine lacks, because a load ended between two commits."""
         if self.quarantine is None:
             return {}
+        with reading(self.lake):
+            progress, ends = self.lake.progress(), self.lake.ends()
         found = {}
-        progress = self.lake.progress()
-        for partition, end in self.lake.ends().items():
+        for partition, end in ends.items():
             known = progress[partition]
             claim = next(each for each in known.claims if each.pipeline == self.lake.pipeline)
-            at = self.quarantine.end(partition)
+            with reading(self.quarantine):
+                at = self.quarantine.end(partition)
             start = claim.start if at is None else max(at, claim.start)
-            recent = any(g.reason == QUARANTINED and start <= g.start < end for g in known.gaps)
+            recent = any(g.reason == QUARANTINED and g.start < end and g.end > start for g in known.gaps)
             folded = any(QUARANTINED in s.reasons and s.end > start and s.start < end for s in known.sealed)
             if start < end and (recent or folded):
                 found[partition] = (start, end)
@@ -192,17 +195,6 @@ def _check_kind(options: LoadOptions, lake: LakeTable) -> None:
         raise ConfigError(f"the table at {lake.uri} is not partitioned by date, and cannot be made so")
 
 
-@contextmanager
-def reading(table: LakeTable) -> Iterator[None]:
-    """Turns what a table's library raises, each its own, into one error."""
-    try:
-        yield
-    except PenstockError:
-        raise
-    except Exception as error:
-        raise PenstockError(f"the table at {table.uri} is gone or cannot be read: {one_line(error)}") from error
-
-
 def failed_commit(table: LakeTable, error: Exception) -> Exception:
     """What a commit raised, as an error of ours: of a full disk, a table that is gone, a store that does not answer."""
     if isinstance(error, PenstockError):
@@ -211,9 +203,3 @@ def failed_commit(table: LakeTable, error: Exception) -> Exception:
         f"the commit to {table.uri} failed: {one_line(error)}\n"
         "  the table has all of the job or nothing of it; start the load again and it goes on from there"
     )
-
-
-def one_line(error: BaseException) -> str:
-    """The first line of an error that says anything."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

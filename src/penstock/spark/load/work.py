@@ -125,6 +125,7 @@ class _Task:
         self._formats: dict[int, Format] = {}
         self._files: dict[tuple[int, bool], Files] = {}
         self._gaps: list[Gap] = []
+        self._epochs: dict[TopicPartition, dict[int, int]] = {}
         self._unknown: dict[int, dict[str, pa.DataType]] = {}
         self._schemas: dict[str, set[int]] = {}
 
@@ -135,6 +136,9 @@ class _Task:
         connect = Connect(**{**self._plan.connect, "log_dirs": tuple(self._plan.connect["log_dirs"])})
         for wanted, got in decoded(connect, ranges, skip_corrupt=self._plan.skip_corrupt):
             self._gaps += gaps_of(wanted, got)
+            if not isinstance(got, Corrupt):
+                partition = TopicPartition(wanted.topic, wanted.topic_id, wanted.partition)
+                self._epochs.setdefault(partition, {}).update(got.epochs)
             if not isinstance(got, Corrupt) and got.batch.num_rows:
                 self._take(wanted, record_batch(wanted, got))
 
@@ -203,6 +207,8 @@ class _Task:
                 for g in self._gaps
             ]
             yield json.dumps({"gaps": flat})
+        seen = [(p.topic, str(p.topic_id), p.partition, list(some.items())) for p, some in self._epochs.items()]
+        yield json.dumps({"epochs": seen})
 
     def abort(self) -> None:
         for files in self._files.values():

@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.client.client import EARLIEST, LATEST, READ_UNCOMMITTED, Client, Partition
-from penstock.config.limits import SPARK_SAMPLE_BYTES, SPARK_SAMPLED_PARTITIONS
 from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.protocol.messages.metadata_response import MetadataResponseTopic
 from penstock.records.batch import headers
+from penstock.spark.limits import SPARK_SAMPLE_BYTES, SPARK_SAMPLED_PARTITIONS
 from penstock.spark.read.options import Offsets, ReadOptions, Timestamps
 from penstock.spark.read.plan import Bounds, Position, Snapshot
 

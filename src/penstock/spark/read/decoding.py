@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from penstock.client.client import READ_COMMITTED
-from penstock.config.limits import SPARK_RUN_BYTES
 from penstock.errors import CorruptRecordError, ErrorCode, InvalidRecordError, PenstockError
 from penstock.records.arrow import to_arrow
 from penstock.records.arrow_schema import Decoded
 from penstock.records.batch import BatchHeader, headers
 from penstock.records.isolation import AbortedTransactions
 from penstock.records.run import Isolation
+from penstock.spark.limits import SPARK_RUN_BYTES
 from penstock.spark.read.plan import OffsetRange
 
 BROKEN = (CorruptRecordError, InvalidRecordError)

@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.client.client import Client
-from penstock.config.limits import SPARK_FETCHES_AHEAD, SPARK_FILE_READ_BYTES, SPARK_RANGES_AT_ONCE
 from penstock.records.arrow_schema import Decoded, timestamps_us
 from penstock.spark.lake.records import RECORD_SCHEMA, Gap, TopicPartition
+from penstock.spark.limits import SPARK_FETCHES_AHEAD, SPARK_FILE_READ_BYTES, SPARK_RANGES_AT_ONCE
 from penstock.spark.read.decoding import BROKEN, Corrupt, broken_header, runs
 from penstock.spark.read.files import Reads
 from penstock.spark.read.files_segments import Spare

@@ -16,9 +16,9 @@ from contextlib import aclosing
 
 from penstock.client.client import READ_COMMITTED, Client, Fetched, Partition
 from penstock.client.reader import next_position, read_range
-from penstock.config.limits import SPARK_FILES_LEAST_OFFSETS, SPARK_RANGES_AT_ONCE
 from penstock.errors import PenstockError
 from penstock.records.batch import headers
+from penstock.spark.limits import SPARK_FILES_LEAST_OFFSETS, SPARK_RANGES_AT_ONCE
 from penstock.spark.read.files_finding import Lead, find
 from penstock.spark.read.files_segments import Elsewhere, Hole, PartitionFiles, Piece, Spare
 from penstock.spark.read.plan import OffsetRange

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from crc32c import crc32c
 
-from penstock.config.limits import CLIENT_RESPONSE_BYTES, SPARK_FILE_READ_BYTES
+from penstock.client.limits import CLIENT_RESPONSE_BYTES
 from penstock.errors import StorageError
 from penstock.log import partition_metadata
 from penstock.log.names import LOG, OFFSET_INDEX, PARTITION_METADATA, file_name, offset_of
@@ -34,6 +34,7 @@ from penstock.records.batch import (
     MAGIC,
     TRANSACTIONAL_FLAG,
 )
+from penstock.spark.limits import SPARK_FILE_READ_BYTES
 
 BATCH = Struct(">qiibIhi")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.client.client import Client, Partition
-from penstock.config.limits import GROUP_COMMIT_TIMEOUT_MS
 from penstock.spark.group_offsets import GroupOffsets, Send, commit_as_nobody
+from penstock.spark.limits import GROUP_COMMIT_TIMEOUT_MS
 from penstock.spark.read.stream_offsets import ends_of
 
 if TYPE_CHECKING:

@@ -128,9 +128,16 @@ TASKS = (
     Option(
         "minPartitions",
         types.whole(1),
-        "At least so many tasks, if there are as many offsets. Without it: cores of the driver, fewer for a small "
+        "At least so many tasks, if there are as many offsets. Without it as many as run at once, fewer for a small "
         "read. Large partitions are split, small ones share a task.",
         official="the same, but its least is a task a partition",
+    ),
+    Option(
+        "penstock.parallelism",
+        types.whole(1),
+        "How many tasks run at once: the cores of all executors. Without it: the cores of the driver's machine or the "
+        "partitions that have something to read, whichever are more. Pipelines set it by themselves.",
+        official=NONE,
     ),
     Option(
         "maxRecordsPerPartition",

@@ -53,6 +53,7 @@ class ReadOptions:
     min_offsets: int | None
     max_delay_ms: int
     min_partitions: int | None
+    parallelism: int | None
     max_records_per_task: int | None
     include_headers: bool
     fail_on_data_loss: bool
@@ -102,6 +103,7 @@ def parse(options: Mapping[str, str], *, stream: bool = False) -> ReadOptions:
         min_offsets=value["minOffsetsPerTrigger"],
         max_delay_ms=value["maxTriggerDelay"],
         min_partitions=value["minPartitions"],
+        parallelism=value["penstock.parallelism"],
         max_records_per_task=value["maxRecordsPerPartition"],
         include_headers=value["includeHeaders"],
         fail_on_data_loss=value["failOnDataLoss"],

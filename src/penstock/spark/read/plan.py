@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from penstock.client.client import Partition
-from penstock.config.limits import SPARK_TASK_OFFSETS_WORTHWHILE
 from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.spark.limits import SPARK_TASK_OFFSETS_WORTHWHILE
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class DataLossError(PenstockError):
@@ -92,7 +92,7 @@ class Losses:
             raise DataLossError(f"{message}; failOnDataLoss = false {remedy}")
         if message not in self.said:
             self.said.add(message)
-            LOG.warning("%s (failOnDataLoss = false %s)", message, remedy)
+            logger.warning("%s (failOnDataLoss = false %s)", message, remedy)
 
 
 def goes_on_at(partition: Partition, position: Position, bounds: Bounds | None, losses: Losses) -> int:
@@ -160,6 +160,17 @@ def check_order(start: Positions, end: Positions, snapshot: Snapshot, losses: Lo
                 f"{partition[0]}-{partition[1]} would be read from {position.offset} on and end before it, at {until}"
             )
             raise RequestError(ErrorCode.INVALID_REQUEST, message)
+
+
+def tasks_at_once(told: int | None, cores: int, partitions: int) -> int:
+    """How many tasks may run at once.
+
+    Args:
+        told: what the option `penstock.parallelism` says.
+        cores: of this machine. The process that plans a read knows nothing of executors elsewhere.
+        partitions: that have something to read. Nobody is to get fewer tasks than from the official connector.
+    """
+    return told or max(cores, partitions)
 
 
 def task_count(offsets: int, cores: int, *, at_least: int | None = None, task_offsets: int | None = None) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from penstock.config.limits import SPARK_ARROW_BATCH_ROWS, SPARK_TASK_REPLANS
 from penstock.errors import ErrorCode, RequestError
+from penstock.spark.limits import SPARK_ARROW_BATCH_ROWS, SPARK_TASK_REPLANS
 from penstock.spark.read.brokers import Brokers
 from penstock.spark.read.options import ReadOptions
 from penstock.spark.read.plan import DataLossError, Losses, OffsetRange, Position, Snapshot, ranges_between

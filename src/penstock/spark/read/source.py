@@ -18,7 +18,15 @@ from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.spark.read.brokers import Brokers
 from penstock.spark.read.options import ReadOptions, includes_headers, parse
-from penstock.spark.read.plan import Losses, OffsetRange, check_order, ranges_between, task_count, tasks_of
+from penstock.spark.read.plan import (
+    Losses,
+    OffsetRange,
+    check_order,
+    ranges_between,
+    task_count,
+    tasks_at_once,
+    tasks_of,
+)
 from penstock.spark.read.rows import Task, rows
 from penstock.spark.read.streaming import StreamReader
 
@@ -93,7 +101,7 @@ class BatchReader(DataSourceReader):
         ranges = self._ranges()
         tasks = task_count(
             sum(each.size for each in ranges),
-            os.cpu_count() or 1,
+            tasks_at_once(options.parallelism, os.cpu_count() or 1, len(ranges)),
             at_least=options.min_partitions,
             task_offsets=options.max_records_per_task,
         )

@@ -41,6 +41,7 @@ from penstock.spark.read.plan import (
     goes_on_at,
     ranges_between,
     task_count,
+    tasks_at_once,
     tasks_of,
 )
 from penstock.spark.read.rows import Task, rows
@@ -139,7 +140,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self.options
         tasks = task_count(
             sum(each.size for each in ranges),
-            os.cpu_count() or 1,
+            tasks_at_once(options.parallelism, os.cpu_count() or 1, len(ranges)),
             at_least=options.min_partitions,
             task_offsets=options.max_records_per_task,
         )

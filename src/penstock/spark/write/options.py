@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.config.limits import SINK_QUEUE_BYTES, SINK_QUEUE_RECORDS
 from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
+from penstock.spark.limits import SINK_QUEUE_BYTES, SINK_QUEUE_RECORDS
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 OWN = (BOOTSTRAP, "topic", "includeHeaders", "penstock.timestamps")

@@ -17,8 +17,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from penstock.config.limits import SINK_PRODUCERS_MAX, SINK_ROWS_AT_ONCE
 from penstock.errors import ConfigError, UnreachableError
+from penstock.spark.limits import SINK_PRODUCERS_MAX, SINK_ROWS_AT_ONCE
 from penstock.spark.write.options import WriteOptions, unknown_setting
 from penstock.spark.write.rows import Row, SinkError, destinations, rows_of
 

@@ -22,11 +22,11 @@ pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
 
 from penstock.errors import PenstockError
+from penstock.pipelines.state import read_status
 from penstock.spark.cluster import ClusterError, ClusterState, SparkCluster, down
 from penstock.spark.java import find_java
-from penstock.spark.lake.table import open_table
+from penstock.spark.lake.open import open_table
 from penstock.spark.lake.verify import verify
-from penstock.spark.pipeline.state import read_status
 
 pytestmark = pytest.mark.spark
 
@@ -105,6 +105,7 @@ def rows_and_verdict(tmp_path: Path, table_format: str = "delta") -> tuple[int, 
     return sum(verdict.rows for verdict in verdicts), all(verdict.clean for verdict in verdicts)
 
 
+@pytest.mark.slow
 def test_a_load_and_a_stream_run_on_a_cluster(tmp_path: Path, broker: LocalBroker, cluster: SparkCluster) -> None:
     for topic in ("in", "out"):
         broker.create_topic(topic, PARTITIONS)

@@ -14,8 +14,8 @@ from penstock.testing.broker import LocalBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.pipeline.context import Context
-    from penstock.spark.pipeline.job import Job
+    from penstock.pipelines.context import Context
+    from penstock.pipelines.job import Job
 
 ContextOf = Callable[..., "Context"]
 
@@ -29,8 +29,8 @@ def broker() -> Iterator[LocalBroker]:
 @pytest.fixture
 def context_of(spark: SparkSession, broker: LocalBroker, tmp_path: Path) -> Iterator[ContextOf]:
     """Makes the context of a job with options, run until caught up; dead letters go to the topic `dead`."""
-    from penstock.spark.pipeline.context import Context
-    from penstock.spark.pipeline.dead_letters import DeadLetterTopic
+    from penstock.pipelines.context import Context
+    from penstock.pipelines.dead_letters import DeadLetterTopic
 
     partitions = str(spark.conf.get("spark.sql.shuffle.partitions"))
     spark.conf.set(

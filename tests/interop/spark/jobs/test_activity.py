@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
 
-from penstock.spark.jobs import activity
-from penstock.spark.jobs.events import CLICK, CLICK_REQUIRED, judged
-from penstock.spark.jobs.tables import rows_of
-from penstock.spark.jobs.visits import Visit, joined
+from penstock.pipelines.jobs import activity
+from penstock.pipelines.jobs.events import CLICK, CLICK_REQUIRED, judged
+from penstock.pipelines.jobs.tables import rows_of
+from penstock.pipelines.jobs.visits import Visit, joined
 from penstock.testing.broker import LocalBroker
 
 from .conftest import ContextOf, consumed, finish, publish

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from interop.spark.load.cutting import TOPIC, Cut
 
 from penstock.client.client import EARLIEST, Client
 from penstock.records.batch import headers
@@ -21,7 +22,7 @@ from penstock.testing.broker import LocalBroker
 pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 
 from penstock.errors import PenstockError
-from penstock.spark.jobs.mirror import Mirror, Progress, taken
+from penstock.pipelines.jobs.mirror import Mirror, Progress, Reached, taken
 from penstock.spark.read.plan import DataLossError
 
 START_MS = 1_769_860_800_000
@@ -98,6 +99,24 @@ def test_keys_values_headers_times_and_partitions_are_kept(
         assert contents(target, topic, partition) == contents(source, topic, partition)
 
 
+def test_batches_that_are_in_flight_together_arrive_in_order(
+    source: LocalBroker, target: LocalBroker, tmp_path: Path
+) -> None:
+    async def publish_apart() -> None:
+        async with Client(source.bootstrap) as client:
+            for number in range(40):
+                builder = BatchBuilder()
+                builder.append(START_MS, None, b"%d" % number, ())
+                await client.produce("apart", 0, builder.build())
+
+    source.create_topic("apart")
+    asyncio.run(publish_apart())
+    mirror = mirror_of(source, target, "apart", tmp_path)
+    assert mirrored(mirror) == 40
+    mirror.close()
+    assert [got[4] for got in contents(target, "apart", 0)] == [b"%d" % number for number in range(40)]
+
+
 def test_after_a_stop_it_goes_on_where_it_was(source: LocalBroker, target: LocalBroker, tmp_path: Path) -> None:
     source.create_topic("resumed", partitions=2)
     for first in (0, 40):
@@ -122,7 +141,8 @@ def test_what_was_acknowledged_and_not_noted_before_a_crash_is_sent_again_and_no
     identity = asyncio.run(topic_id(source, "crashed"))
 
     def crash(progress: Progress) -> None:
-        if progress.next("crashed", identity, 0):
+        reached = progress.next("crashed", identity, 0)
+        if reached is not None and reached.offset:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Progress, "save", crash)
@@ -169,7 +189,7 @@ def test_what_the_source_deleted_too_early_is_an_error_unless_allowed(
 
     async def beyond() -> None:
         async with Client(source.bootstrap) as client:
-            progress.advance("overtaken", (await client.topic("overtaken")).topic_id, 0, 700)
+            progress.advance("overtaken", (await client.topic("overtaken")).topic_id, 0, Reached(700))
             assert (await client.offsets([("overtaken", 0)], EARLIEST))["overtaken", 0].offset == 0
 
     asyncio.run(beyond())
@@ -183,12 +203,46 @@ def test_what_the_source_deleted_too_early_is_an_error_unless_allowed(
     allowed.close()
 
 
+@pytest.mark.parametrize("more", [40, 0], ids=["log_grew_beyond", "log_is_shorter"])
+def test_after_an_unclean_election_it_goes_on_where_the_histories_part(
+    target: LocalBroker, tmp_path: Path, more: int
+) -> None:
+    """Not at the mirror's offset, where the log goes on otherwise, nor at the first: all would come twice."""
+    cut = Cut(tmp_path)
+    name = f"{TOPIC}-{more}"
+
+    def mirror(**allow: bool) -> Mirror:
+        progress = Progress(tmp_path / "mirror.json")
+        return Mirror((cut.broker.bootstrap, target.bootstrap), {TOPIC: name}, progress, **allow)
+
+    try:
+        cut.publish(20)
+        first = mirror()
+        assert mirrored(first) == 100
+        first.close()
+        cut.cut()
+        if more:
+            cut.publish(more)
+        stopped = mirror()
+        with pytest.raises(DataLossError, match=r"clicks-0: the mirror is at 100, .* goes on at 80"):
+            stopped.step()
+        stopped.close()
+        allowed = mirror(allow_data_loss=True)
+        assert mirrored(allowed) == more
+        cut.publish(5)
+        assert mirrored(allowed) == 5
+        allowed.close()
+        assert len(contents(target, name, 0)) == 100 + more + 5
+    finally:
+        cut.broker.stop()
+
+
 def test_a_damaged_progress_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "mirror.json").write_text("[1")
     with pytest.raises(PenstockError, match=r"mirror.json is damaged"):
         Progress(tmp_path / "mirror.json")
     (tmp_path / "mirror.json").write_text(json.dumps({"t 1": {"0": 5}}))
-    assert Progress(tmp_path / "mirror.json").next("t", 1, 0) == 5
+    assert Progress(tmp_path / "mirror.json").next("t", 1, 0) == Reached(5)
 
 
 def batch(offsets: Sequence[int], codec: Codec = Codec.LZ4, **more: object) -> bytes:

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
 
-from penstock.spark.jobs import operations
-from penstock.spark.jobs.operations import Rule
-from penstock.spark.jobs.tables import rows_of
+from penstock.pipelines.jobs import operations
+from penstock.pipelines.jobs.operations import Rule
+from penstock.pipelines.jobs.tables import rows_of
 from penstock.testing.broker import LocalBroker
 
 from .conftest import ContextOf, consumed, finish, publish

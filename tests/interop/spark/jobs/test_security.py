@@ -17,13 +17,13 @@ pytest.importorskip("pyspark", reason="needs penstock[spark]")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.spark.generate.clicks import Clicks, Mix
-from penstock.spark.generate.truth import Score, score
-from penstock.spark.jobs import security
-from penstock.spark.jobs.episodes import merged
-from penstock.spark.jobs.events import CLICK, CLICK_REQUIRED, judged
-from penstock.spark.jobs.security import Thresholds
-from penstock.spark.jobs.tables import rows_of
+from penstock.pipelines.generate.clicks import Clicks, Mix
+from penstock.pipelines.generate.truth import Score, score
+from penstock.pipelines.jobs import security
+from penstock.pipelines.jobs.episodes import merged
+from penstock.pipelines.jobs.events import CLICK, CLICK_REQUIRED, judged
+from penstock.pipelines.jobs.security import Thresholds
+from penstock.pipelines.jobs.tables import rows_of
 from penstock.testing.broker import LocalBroker
 
 from .conftest import ContextOf, consumed, finish, publish
@@ -65,8 +65,8 @@ def test_planted_crawlers_are_found_and_people_are_not(stream: tuple[Clicks, Dat
 @pytest.mark.parametrize(
     ("broken", "kind"),
     [
-        (Thresholds(rate=1000), "scraper"),
-        (Thresholds(regular_variation=0), "regular"),
+        pytest.param(Thresholds(rate=1000), "scraper", marks=pytest.mark.slow),
+        pytest.param(Thresholds(regular_variation=0), "regular", marks=pytest.mark.slow),
         (Thresholds(swarm_clients=10_000), "distributed"),
     ],
     ids=["rate", "regular", "swarm"],
@@ -104,6 +104,7 @@ def test_windows_that_touch_are_one_episode() -> None:
     assert spans(new) == [("c", 900, 1200, 65)]
 
 
+@pytest.mark.slow
 def test_an_alert_goes_to_the_topic_once_and_its_episode_grows_in_the_table(
     broker: LocalBroker, context_of: ContextOf
 ) -> None:

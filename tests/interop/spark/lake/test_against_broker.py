@@ -99,7 +99,7 @@ def test_a_true_copy_is_clean_and_says_how_far_it_is_behind(
     assert code == 0
     assert partition["behind_broker"] == 20
     assert (partition["broker"]["log_start"], partition["broker"]["log_end"]) == (0, RECORDS)
-    assert (partition["broker"]["sampled"], partition["broker"]["gone"]) == (RECORDS - 20, 0)
+    assert (partition["broker"]["compared"], partition["broker"]["gone_rows"]) == (RECORDS - 20, 0)
     assert main(["verify", lake.uri, "--broker", broker.bootstrap]) == 0
     assert "280 rows were compared with the broker's: no difference" in capsys.readouterr().out
 
@@ -116,7 +116,8 @@ def test_a_value_that_was_changed_is_found(
     assert code == 1
     assert partition["broker"]["changed"] == [[123, column]]
     assert main(["verify", lake.uri, "--broker", broker.bootstrap]) == 1
-    assert f"not as the broker has it: 123 ({column})" in capsys.readouterr().out
+    said = f"1 row not as the broker has them ({column} in 1): 123 ({column})"
+    assert said in capsys.readouterr().out
 
 
 def test_records_that_the_broker_has_and_the_table_calls_a_gap_are_named(
@@ -144,7 +145,7 @@ def test_what_the_broker_no_longer_has_is_no_fault(
     code, partition = told(capsys, lake, broker, "--sample", "10")
     assert code == 0
     assert (partition["broker"]["log_start"], partition["behind_broker"]) == (150, 100)
-    assert partition["broker"]["sampled"] == 10
+    assert partition["broker"]["compared"] == 10
 
 
 def test_a_sample_is_spread_over_what_both_have_and_ends_with_the_newest() -> None:

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("deltalake", reason="needs penstock[spark]")
 pytest.importorskip("pyiceberg", reason="needs penstock[iceberg]")
-moto_server = pytest.importorskip("moto.server", reason="needs penstock[test]")
 
-from support.lake_tables import CLICKS, load, only, rows, written  # noqa: E402
+from support.lake_tables import CLICKS, load, only, rows, written
 
-from penstock.cli.main import main  # noqa: E402
-from penstock.errors import ConfigError, PenstockError  # noqa: E402
-from penstock.spark.lake.destination import Destination  # noqa: E402
-from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
-from penstock.spark.lake.records import RECORD_SCHEMA, LakeConflictError, with_date  # noqa: E402
-from penstock.spark.lake.table import LakeTable, open_table  # noqa: E402
-from penstock.spark.lake.verify import verify  # noqa: E402
+from penstock.cli.main import main
+from penstock.errors import ConfigError, PenstockError
+from penstock.spark.lake.destination import Destination
+from penstock.spark.lake.maintenance import Maintenance
+from penstock.spark.lake.open import open_table
+from penstock.spark.lake.records import RECORD_SCHEMA, LakeConflictError, with_date
+from penstock.spark.lake.table import LakeTable
+from penstock.spark.lake.verify import verify
 
 BUCKET = "s3://lake"
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    try:
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from penstock.client.client import Client
 from penstock.client.groups import describe_group, lags
 from penstock.errors import PenstockError
-from penstock.spark.lake.table import open_table
+from penstock.spark.lake.open import open_table
 from penstock.spark.lake.verify import verify
 from penstock.spark.load.load import Load, LoadOptions
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
+from interop.spark.load.both_tables import PairVerdict, verify_both
 
 from penstock.spark.lake.verify import PartitionVerdict
 from penstock.spark.load.load import Load, LoadOptions, Outcome
-from penstock.spark.load.proof import PairVerdict, verify_both
 from penstock.testing.broker import LocalBroker
 
 PARTITIONS = 3

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from interop.spark.load.schema_registry import Registry, avro, click
 from interop.spark.load.support import caught_up, options, proof, publish_values, rows
 
 from penstock.errors import ConfigError
@@ -104,6 +101,23 @@ def test_a_crash_around_either_commit_leaves_each_offset_in_exactly_one_table(
         assert caught_up(load) == 0
 
 
+def test_a_crash_keeps_no_record_from_the_quarantine_that_follows_on_one_which_is_there(
+    broker: LocalBroker, topic: str, tmp_path: Path
+) -> None:
+    """The table tells both as one gap, which begins before what the quarantine lacks."""
+    with Load(None, options(broker, topic, tmp_path, format="json")) as load:
+        publish_values(broker, topic, b"broken")
+        caught_up(load)
+        publish_values(broker, topic, b"broken too", b'{"ms":1}')
+        crash(load.lake, after=True)
+        with pytest.raises(Crash):
+            caught_up(load)
+    with Load(None, options(broker, topic, tmp_path, format="json")) as load:
+        caught_up(load)
+        assert proof(load).rows == 3
+        assert [value for value, _ in quarantined(load)] == [b"broken", b"broken too"]
+
+
 def test_a_quarantine_that_was_lost_is_made_again_from_the_brokers(
     broker: LocalBroker, topic: str, tmp_path: Path
 ) -> None:
@@ -118,75 +132,11 @@ def test_a_quarantine_that_was_lost_is_made_again_from_the_brokers(
         assert proof(load).rows == 2
 
 
-class Registry:
-    """A schema registry that speaks the real paths, for what a load asks."""
-
-    def __init__(self) -> None:
-        self.schemas: list[Any] = []
-        self.subjects: dict[str, list[int]] = {}
-        self.up = True
-        registry = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                status, answer = registry.answer(self.path.partition("?")[0].strip("/").split("/"))
-                body = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                return
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def answer(self, path: list[str]) -> tuple[int, Any]:
-        if not self.up:
-            return 401, {"error_code": 401, "message": "not today"}
-        match path:
-            case ["schemas", "ids", number] if 0 < int(number) <= len(self.schemas):
-                return 200, {"schema": json.dumps(self.schemas[int(number) - 1])}
-            case ["subjects", subject, "versions", "latest"] if subject in self.subjects:
-                ids = self.subjects[subject]
-                told = {"subject": subject, "version": len(ids), "id": ids[-1]}
-                return 200, told | {"schema": json.dumps(self.schemas[ids[-1] - 1])}
-            case _:
-                return 404, {"error_code": 40403, "message": "not found"}
-
-    def register(self, topic: str, schema: Any) -> int:
-        self.schemas.append(schema)
-        self.subjects.setdefault(f"{topic}-value", []).append(len(self.schemas))
-        return len(self.schemas)
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
 @pytest.fixture
 def registry() -> Iterator[Registry]:
     made = Registry()
     yield made
     made.stop()
-
-
-def click(*fields: tuple[str, Any]) -> dict[str, Any]:
-    return {"type": "record", "name": "Click", "fields": [{"name": n, "type": t, "default": None} for n, t in fields]}
-
-
-def avro(schema: Any, schema_id: int, given: Any) -> bytes:
-    import fastavro
-
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema, named_schemas={}), given)
-    return b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
 
 
 def test_avro_follows_its_registry_and_quarantines_what_it_does_not_know(
@@ -212,3 +162,18 @@ def test_avro_follows_its_registry_and_quarantines_what_it_does_not_know(
             "no schema id: the value does not begin with a zero byte and four more",
         ]
         assert proof(load).rows == 5
+
+
+def test_a_job_that_runs_again_for_a_new_column_leaves_no_file_of_the_first_try(
+    broker: LocalBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One task finds the column; the other had written its file by then."""
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with Load(None, options(broker, topic, tmp_path / "lake", format="json", inline_offsets=0)) as load:
+        publish_values(broker, topic, b'{"a": 1}')
+        caught_up(load)
+        publish_values(broker, topic, b'{"a": 2}', partition=0)
+        publish_values(broker, topic, b'{"a": 3, "b": 4}', partition=1)
+        assert caught_up(load) == 1
+        assert rows(load, "a", "b") == [{"a": 1}, {"a": 2}, {"a": 3, "b": 4}]
+        assert {path.name for path in (tmp_path / "lake").glob("*.parquet")} == {f.path for f in load.lake.files()}

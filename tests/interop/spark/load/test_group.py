@@ -19,9 +19,9 @@ from interop.spark.load.support import PARTITIONS, caught_up, options, publish
 from interop.tools.toolbox import CONSUMER_GROUPS, Toolbox
 
 from penstock.cli.main import main
-from penstock.config.limits import GROUP_COMMIT_INTERVAL_MS
 from penstock.errors import PenstockError
 from penstock.spark.lake.records import LakeConflictError
+from penstock.spark.limits import GROUP_COMMIT_INTERVAL_MS
 from penstock.spark.load.load import Load, LoadOptions
 from penstock.testing.broker import LocalBroker
 
@@ -47,7 +47,7 @@ def described(broker: Any, group: str, capsys: pytest.CaptureFixture[str]) -> di
     assert main(["groups", "describe", group, "--bootstrap", broker.bootstrap, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     [group_told] = told if isinstance(told, list) else [told]
-    return {each["partition"]: (each["committed"], each["lag"]) for each in group_told["partitions"]}
+    return {each["partition"]: (each["committed_offset"], each["lag"]) for each in group_told["partitions"]}
 
 
 def test_the_lag_is_what_the_table_lacks(
@@ -119,14 +119,14 @@ def test_of_two_copies_only_the_one_that_goes_on_commits(
         publish(broker, topic, 30)
         caught_up(copy)
     publish(broker, topic, 30)
-    check = copy._check_same_topics
+    check = copy._check_same_logs
 
     def overtaken(*arguments: Any) -> None:
         check(*arguments)
         with Load(None, options(broker, topic, tmp_path, group=topic)) as other:
             caught_up(other)
 
-    copy._check_same_topics = overtaken  # type: ignore[method-assign, assignment]
+    copy._check_same_logs = overtaken  # type: ignore[method-assign, assignment]
     with copy, pytest.raises(LakeConflictError):
         copy.run_job()
     assert described(broker, topic, capsys) == dict.fromkeys(range(PARTITIONS), (30, 0))

@@ -21,7 +21,7 @@ def test_a_kill_of_each_kind_loses_and_doubles_nothing(tmp_path: Path) -> None:
         run.finish()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_kills_lose_and_double_nothing(tmp_path: Path, kind: str, table_format: str) -> None:

@@ -29,14 +29,14 @@ pytestmark = pytest.mark.spark
 
 def during_the_job(load: Load, deed: Callable[[], Any]) -> None:
     """Does it once, between the tasks' work and the commit."""
-    check = load._check_same_topics
+    check = load._check_same_logs
 
     def disturbed(*arguments: Any) -> None:
-        load._check_same_topics = check  # type: ignore[method-assign]
+        load._check_same_logs = check  # type: ignore[method-assign]
         deed()
         check(*arguments)
 
-    load._check_same_topics = disturbed  # type: ignore[method-assign]
+    load._check_same_logs = disturbed  # type: ignore[method-assign]
 
 
 def recreate(broker: LocalBroker, topic: str) -> None:

@@ -12,7 +12,7 @@ from interop.spark.load.support import caught_up, options, proof, publish, publi
 
 from penstock.client.client import LATEST
 from penstock.errors import ConfigError
-from penstock.spark.lake.table import open_table
+from penstock.spark.lake.open import open_table
 from penstock.spark.lake.verify import verify
 from penstock.spark.load.load import Load, LoadOptions, Outcome
 from penstock.spark.load.plan import ClaimError
@@ -70,13 +70,13 @@ def test_a_live_load_that_begins_while_a_reload_runs_makes_it_plan_anew(
         Load(None, options(broker, week, tmp_path, from_ms=0)) as load,
         Load(None, options(broker, week, tmp_path, starting=5 * DAY_MS)) as live,
     ):
-        check = load._check_same_topics
+        check = load._check_same_logs
 
         def overtaken(*arguments: object) -> None:
             check(*arguments)  # type: ignore[arg-type]
             caught_up(live)
 
-        load._check_same_topics = overtaken  # type: ignore[method-assign,assignment]
+        load._check_same_logs = overtaken  # type: ignore[method-assign,assignment]
         caught_up(load)
         live.lake.refresh()
         assert claims(live) == [("test", 40, 60), ("test/reload-1", 0, 40)]

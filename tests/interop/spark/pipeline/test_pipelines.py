@@ -26,13 +26,13 @@ pytest.importorskip("pyspark", reason="needs penstock[spark]")
 
 from deltalake import DeltaTable
 
-from penstock.spark.lake.table import open_table
+from penstock.pipelines import monitor as states
+from penstock.pipelines.monitor import Monitor, Report
+from penstock.pipelines.reach import unreachable
+from penstock.pipelines.reading import read_pipelines
+from penstock.pipelines.runner import Fleet, Running, epoch_ms
+from penstock.spark.lake.open import open_table
 from penstock.spark.lake.verify import verify
-from penstock.spark.pipeline import monitor as states
-from penstock.spark.pipeline.monitor import Monitor, Report
-from penstock.spark.pipeline.reach import unreachable
-from penstock.spark.pipeline.reading import read_pipelines
-from penstock.spark.pipeline.runner import Fleet, Running, epoch_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,6 +112,7 @@ def declared(tmp_path: Path, broker: LocalBroker, topic: str, letters: str) -> t
     return stream, load
 
 
+@pytest.mark.slow
 def test_a_stream_and_a_load_share_a_session_and_dead_letters_go_to_a_table(
     tmp_path: Path, broker: LocalBroker, spark: SparkSession
 ) -> None:

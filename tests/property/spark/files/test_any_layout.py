@@ -61,7 +61,7 @@ class RandomLog:
         producer_id, first = self.open.popitem()
         kind = self.random.choice(MARKER_TYPES)
         marker = end_transaction_marker(
-            EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, now_ms=1, base_offset=self.offset
+            EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, wall_ms=1, base_offset=self.offset
         )
         self.batches.append(bytes(marker))
         if kind is ControlType.ABORT:
@@ -90,7 +90,7 @@ class RandomLog:
         return rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(0, 2**32),
     st.integers(1, 16),

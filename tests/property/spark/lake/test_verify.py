@@ -50,6 +50,10 @@ def test_the_verdict_counts_what_a_naive_count_counts(
     assert verdict.legal_gaps == len(legal)
     assert verdict.duplicates == sum(times - 1 for times in count.values())
     assert verdict.outside == sum(not start <= offset < end for offset in count)
+    assert verdict.in_gaps == len(count.keys() & set(spread([span for span, _ in gaps])))
+    assert verdict.clean == (
+        not verdict.missing and not verdict.duplicates and not verdict.outside and not verdict.in_gaps
+    )
 
 
 @given(st.lists(st.lists(OFFSETS, max_size=40), max_size=4))

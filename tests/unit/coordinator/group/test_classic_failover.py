@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-import pytest
-from unit.coordinator.world import SESSION_MS, World
+from functools import partial
 
+import pytest
+from unit.coordinator.world import REBALANCE_MS, SESSION_MS, Answer, World, subscription
+
+from penstock.coordinator.group.classic_requests import join_group
+from penstock.coordinator.group.context import Context
+from penstock.coordinator.group.offsets.commit import commit_offsets
+from penstock.coordinator.group.state import GroupState
+from penstock.coordinator.runtime.result import Result
+from penstock.coordinator.runtime.shard import Batch
 from penstock.errors import ErrorCode
+from penstock.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from penstock.protocol.messages.join_group_response import JoinGroupResponse
+from penstock.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 
 def test_while_the_first_members_join() -> None:
@@ -34,11 +49,62 @@ def test_when_a_new_group_cannot_be_stored_it_does_not_exist() -> None:
     world.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
     join = world.join(member_id=member_id)
     assert join.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert world.machine.groups.find("g") is None
+    assert world.state.groups.find("g") is None
     world.log.refuses = None
     world.advance(600_000)
     assert world.join(member_id=member_id).code is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.stable()[0].generation_id == 1
+
+
+def nearly_full_batch(world: World) -> Batch:
+    """Opens a batch in which a commit leaves no room for the record of a group with a long name."""
+    world.log.max_batch_bytes = 700
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="z" * 540)
+    request = OffsetCommitRequest(group_id="x", topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])])
+    context = Context(9, "c", "/127.0.0.1")
+    commit = partial(commit_offsets, context=context, request=request, now_ms=world.now_ms)
+    world.runtime.write(world.PARTITION, lambda it: commit(it.state), None, world.now_ms)
+    assert world.shard.batch is not None
+    return world.shard.batch
+
+
+def test_who_has_an_id_for_a_group_that_found_no_room_begins_anew() -> None:
+    """The batch before it was refused, so the group was never in the state."""
+    world = World()
+    first, second = (world.member_id("n" * 60, session_ms=1_800_000) for _ in range(2))
+    nearly_full_batch(world)
+    world.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.join("n" * 60, first).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.log.refuses = None
+    assert world.join("n" * 60, second).code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.stable(group="n" * 60)[0].generation_id == 1
+
+
+def test_a_new_group_goes_with_its_batch_when_another_was_open_before() -> None:
+    """The batch that was open has no room for its record: the group belongs to the next one, which is refused."""
+    world = World()
+    member_id = world.member_id("n" * 60)
+    world.commits = False
+    done: Answer[JoinGroupResponse] = Answer(9)
+    request = JoinGroupRequest(
+        group_id="n" * 60,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=REBALANCE_MS,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription(["t"]))],
+    )
+
+    def join(state: GroupState) -> Result[None]:
+        return join_group(state, Context(9, "c", "/127.0.0.1"), request, done.reply, world.now_ms)
+
+    first = nearly_full_batch(world)
+    world.runtime.write(world.PARTITION, lambda it: join(it.state), done.finished, world.now_ms)
+    assert world.shard.batch is not first, "its record has gone into a batch of its own"
+    world.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.settle()
+    assert done.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.state.groups.find("n" * 60) is None
 
 
 def test_after_the_join_and_before_the_assignment_is_stored() -> None:
@@ -223,7 +289,7 @@ def test_a_broker_that_leads_again_has_nothing_left_of_before() -> None:
     first, _ = world.stable(2)
     world.join(member_id=first.member_id)
     world.resign()
-    assert world.runtime.next_deadline_ms() is None or len(world.runtime.timers) == 0
+    assert len(world.runtime.timers) == 0
     assert world.heartbeat(first.member_id).code is ErrorCode.NOT_COORDINATOR
     world.log.new_leader()
     world.elect()

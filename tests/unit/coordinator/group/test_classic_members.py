@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from unit.coordinator.world import SESSION_MS, World, subscription
 
-from penstock.config.limits import PENDING_MEMBERS_MAX
+from penstock.config.limits import PENDING_MEMBERS_MAX, STRING_MAX_BYTES
+from penstock.coordinator.group.classic_requests import MEMBER_ID_PREFIX_MAX_BYTES
 from penstock.errors import ErrorCode
 
 # Member ids (KIP-394)
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 9])
+@pytest.mark.parametrize("as_instance", [False, True])
+def test_an_id_that_is_too_long_to_begin_a_member_id_is_refused(version: int, as_instance: bool) -> None:
+    """A member id is a string of the protocol, which the coordinator answers with and stores."""
+    longest = "c" * MEMBER_ID_PREFIX_MAX_BYTES
+    for prefix, taken in ((longest, True), (longest + "c", False), ("\u00e4" * (STRING_MAX_BYTES // 2), False)):
+        world = World()
+        named: dict[str, Any] = {"instance_id": prefix} if as_instance else {"client": prefix}
+        if as_instance and version < 5:
+            continue
+        join = world.join(version=version, **named)
+        if taken:
+            assert join.code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
+            world.resign()
+            assert join.done
+        else:
+            assert join.code is ErrorCode.INVALID_REQUEST
+            assert "too long" in join.message
+            assert world.state.groups.find("g") is None
 
 
 def test_a_member_id_that_is_not_used_expires_with_the_session() -> None:
@@ -16,7 +40,7 @@ def test_a_member_id_that_is_not_used_expires_with_the_session() -> None:
     member_id = world.member_id(session_ms=6_000)
     world.advance(6_000)
     assert world.join(member_id=member_id).code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert len(world.machine.pending) == 0
+    assert len(world.state.pending) == 0
 
 
 def test_a_member_id_that_was_given_out_leaves_nothing_in_the_log() -> None:
@@ -72,12 +96,12 @@ def test_joins_with_random_ids_hold_a_bounded_memory(joins: int) -> None:
         if index % 100 == 0:
             world.advance(1)
     world.advance(1)
-    assert len(world.machine.pending) == PENDING_MEMBERS_MAX
+    assert len(world.state.pending) == PENDING_MEMBERS_MAX
     assert len(world.runtime.timers) <= PENDING_MEMBERS_MAX + 10
-    assert len(world.machine.groups) == 1
+    assert len(world.state.groups) == 1
     world.advance(SESSION_MS)
-    assert len(world.machine.pending) == 0
-    assert world.machine.pending.forming("group 4") is None
+    assert len(world.state.pending) == 0
+    assert world.state.pending.forming("group 4") is None
     assert len(world.written()) == written
     assert world.heartbeat(honest.member_id, group="honest").code is ErrorCode.NONE
 
@@ -166,7 +190,7 @@ def test_a_static_member_that_waits_to_join_is_fenced_by_the_next() -> None:
 
 
 def test_a_static_member_that_starts_again_before_its_first_generation_keeps_its_place_while_it_waits() -> None:
-    world = World(initial_rebalance_delay_ms=60_000)
+    world = World(group_initial_rebalance_delay_ms=60_000)
     first = world.join(instance_id="a")
     back = world.join(instance_id="a")
     assert first.code is ErrorCode.FENCED_INSTANCE_ID
@@ -244,14 +268,14 @@ def test_an_administrator_removes_static_members_by_their_instances() -> None:
 
 
 def test_a_group_takes_no_more_members_than_its_greatest_size() -> None:
-    world = World(max_size=2)
+    world = World(group_max_size=2)
     joined = world.stable(2)
     assert world.join().code is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert world.heartbeat(joined[0].member_id).code is ErrorCode.NONE
 
 
 def test_of_those_who_join_an_empty_group_together_the_first_ones_stay() -> None:
-    world = World(max_size=2)
+    world = World(group_max_size=2)
     ids = [world.member_id() for _ in range(3)]
     joins = [world.join(member_id=each) for each in ids]
     assert joins[2].code is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -262,7 +286,7 @@ def test_of_those_who_join_an_empty_group_together_the_first_ones_stay() -> None
 def test_a_group_that_is_too_large_for_its_new_coordinator_shrinks() -> None:
     world = World()
     first, second, third = world.stable(3)
-    world.configure(max_size=2)
+    world.configure(group_max_size=2)
     world.fail_over()
     joins = [world.join(member_id=each.member_id) for each in (third, first, second)]
     assert joins[2].code is ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -200,9 +200,7 @@ def test_keys_of_very_old_brokers_are_read() -> None:
     world = World()
     key = LegacyOffsetCommitKey(group="g", topic="t", partition=0)
     world.machine.replay(CoordinatorRecord(key, OffsetCommitValue(offset=3), 0), 0, (-1, -1))
-    assert world.machine.offsets.committed.get("g", "t", 0) == CommittedOffset(
-        3, commit_timestamp_ms=0, record_offset=0
-    )
+    assert world.state.offsets.committed.get("g", "t", 0) == CommittedOffset(3, commit_timestamp_ms=0, record_offset=0)
 
 
 # Transactions
@@ -219,8 +217,8 @@ def test_offsets_of_a_transaction_count_when_it_has_committed() -> None:
     pending(world, 5, 10)
     assert world.offsets() == {}
     world.machine.replay_end_marker((7, 0), True, 11)
-    assert world.machine.offsets.committed.get("g", "t", 0) is not None
-    assert not world.machine.offsets.in_transaction("g")
+    assert world.state.offsets.committed.get("g", "t", 0) is not None
+    assert not world.state.offsets.in_transaction("g")
 
 
 def test_offsets_of_a_transaction_that_is_aborted_never_counted() -> None:
@@ -250,7 +248,7 @@ def test_of_a_transaction_and_a_plain_commit_the_later_record_wins() -> None:
     world.commit_offsets({T0: 9})
     world.commit_offsets({T0: 9})
     world.machine.replay_end_marker((7, 0), True, 20)
-    assert world.machine.offsets.committed.get("g", "t", 0).offset == 9  # type: ignore[union-attr]
+    assert world.state.offsets.committed.get("g", "t", 0).offset == 9  # type: ignore[union-attr]
 
 
 def test_a_deleted_offset_is_deleted_in_transactions_too() -> None:
@@ -352,7 +350,7 @@ def test_offsets_of_a_group_without_members_expire_some_time_after_their_commit(
 
 
 def test_a_stable_group_keeps_the_offsets_of_the_topics_that_it_subscribes_to() -> None:
-    world = World(offsets_retention_ms=MINUTE_MS)
+    world = World(offsets_retention_minutes=1)
     (only,) = world.stable(session_ms=1_800_000)
     world.commit_offsets({T0: 1, ("old", 0): 2}, member_id=only.member_id, generation_id=1)
     world.advance(CHECK_MS)
@@ -360,7 +358,7 @@ def test_a_stable_group_keeps_the_offsets_of_the_topics_that_it_subscribes_to() 
 
 
 def test_a_group_that_rebalances_or_does_not_consume_keeps_all() -> None:
-    world = World(offsets_retention_ms=MINUTE_MS)
+    world = World(offsets_retention_minutes=1)
     (connect,) = world.stable(group="c", protocol_type="connect", session_ms=1_800_000)
     world.commit_offsets({T0: 1}, group="c", member_id=connect.member_id, generation_id=1)
     first, second = world.stable(2, session_ms=1_800_000, rebalance_ms=1_800_000)
@@ -382,7 +380,7 @@ def test_a_client_may_say_when_its_offsets_expire() -> None:
 
 
 def test_what_has_expired_is_looked_at_in_steps() -> None:
-    world = World(offsets_retention_ms=MINUTE_MS)
+    world = World(offsets_retention_minutes=1)
     groups = [f"g{index}" for index in range(20)]
     for group in groups:
         world.commit_offsets({("t", partition): 1 for partition in range(100)}, group=group)
@@ -395,7 +393,7 @@ def test_what_has_expired_is_looked_at_in_steps() -> None:
 
 
 def test_an_offset_that_a_transaction_changes_does_not_expire() -> None:
-    world = World(offsets_retention_ms=MINUTE_MS)
+    world = World(offsets_retention_minutes=1)
     world.commit_offsets({T0: 1})
     pending(world, 5, 10)
     world.advance(CHECK_MS)
@@ -403,7 +401,7 @@ def test_an_offset_that_a_transaction_changes_does_not_expire() -> None:
 
 
 def test_the_look_at_what_has_expired_goes_on_after_a_failover_and_a_refusal() -> None:
-    world = World(offsets_retention_ms=MINUTE_MS)
+    world = World(offsets_retention_minutes=1)
     world.commit_offsets({T0: 1})
     world.fail_over()
     world.log.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -429,7 +427,7 @@ def test_offsets_of_a_deleted_topic_are_removed_and_those_of_its_namesake_stay()
     world.commit_offsets({T0: 1, ("u", 0): 2}, topic_id=A)
     world.commit_offsets({T0: 3}, group="later", topic_id=B)
     world.commit_offsets({T0: 4}, group="old")
-    world.write(lambda machine: maintenance.delete_topics(machine, [("t", A)], world.now_ms))
+    world.write(lambda state: maintenance.delete_topics(state, [("t", A)], world.now_ms), None)
     assert world.offsets() == {("u", 0): 2}
     assert world.offsets(group="later") == {T0: 3}
     assert world.offsets(group="old") == {}
@@ -440,7 +438,7 @@ def test_offsets_of_a_deleted_topic_are_removed_some_at_a_time() -> None:
     world.commit_offsets({("t", partition): 1 for partition in range(2 * EXPIRY_OFFSETS_PER_STEP + 1)}, topic_id=A)
     left = []
     for _ in range(3):
-        answer = world.write(lambda machine: maintenance.delete_topics(machine, [("t", A)], world.now_ms))
+        answer = world.write(lambda state: maintenance.delete_topics(state, [("t", A)], world.now_ms), None)
         left.append((answer.value, len(world.offsets())))
     assert left == [(True, EXPIRY_OFFSETS_PER_STEP + 1), (True, 1), (False, 0)]
 

@@ -171,3 +171,15 @@ def test_a_bug_in_a_timer_is_told_and_ends_nothing_else() -> None:
     desk.runtime.tick(desk.now_ms + 1)
     assert [type(bug) for bug in desk.bugs] == [ZeroDivisionError]
     assert desk.numbers() == {"b": 1}
+
+
+@pytest.mark.parametrize("name", ["raises", "broken"])
+def test_a_timer_after_a_bug_in_it_is_armed_again(name: str) -> None:
+    desk = Desk()
+    desk.machine.timers.set("a", desk.now_ms)
+    desk.machine.expires = lambda key: Result(None, [number("broken", 1 // (name != "raises"))])
+    desk.runtime.tick(desk.now_ms)
+    assert len(desk.bugs) == 1
+    desk.machine.expires = lambda key: Result(None, [number(str(key), 1)])
+    desk.runtime.tick(desk.now_ms + COORDINATOR_TIMER_RETRY_MS)
+    assert desk.numbers() == {"a": 1}

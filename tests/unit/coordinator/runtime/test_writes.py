@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
+from typing import Never
+
 import pytest
-from unit.coordinator.runtime.counters import Desk, P, number
+from unit.coordinator.runtime.counters import Counters, Desk, P, number
 
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
+
+
+class Response:
+    """An answer that can be held weakly."""
 
 
 def test_an_answer_leaves_when_the_records_are_committed() -> None:
@@ -174,14 +181,91 @@ def test_what_an_operation_raises_is_its_answer() -> None:
 def test_a_bug_in_a_replay_undoes_the_batch_and_is_not_hidden() -> None:
     desk = Desk()
     desk.put("a", 1)
-    with pytest.raises(ZeroDivisionError):
-        desk.put("broken", 1)
-    assert desk.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    desk.put("broken", 1)
+    assert [type(bug) for bug in desk.bugs] == [ZeroDivisionError]
+    assert desk.answers == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
     assert desk.numbers() == {}
     desk.put("b", 1)
     desk.flush()
     desk.commit()
-    assert desk.answers[1:] == ["b"]
+    assert desk.answers[2:] == ["b"]
+
+
+def broken(*_: object) -> Never:
+    raise ZeroDivisionError
+
+
+def test_a_bug_in_an_operation_ends_it_alone() -> None:
+    desk = Desk()
+    desk.runtime.write(P, broken, desk.done, desk.now_ms)
+    assert desk.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert [type(bug) for bug in desk.bugs] == [ZeroDivisionError]
+
+
+def test_a_bug_in_who_is_told_of_a_commit_keeps_nobody_else_waiting() -> None:
+    desk = Desk()
+    desk.put("a", 1)
+    desk.put("b", 2, appended=broken)
+    desk.runtime.write(P, lambda machine: Result("c", [number("c", 3)]), broken, desk.now_ms)
+    desk.put("d", 4)
+    desk.flush()
+    desk.commit()
+    assert desk.answers == ["a", ErrorCode.UNKNOWN_SERVER_ERROR, "d"]
+    assert [type(bug) for bug in desk.bugs] == [ZeroDivisionError] * 2
+    assert desk.committed() == {"a": 1, "b": 2, "c": 3, "d": 4}
+
+
+def test_a_bug_in_who_is_told_of_a_timeout_or_of_the_end_keeps_nobody_else_waiting() -> None:
+    desk = Desk()
+    desk.put("a", 1, appended=broken)
+    desk.put("b", 2)
+    desk.flush()
+    desk.now_ms += 500
+    desk.runtime.tick(desk.now_ms)
+    assert desk.answers == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    desk.put("c", 3, appended=broken)
+    desk.put("d", 4)
+    desk.runtime.resigned(P, desk.now_ms)
+    assert desk.answers[2:] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert len(desk.bugs) == 2
+
+
+def test_a_state_that_a_bug_leaves_in_doubt_is_loaded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    desk.put("a", 1)
+    desk.flush()
+    desk.commit()
+    desk.put("b", 2)
+    with monkeypatch.context() as plant:
+        plant.setattr(desk.log, "append", broken)
+        desk.flush()
+    assert desk.answers == ["a", ErrorCode.NOT_COORDINATOR]
+    assert [type(bug) for bug in desk.bugs] == [ZeroDivisionError]
+    deadline_ms = desk.runtime.next_deadline_ms()
+    assert deadline_ms is not None
+    desk.now_ms = deadline_ms
+    desk.runtime.tick(desk.now_ms)
+    desk.load()
+    assert desk.numbers() == {"a": 1}
+
+
+def test_a_bug_at_the_end_of_loading_fails_the_shard_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counters, "loaded", broken)
+    desk = Desk()
+    desk.put("a", 1)
+    assert desk.answers == [ErrorCode.NOT_COORDINATOR]
+    assert len(desk.bugs) == 1
+
+
+def test_what_was_answered_is_not_kept_until_it_would_have_timed_out() -> None:
+    desk = Desk()
+    desk.write(Result(response := Response(), [number("a", 1)]))
+    held = weakref.ref(response)
+    del response
+    desk.flush()
+    desk.commit()
+    desk.answers.clear()
+    assert held() is None
 
 
 def test_what_cannot_be_encoded_is_refused_and_changes_nothing() -> None:

@@ -65,7 +65,7 @@ def test_it_is_authorized_with_the_principal_of_the_client() -> None:
             asked.append((principal, operation, resource))
             return True
 
-    node.broker.authorizer = Records()
+    node.broker.gate.authorizer = Records()
     ask(node, framed(create("t"), 7))
     assert asked[0] == (ANONYMOUS, Operation.CLUSTER_ACTION, ResourceType.CLUSTER), "the broker may forward"
     assert {principal for principal, _, _ in asked[1:]} == {ALICE}

@@ -10,7 +10,7 @@ from support.requests import batch, fetch, partitions_of, produce, produced, val
 
 from penstock.config import limits
 from penstock.errors import ErrorCode
-from penstock.node.dispatcher import ColdRead
+from penstock.node.cold_reads import ColdRead
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from support.broker import Client, Node
 from support.requests import batch, fetch, partitions_of, produced, values_of, wanted
 
 from penstock.errors import ErrorCode
-from penstock.replication.fetch_session import EVICTION_MS
+from penstock.protocol.message import ZERO_UUID
+from penstock.replication.fetch_session import EVICTION_MS, Subscription
+from penstock.replication.fetch_session import Session as CachedSession
 
 
 @pytest.fixture
@@ -67,13 +69,13 @@ def test_a_fetch_with_1_of_10000_active_looks_at_1() -> None:
     assert len(partitions_of(session.first)) == 10_000
     session.next()
     produced(client, "t", batch(b"a"), partition=4321)
-    before = node.broker.fetch_looked_at
+    before = node.broker.fetches.looked_at
     assert {i: values_of(d) for i, d in partitions_of(session.next()).items()} == {4321: [b"a"]}
-    assert node.broker.fetch_looked_at - before == 1
+    assert node.broker.fetches.looked_at - before == 1
     session.next(wanted(4321, offset=1))
-    before = node.broker.fetch_looked_at
+    before = node.broker.fetches.looked_at
     assert session.next().responses == []
-    assert node.broker.fetch_looked_at == before
+    assert node.broker.fetches.looked_at == before
 
 
 def test_partitions_with_data_take_turns_when_the_limit_is_small(node: Node) -> None:
@@ -112,7 +114,7 @@ def test_forgotten_partitions_are_not_sent_and_an_empty_session_ends(node: Node)
     produced(client, "t", batch(b"b"), partition=1)
     assert list(partitions_of(session.next(forget=(0,)))) == [1]
     assert session.next(forget=(1,)).session_id == 0
-    assert len(node.broker.fetch_sessions) == 0
+    assert len(node.broker.fetches.sessions) == 0
 
 
 def test_partitions_can_be_added(node: Node) -> None:
@@ -162,7 +164,7 @@ def test_a_final_fetch_ends_the_session(node: Node) -> None:
     session = Session(client, wanted(0))
     response = client.ask(fetch("t", wanted(1), session_id=session.id, session_epoch=-1), 12)
     assert (response.session_id, list(partitions_of(response))) == (0, [1])
-    assert len(node.broker.fetch_sessions) == 0
+    assert len(node.broker.fetches.sessions) == 0
     assert not node.broker.replicas.leader("t", 0, 0).subscriptions  # type: ignore[union-attr]
 
 
@@ -219,4 +221,56 @@ def test_sessions_are_at_most_as_many_as_the_cache_has_slots() -> None:
     assert third.id != 0, "the first one was idle for two minutes"
     assert first.next().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert second.next().error_code == 0
-    assert node.broker.fetch_sessions.evictions == 1
+    assert node.broker.fetches.sessions.evictions == 1
+
+
+def test_sessions_have_so_many_partitions_in_all_and_the_largest_goes(node: Node) -> None:
+    node.broker.fetches.sessions.partitions_max = 6
+    small = Session(node.connect(), wanted(0), wanted(1))
+    large = Session(node.connect(), *(wanted(index) for index in range(4)))
+    assert node.broker.fetches.sessions.partition_count == 6
+    assert large.next(wanted(4)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert small.next().error_code == 0
+    assert Session(node.connect(), *(wanted(index) for index in range(4))).id != 0
+    assert node.broker.fetches.sessions.partition_count == 6
+
+
+def test_a_session_that_names_partitions_without_end_loses_its_place_alone(node: Node) -> None:
+    node.broker.fetches.sessions.partitions_max = 10
+    other = Session(node.connect(), *(wanted(index) for index in range(4)))
+    greedy = Session(node.connect(), wanted(0))
+    added = 1
+    while (answer := greedy.next(wanted(added))).error_code == 0:
+        added += 1
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert added == 6
+    assert other.next().error_code == 0
+    assert node.broker.fetches.sessions.partition_count == 4
+
+
+def test_who_asks_for_too_many_partitions_is_answered_without_a_session(node: Node) -> None:
+    node.broker.fetches.sessions.partitions_max = 10
+    greedy = Session(node.connect(), *(wanted(index) for index in range(1_000)))
+    assert greedy.id == 0
+    codes = {index: data.error_code for index, data in partitions_of(greedy.first).items()}
+    assert [codes[index] for index in range(4)] == [0] * 4
+    assert set(list(codes.values())[4:]) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert node.broker.fetches.sessions.partition_count == 0
+
+
+def test_the_partitions_of_a_followers_session_stay_when_consumers_have_too_many(node: Node) -> None:
+    sessions = node.broker.fetches.sessions
+    sessions.partitions_max = 6
+    follower = sessions_of(4, privileged=True, now_ms=node.now_ms)
+    assert sessions.add(follower, node.now_ms)
+    consumer = sessions_of(3, privileged=False, now_ms=node.now_ms)
+    assert not sessions.add(consumer, node.now_ms)
+    assert (follower.counted, consumer.id, len(sessions)) == (4, 0, 1)
+
+
+def sessions_of(partitions: int, *, privileged: bool, now_ms: int) -> Any:
+    """A session, not in the cache yet, that has so many partitions."""
+    made = CachedSession(uses_topic_ids=False, privileged=privileged, now_ms=now_ms)
+    for index in range(partitions):
+        made.partitions["t", index] = Subscription(made, ("t", index), "t", ZERO_UUID, index)
+    return made

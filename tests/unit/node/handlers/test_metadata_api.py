@@ -11,6 +11,7 @@ from support.broker import CLUSTER_ID, Node
 from penstock.errors import ErrorCode
 from penstock.log.operations import Flush
 from penstock.metadata import brokers
+from penstock.protocol.messages.create_topics_request import CreateTopicsRequest
 from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from penstock.protocol.messages.describe_topic_partitions_request import (
     Cursor,
@@ -101,6 +102,18 @@ def test_a_topic_is_created_on_demand_and_is_in_the_answer(node: Node) -> None:
     answer = node.connect().ask(asking("new", "a/b", create=True), 12)
     assert shown(answer) == {"new": [1], "a/b": ErrorCode.INVALID_TOPIC_EXCEPTION}
     assert "new" in node.broker.image.topics_by_name
+
+
+def test_a_topic_is_created_as_the_broker_that_is_asked_would_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(num_partitions=5, default_replication_factor=3)
+    asked: list[CreateTopicsRequest] = []
+    client, channel = node.connect(), node.broker.channel
+    monkeypatch.setattr(node.broker.controller, "active", False)
+    monkeypatch.setattr(type(channel), "elsewhere", True)
+    monkeypatch.setattr(channel, "to_controller", lambda message, *_: asked.append(message))
+    client.send(asking("new", create=True), 12)
+    (topic,) = asked[0].topics
+    assert (topic.num_partitions, topic.replication_factor) == (5, 3), "the controller may have other defaults"
 
 
 def test_the_answer_waits_until_the_new_topic_is_committed(node: Node) -> None:
@@ -238,3 +251,9 @@ def test_controllers_are_told_about_on_their_own_listener_only(node: Node) -> No
     assert node.connect().ask(request, 1).error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     answer = node.connect("CONTROLLER").ask(request, 1)
     assert (answer.endpoint_type, [each.broker_id for each in answer.brokers], answer.controller_id) == (2, [1], 1)
+
+
+def test_a_controller_that_is_no_broker_names_the_active_one() -> None:
+    node = Node(process_roles=("controller",), listeners="CONTROLLER://127.0.0.1:9093")
+    answer = node.connect("CONTROLLER").ask(DescribeClusterRequest(endpoint_type=2), 1)
+    assert ([each.broker_id for each in answer.brokers], answer.controller_id) == ([1], 1)

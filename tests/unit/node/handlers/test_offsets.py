@@ -8,7 +8,10 @@ import pytest
 from support.broker import START_MS, Client, Node
 from support.requests import batch, fetch, list_offsets, partitions_of, produced, values_of, wanted
 
+from penstock.config.limits import LOOKED_UP_INLINE_MAX_RECORDS
 from penstock.errors import ErrorCode
+from penstock.log import lookup
+from penstock.node.cold_reads import ColdRead
 from penstock.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -20,6 +23,7 @@ from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from penstock.records.builder import BatchBuilder
+from penstock.records.compression import Codec
 from penstock.replication.partition import Partition
 
 
@@ -84,7 +88,7 @@ def test_what_is_not_replicated_is_not_found_and_not_read(node: Node) -> None:
     partition = node.broker.replicas.leader("t", 0, node.now_ms)
     assert isinstance(partition, Partition)
     partition.become_leader(
-        partition.leader_epoch, (1, 2), (1, 2), node.now_ms, partition_epoch=partition.partition_epoch + 1
+        partition.leader_epoch, (1, 2), (1, 2), node.now_ms, partition_epoch=partition.isr.partition_epoch + 1
     )
     client = node.connect()
     late = batch(b"late", timestamp_ms=START_MS + 9000)
@@ -99,7 +103,7 @@ def test_what_is_not_replicated_is_not_found_and_not_read(node: Node) -> None:
 def test_a_new_leader_does_not_say_where_the_end_is_before_it_knows_what_is_replicated(node: Node) -> None:
     partition = node.broker.replicas.leader("t", 0, node.now_ms)
     assert isinstance(partition, Partition)
-    epoch, next_epoch = partition.leader_epoch + 1, partition.partition_epoch + 1
+    epoch, next_epoch = partition.leader_epoch + 1, partition.isr.partition_epoch + 1
     partition.high_watermark = 3
     partition.become_leader(epoch, (1, 2), (1, 2), node.now_ms, partition_epoch=next_epoch)
     client = node.connect()
@@ -176,3 +180,66 @@ def test_what_cannot_be_deleted(node: Node) -> None:
     assert deleted(client, 0, partition=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
     assert deleted(client, 0, topic="compacted") == (ErrorCode.POLICY_VIOLATION, -1)
     assert deleted(client, 0, topic="__consumer_offsets") == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
+
+
+def of_records(count: int, codec: Codec, at_ms: int, value: bytes = b"v") -> bytearray:
+    builder = BatchBuilder(codec=codec)
+    for number in range(count):
+        builder.append(at_ms + number, b"k", value)
+    return builder.build()
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize(("count", "value"), [(2_000, b"v"), (3, bytes(100_000))])
+def test_a_batch_that_takes_long_to_search_is_searched_in_the_lane(codec: Codec, count: int, value: bytes) -> None:
+    """A few hundred bytes can be millions of records."""
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    produced(client, "t", of_records(count, codec, node.now_ms, value))
+    node.held = lambda operation: isinstance(operation, ColdRead)
+    client.send(list_offsets("t", (0, node.now_ms + 2)), 7)
+    assert not client.answers
+    node.let_go()
+    found = client.receive().topics[0].partitions[0]
+    assert (found.error_code, found.offset, found.timestamp) == (0, 2, node.now_ms + 2)
+    assert asked(client, -3)[1] == count - 1
+
+
+def test_a_small_batch_is_searched_on_the_loop() -> None:
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    produced(client, "t", of_records(LOOKED_UP_INLINE_MAX_RECORDS, Codec.ZSTD, node.now_ms))
+    node.held = lambda operation: isinstance(operation, ColdRead)
+    assert asked(client, node.now_ms + 5)[1] == 5
+
+
+@pytest.mark.parametrize("limit", ["LOOKED_UP_UNPACKED_MAX_BYTES", "LOOKED_UP_RECORDS_MAX"])
+def test_a_batch_that_is_more_than_can_be_searched_is_an_error_of_its_partition(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, limit, 1_000)
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    produced(client, "t", of_records(2_000, Codec.ZSTD, node.now_ms))
+    answer = client.ask(list_offsets("t", (0, node.now_ms + 2)), 7)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_RECORD
+
+
+def test_what_a_search_found_is_not_taken_for_another_batch_in_its_place() -> None:
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    at_ms = node.now_ms
+    produced(client, "t", of_records(500, Codec.NONE, at_ms))
+    assert asked(client, at_ms + 7)[1] == 7
+    partition = node.broker.replicas.leader("t", 0, node.now_ms)
+    assert isinstance(partition, Partition)
+    (segment,) = partition.log.segments.all
+    assert segment.walks is not None
+    assert len(segment.walks) == 1
+    (position, crc, wanted_record) = next(iter(segment.walks))
+    segment.walks = {(position, crc + 1, wanted_record): None}
+    assert asked(client, at_ms + 7)[1] == 7

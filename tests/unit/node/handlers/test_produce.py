@@ -15,6 +15,7 @@ from penstock.records.compression import Codec
 from penstock.replication.rewrite import RewriteOperation
 
 VERSIONS = range(3, 14)
+DAY_MS = 86_400_000
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +176,19 @@ def test_log_append_time_is_the_brokers_clock(shared: Node) -> None:
     data = partitions_of(client.ask(fetch("append-time", wanted()), 12))[0]
     _, header = next(headers(memoryview(bytes(data.records))))
     assert header.max_timestamp_ms == shared.now_ms
+
+
+@pytest.mark.parametrize("step_ms", [-DAY_MS, DAY_MS])
+def test_what_is_stamped_follows_the_clock_that_somebody_sets(step_ms: int) -> None:
+    node = Node()
+    node.create_topic("append-time", message_timestamp_type="LogAppendTime")
+    node.create_topic("bounded", message_timestamp_after_max_ms="1000", message_timestamp_before_max_ms="1000")
+    node.wall.ahead_ms = step_ms
+    client = node.connect()
+    clock_ms = node.now_ms + step_ms
+    assert produced(client, "append-time", batch(timestamp_ms=5)).log_append_time_ms == clock_ms
+    assert produced(client, "bounded", batch(timestamp_ms=clock_ms)).error_code == ErrorCode.NONE
+    assert produced(client, "bounded", batch(timestamp_ms=node.now_ms)).error_code == ErrorCode.INVALID_TIMESTAMP
 
 
 @pytest.mark.parametrize("name", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])

@@ -36,7 +36,7 @@ def leader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leader:
 def abort_marker(offset: int, producer_id: int) -> bytes:
     marker = EndTransactionMarker(ControlType.ABORT, 0)
     return bytes(
-        end_transaction_marker(marker, producer_id=producer_id, producer_epoch=0, now_ms=1, base_offset=offset)
+        end_transaction_marker(marker, producer_id=producer_id, producer_epoch=0, wall_ms=1, base_offset=offset)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -16,11 +17,11 @@ pytest.importorskip("deltalake", reason="needs penstock[spark]")
 from deltalake import CommitProperties, DeltaTable, Transaction  # noqa: E402
 from support.lake_tables import CLICKS, load, opened, rows, verdict_of, written  # noqa: E402
 
-from penstock.config.limits import LAKE_SUMMARIES_KEPT  # noqa: E402
 from penstock.errors import PenstockError  # noqa: E402
 from penstock.spark.lake.delta import PROGRESS_KEY, DeltaLake, add_action  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, Statistics  # noqa: E402
+from penstock.spark.limits import LAKE_SUMMARIES_KEPT  # noqa: E402
 
 
 @pytest.fixture
@@ -42,6 +43,20 @@ def test_the_proof_needs_no_entry_of_the_log_but_the_newest_checkpoint(lake: Del
         entry.unlink()
     verdict = verdict_of(lake)
     assert (verdict.clean, verdict.start, verdict.end, verdict.gaps) == (True, 0, 100, {"control": 10})
+
+
+def test_a_log_that_is_kept_for_a_day_is_short_after_expiry_and_a_load_goes_on(lake: DeltaLake) -> None:
+    DeltaTable(lake.uri).alter.set_table_properties({"delta.logRetentionDuration": "interval 1 day"})
+    lake.refresh()
+    for start in range(0, 100, 10):
+        load(lake, start, start + 10)
+    log = Path(lake.uri, "_delta_log")
+    for entry in log.iterdir():
+        os.utime(entry, (0, 0))
+    Maintenance(opened(Path(lake.uri).parent, "delta"), target_bytes=1 << 20, keep_hours=168).run(["expire"])
+    assert len(list(log.glob("*.json"))) == 1
+    load(lake, 100, 110)
+    assert (verdict_of(lake).clean, verdict_of(lake).rows) == (True, 110)
 
 
 def test_only_the_newest_summaries_are_kept(lake: DeltaLake) -> None:
@@ -203,3 +218,12 @@ def test_a_gap_of_a_commit_is_clipped_to_what_it_loaded(lake: DeltaLake, tmp_pat
     load(lake, 5, 8)
     (progress,) = lake.progress().values()
     assert [(gap.start, gap.end) for gap in progress.gaps] == [(4, 5)]
+
+
+def test_a_table_that_forgets_idle_pipelines_is_refused(lake: DeltaLake, tmp_path: Path) -> None:
+    load(lake, 0, 10)
+    lake.table.alter.set_table_properties({"delta.setTransactionRetentionDuration": "interval 7 days"})
+    lake.refresh()
+    for attempt in (lambda: load(lake, 10, 20), lambda: opened(tmp_path, "delta")):
+        with pytest.raises(PenstockError, match=r"has delta.setTransactionRetentionDuration = interval 7 days"):
+            attempt()

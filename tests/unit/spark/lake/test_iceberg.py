@@ -10,12 +10,14 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 pytest.importorskip("pyiceberg", reason="needs penstock[iceberg]")
 
-from support.lake_tables import CLICKS, NEW_YEAR, load, opened, rows, verdict_of, written  # noqa: E402
+from support.lake_tables import CLICKS, NEW_YEAR, load, only, opened, rows, verdict_of, written  # noqa: E402
 
 from penstock.errors import PenstockError  # noqa: E402
-from penstock.spark.lake.iceberg import RETRIES, IcebergLake  # noqa: E402
+from penstock.spark.lake.iceberg import RETRIES, IcebergLake, thinned  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
+from penstock.spark.lake.open import open_table  # noqa: E402
 from penstock.spark.lake.records import RECORD_SCHEMA, LakeConflictError, with_date  # noqa: E402
+from penstock.spark.lake.verify import verify  # noqa: E402
 
 
 @pytest.fixture
@@ -88,3 +90,52 @@ def test_readers_of_iceberg_find_rows_by_any_column(tmp_path: Path) -> None:
         ("partition = 1", 0),
     ):
         assert lake.table.scan(row_filter=condition).to_arrow().num_rows == found
+
+
+def test_versions_of_a_week_are_left_fewer_the_older() -> None:
+    """A commit every ten seconds for eight days, thinned every ten minutes."""
+    kept: list[tuple[int, int]] = []
+    first, last = 1_700_000_000, 1_700_000_000 + 8 * 86_400
+    for start in range(first, last, 600):
+        kept += [(second * 1000, second) for second in range(start, start + 600, 10)]
+        left = thinned(kept, 25)
+        kept = [each for each in kept if each[1] in left]
+    ages = [last - second for second in (each[1] for each in kept)]
+    assert len([age for age in ages if age <= 250]) >= 25
+    assert 25 <= len([age for age in ages if 250 < age <= 1800]) <= 27
+    assert 22 <= len([age for age in ages if 1800 < age <= 86_400]) <= 25
+    assert 6 <= len([age for age in ages if age > 86_400]) <= 8
+    assert max(ages) > 6 * 86_400
+
+
+def test_tables_of_one_name_share_a_catalog(tmp_path: Path) -> None:
+    shared = {"catalog.uri": f"sqlite:///{tmp_path / 'shared.db'}"}
+    places = ["a/clicks", "b/clicks", "a/web-x", "a/web_x"]
+
+    def table(place: str, **more: object) -> IcebergLake:
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        found = open_table(str(tmp_path / place), "test", format="iceberg", storage_options=shared, **more)  # type: ignore[arg-type]
+        assert isinstance(found, IcebergLake)
+        return found
+
+    for rows_wanted, place in enumerate(places, 1):
+        load(table(place), 0, rows_wanted)
+    names = [table(place, create=False).table.name()[1] for place in places]
+    assert names[0] == "clicks"
+    assert names[2] == "web_x"
+    assert len(set(names)) == 4
+    for rows_wanted, place in enumerate(places, 1):
+        found = only(verify(table(place, create=False)))
+        assert (found.clean, found.rows) == (True, rows_wanted)
+    with pytest.raises(PenstockError, match=r"there is no Iceberg table at .*c/clicks: its catalog has lake.clicks at"):
+        table("c/clicks", create=False)
+
+
+def test_a_table_is_called_as_its_options_say(tmp_path: Path) -> None:
+    named = {"catalog.namespace": "web", "catalog.table": "page_views"}
+    lake = opened(tmp_path, "iceberg", storage_options=named)
+    assert isinstance(lake, IcebergLake)
+    assert lake.table.name() == ("web", "page_views")
+    load(lake, 0, 10)
+    with pytest.raises(PenstockError, match=r"its catalog has web.page_views at .*; set catalog.table"):
+        open_table(str(tmp_path / "other"), "test", format="iceberg", storage_options=named)

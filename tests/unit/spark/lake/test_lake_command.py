@@ -59,4 +59,4 @@ def test_a_table_shows_what_it_is(lake: LakeTable, capsys: pytest.CaptureFixture
 
 def test_a_storage_option_without_a_value_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lake", "show", str(tmp_path), "--storage-option", "AWS_REGION"]) == 2
-    assert "write NAME=VALUE" in capsys.readouterr().err
+    assert "must be NAME=VALUE" in capsys.readouterr().err

@@ -15,9 +15,17 @@ pytest.importorskip("pyiceberg", reason="needs penstock[iceberg]")
 from support.lake_tables import CLICKS, load, only, opened, rows, verdict_of, written  # noqa: E402
 
 from penstock.errors import ConfigError, PenstockError  # noqa: E402
+from penstock.records.run import SeenEpoch  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
-from penstock.spark.lake.records import RECORD_SCHEMA, LakeConflictError, with_date  # noqa: E402
-from penstock.spark.lake.table import LakeTable, open_table  # noqa: E402
+from penstock.spark.lake.open import open_table  # noqa: E402
+from penstock.spark.lake.records import (  # noqa: E402
+    DIVERGED,
+    RECORD_SCHEMA,
+    Gap,
+    LakeConflictError,
+    with_date,
+)
+from penstock.spark.lake.table import LakeTable  # noqa: E402
 from penstock.spark.lake.verify import verify  # noqa: E402
 
 FORMATS = ["delta", "iceberg"]
@@ -117,6 +125,19 @@ def test_columns_are_added_once_whoever_asks(lake: LakeTable, tmp_path: Path, ta
     pages = [value for each in copy.batches(["offset", "page"], "clicks") for value in each.column("page").to_pylist()]
     assert sorted(map(str, pages)) == ["/"] * 5 + ["None"] * 5
     assert verdict_of(lake).clean
+
+
+def test_files_of_before_a_nested_column_are_merged_and_read_with_nulls_in_it(
+    lake: LakeTable, table_format: str
+) -> None:
+    load(lake, 0, 5)
+    lake.add_columns([pa.field("tags", pa.list_(pa.string())), pa.field("client", pa.struct([("os", pa.string())]))])
+    lake.refresh()
+    load(lake, 5, 10)
+    assert maintained(lake, "compact")["compact"]["files_merged"] == 2
+    lake.refresh()
+    found = [row for each in lake.batches(["tags", "client"]) for row in each.to_pylist()]
+    assert found == [{"tags": None, "client": None}] * 10
 
 
 def test_a_job_writes_one_file_a_date(tmp_path: Path, table_format: str) -> None:
@@ -233,3 +254,47 @@ def test_statistics_that_lie_deceive_no_proof(lake: LakeTable) -> None:
     (file,) = written(lake, rows(range(10)))
     lake.commit([replace(file, high={**file.high, "offset": 19}, rows=20)], {CLICKS: 0}, {CLICKS: 20})
     assert only(verify(lake)).missing_ranges == [(10, 20)]
+
+
+def test_what_diverged_is_kept_shown_and_no_gap(lake: LakeTable, tmp_path: Path, table_format: str) -> None:
+    load(lake, 0, 100)
+    lake.commit([], {CLICKS: 100}, {CLICKS: 100}, epochs={CLICKS: SeenEpoch(5, 100)})
+    assert opened(tmp_path, table_format).loaded().partitions[CLICKS].last_epoch == SeenEpoch(5, 100)
+    load(lake, 100, 110)
+    assert lake.loaded().partitions[CLICKS].last_epoch == SeenEpoch(5, 100), "nothing newer was seen"
+    lake.commit([], {CLICKS: 110}, {CLICKS: 110}, [Gap(CLICKS, 90, 110, DIVERGED)])
+    folded = opened(tmp_path, table_format).loaded().partitions[CLICKS]
+    assert (folded.last_epoch, folded.diverged, folded.gaps) == (None, [(90, 110)], [])
+    load(lake, 110, 120, [(110, 111, "control")])
+    verdict = verdict_of(lake)
+    assert (verdict.clean, verdict.rows, verdict.diverged_ranges) == (True, 119, [(90, 110)])
+    assert verdict.gaps == {"control": 1}
+
+
+def test_ranges_that_diverged_stay_few(lake: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.spark.lake.folding.LAKE_DIVERGED_PER_PARTITION", 2)
+    for end in (10, 20, 30, 40):
+        load(lake, end - 10, end)
+        lake.commit([], {CLICKS: end}, {CLICKS: end}, [Gap(CLICKS, end - 2, end, DIVERGED)])
+    assert verdict_of(lake).diverged_ranges == [(8, 30), (38, 40)]
+
+
+def test_what_a_commit_names_is_on_the_disk(tmp_path: Path, table_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a power cut could leave a table that names what is not there."""
+    synced: set[int] = set()
+    force = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        force(descriptor)
+
+    monkeypatch.setattr("penstock.spark.lake.durable.os.fsync", fsync)
+    above = tmp_path / "tables" / "web"
+    lake = opened(above, table_format, columns=with_date(RECORD_SCHEMA), partition_by=["date"])
+    assert {path.stat().st_ino for path in (tmp_path, tmp_path / "tables", above)} <= synced
+    load(lake, 0, 120)
+    lake.add_columns([pa.field("page", pa.string())])
+    load(lake, 120, 140)
+    maintained(lake, "compact", "expire")
+    below = [path for path in Path(lake.uri).rglob("*") if not path.name.endswith(".tmp")]
+    assert sorted(str(path.relative_to(lake.uri)) for path in below if path.stat().st_ino not in synced) == []

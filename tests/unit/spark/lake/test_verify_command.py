@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.cli.main import main
+from penstock.spark.lake.open import open_table
 from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, Statistics, TopicPartition
-from penstock.spark.lake.table import open_table
 
 CLICKS = TopicPartition("clicks", UUID(int=1), 0)
 
@@ -41,7 +41,7 @@ def test_a_clean_table_is_0_and_says_what_has_no_record(tmp_path: Path, capsys: 
     lake_of(tmp_path, [0, 1, 2, 3, 6, 7, 8, 9], [Gap(CLICKS, 4, 5, "control"), Gap(CLICKS, 5, 6, "corrupt")])
     assert main(["verify", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "clean: 8 rows in 1 partitions, no offset missing, none twice" in said
+    assert "clean: 8 rows in 1 partition, no offset missing, none twice" in said
     assert "offsets without a record: 1 control, 1 corrupt" in said
 
 
@@ -53,6 +53,14 @@ def test_a_table_with_a_hole_and_a_double_is_1_and_says_which(
     said = capsys.readouterr().out
     assert "clicks-0: missing 4-5" in said
     assert "clicks-0: double 2" in said
+
+
+def test_a_row_at_an_offset_that_was_loaded_as_a_gap_is_1_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake_of(tmp_path, list(range(10)), [Gap(CLICKS, 4, 5, "control")])
+    assert main(["verify", str(tmp_path)]) == 1
+    assert "clicks-0: 1 row at offsets that were loaded as having no record: 4" in capsys.readouterr().out
 
 
 def test_json_has_the_verdict_of_each_partition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

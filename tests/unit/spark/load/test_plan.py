@@ -8,12 +8,17 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs penstock[spark]")
 
-from penstock.spark.lake.records import Claim, Gap, TopicPartition
+from penstock.client.client import EpochEnd
+from penstock.client.epochs import cut_at
+from penstock.records.run import SeenEpoch
+from penstock.spark.lake.folding import Folded
+from penstock.spark.lake.records import DIVERGED, Claim, Gap, TopicPartition
 from penstock.spark.load.plan import (
     ClaimError,
     Extent,
     Plan,
     Span,
+    diverged_from,
     holes,
     live_span,
     live_start,
@@ -118,3 +123,48 @@ def test_a_reload_goes_on_with_the_claim_that_it_began() -> None:
     assert reload_name("load", 300, claims) == "load/reload-2"
     assert reload_name("load", 400, claims) == "load/reload-3"
     assert reload_name("load", 400, []) == "load/reload-1"
+
+
+@pytest.mark.parametrize(
+    ("answer", "first", "at"),
+    [
+        (EpochEnd(5, 100), 0, None),  # the leader has the epoch up to there
+        (EpochEnd(5, 130), 0, None),  # and beyond
+        (EpochEnd(5, 90), 0, 90),  # the epoch went on otherwise
+        (EpochEnd(3, 60), 0, 60),  # the leader was elected without it
+        (EpochEnd(4, 100), 0, None),  # its batches were compacted away, and the leader never knew it
+        (EpochEnd(-1, -1), 20, 20),  # nobody knows of so late an epoch: nor where the histories part
+        (EpochEnd(-1, -1), 100, None),  # but then nothing is left to be compared
+    ],
+)
+def test_a_log_is_another_one_from_where_the_epoch_ends_in_it(answer: EpochEnd, first: int, at: int | None) -> None:
+    assert cut_at(SeenEpoch(5, 100), answer, first) == at
+
+
+def test_a_divergence_is_told_once_and_again_when_it_grows() -> None:
+    folded = Folded(10, 100, last_epoch=SeenEpoch(5, 100))
+    assert diverged_from(folded, Extent(0, 100), None) is None
+    assert diverged_from(folded, Extent(0, 120), 80) == 80
+    assert diverged_from(folded, Extent(0, 120), 0) == 10, "before its start the table has nothing"
+    recorded = Folded(10, 100, diverged=[(80, 100)])
+    assert diverged_from(recorded, Extent(0, 85), None) is None
+    assert diverged_from(recorded, Extent(0, 70), None) == 70
+    later = Folded(10, 140, last_epoch=SeenEpoch(6, 140), diverged=[(80, 100)])
+    assert diverged_from(later, Extent(0, 140), 90) == 90
+
+
+def test_without_an_epoch_a_log_that_ends_before_the_table_was_cut() -> None:
+    assert diverged_from(Folded(0, 100), Extent(0, 80), None) == 80
+    assert diverged_from(Folded(0, 100, last_epoch=SeenEpoch(5, 100)), Extent(0, 80), None) is None, "its leader is new"
+
+
+def test_a_divergence_is_recorded_also_when_nothing_is_to_be_read() -> None:
+    made = Plan()
+    made.note_divergence(of(0), 80, 100)
+    assert made.gaps == [Gap(of(0), 80, 100, DIVERGED)]
+    assert (made.starts, made.ends, made.diverges(of(0)), made.diverges(of(1))) == (
+        {of(0): 100},
+        {of(0): 100},
+        True,
+        False,
+    )

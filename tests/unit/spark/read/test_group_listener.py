@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs penstock[spark]")
 
-from penstock.config.limits import GROUP_COMMIT_INTERVAL_MS
+from penstock.spark.limits import GROUP_COMMIT_INTERVAL_MS
 from penstock.spark.read import group_listener
 from penstock.spark.read.group_listener import GroupListener
 

@@ -18,6 +18,7 @@ from penstock.spark.read.plan import (
     goes_on_at,
     ranges_between,
     task_count,
+    tasks_at_once,
     tasks_of,
 )
 
@@ -54,6 +55,12 @@ def test_tasks_are_as_many_as_asked_for_and_equal(ranges: list[OffsetRange], tas
     sizes = [sum(piece.size for piece in some) for some in packed]
     assert len(sizes) == min(tasks, total)
     assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+def test_as_many_tasks_run_at_once_as_is_told_or_else_as_there_are_cores_or_partitions() -> None:
+    assert tasks_at_once(100, 2, 3) == 100
+    assert tasks_at_once(None, 8, 3) == 8
+    assert tasks_at_once(None, 2, 200) == 200, "executors are elsewhere: no fewer tasks than the official connector has"
 
 
 def test_a_small_read_is_one_task_and_a_large_one_uses_all_cores() -> None:

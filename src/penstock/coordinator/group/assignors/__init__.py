@@ -8,21 +8,35 @@ their ids, so that a coordinator which takes over computes the same.
 - `uniform` balances the number of partitions and moves as few as possible. It does not look at racks, and neither does
   Kafka's since 4.0.
 
+They work in steps, so that a large group keeps nobody waiting: `assign` goes through all of them at once.
 Source: KIP-848, section "Assignors"; RangeAssignor and UniformAssignor of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from penstock.config.limits import GROUP_ASSIGNED_PER_STEP
 from penstock.coordinator.group.assignors.range import assign_ranges
-from penstock.coordinator.group.assignors.spec import GroupSpec, Partitions
+from penstock.coordinator.group.assignors.spec import GroupSpec, Pace, Partitions, Steps, at_once
 from penstock.coordinator.group.assignors.uniform import assign_uniformly
 
-Assignor = Callable[[GroupSpec], Mapping[str, Partitions]]
+Assignor = Callable[[GroupSpec, Pace], Steps[Mapping[str, Partitions]]]
 """Gives the partitions of each member; a member that is missing from the result gets none."""
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
 """By the name that members ask for."""
 
-__all__ = ["ASSIGNORS", "Assignor", "GroupSpec", "Partitions"]
+
+def assign(assignor: str, spec: GroupSpec) -> Mapping[str, Partitions]:
+    """What each member should have, at once."""
+    return at_once(ASSIGNORS[assignor](spec, Pace(GROUP_ASSIGNED_PER_STEP)))
+
+
+def preferred_assignor(choice: Sequence[str], counts: Mapping[str, int]) -> str:
+    """The assignor that most members ask for, of those that the broker has; of equals, or if none does, its first."""
+    wanted = [name for name in choice if counts.get(name)]
+    return max(wanted, key=lambda name: counts[name], default=choice[0])
+
+
+__all__ = ["ASSIGNORS", "Assignor", "GroupSpec", "Pace", "Partitions", "Steps", "assign", "preferred_assignor"]

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from penstock.coordinator.group.assignors.spec import GroupSpec, Partitions, in_order, topic_order
+from penstock.config.limits import GROUP_PARTITIONS_PER_MEMBER
+from penstock.coordinator.group.assignors.spec import GroupSpec, Pace, Partitions, Steps, in_order, topic_order
 
 ROUNDS_MAX = 16
 """Rounds of balancing. Each about halves the imbalance where subscriptions overlap; Kafka has the same limit."""
@@ -23,14 +24,15 @@ ROUNDS_MAX = 16
 NOBODY = -1
 
 
-def assign_heterogeneous(spec: GroupSpec) -> Mapping[str, Partitions]:
+def assign_heterogeneous(spec: GroupSpec, pace: Pace) -> Steps[Mapping[str, Partitions]]:
     """What each member should have; see the module's head."""
     if not any(member.topics for member in spec.members.values()):
         return {}
-    balance = Balance(spec)
-    balance.give_out()
-    balance.even_out()
-    return balance.result()
+    balance = Balance(spec, pace)
+    yield from balance.keep_all()
+    yield from balance.give_out()
+    yield from balance.even_out()
+    return (yield from balance.result())
 
 
 class Levels:
@@ -43,7 +45,7 @@ class Levels:
 
     def __init__(self, members: list[int], sizes: list[int]) -> None:
         self.sizes = sizes
-        self.order = sorted(members, key=lambda member: (sizes[member], member))
+        self.order = sorted(members, key=sizes.__getitem__)  # the members are in order, and so are equals
         last = len(self.order)
         self.low = sizes[self.order[0]] - 1
         self.low_end = self.low_next = 0
@@ -101,19 +103,29 @@ class Balance:
         sizes: how many partitions each member has.
     """
 
-    def __init__(self, spec: GroupSpec) -> None:
+    def __init__(self, spec: GroupSpec, pace: Pace) -> None:
         self.spec = spec
+        self.pace = pace
         self.member_ids = list(spec.members)
         self.sizes = [0] * len(self.member_ids)
         self.subscribers: dict[UUID, list[int]] = {}
-        for index, member in enumerate(spec.members.values()):
+        self.owners: dict[UUID, list[int]] = {}
+        self.topics: list[UUID] = []
+        self.changed: set[int] = set()
+
+    def keep_all(self) -> Steps[None]:
+        """Step 1 of the module's head."""
+        for index, member in enumerate(self.spec.members.values()):
             for topic in member.topics:
                 self.subscribers.setdefault(topic, []).append(index)
-        self.owners = {topic: [NOBODY] * spec.partition_counts[topic] for topic in self.subscribers}
+            if self.pace.is_over(len(member.topics)):
+                yield
+        self.owners = {topic: [NOBODY] * self.spec.partition_counts[topic] for topic in self.subscribers}
         self.topics = sorted(self.subscribers, key=self.importance)
-        self.changed: set[int] = set()
-        for index, member in enumerate(spec.members.values()):
+        for index, member in enumerate(self.spec.members.values()):
             self.keep(index, frozenset(member.topics), member.assigned)
+            if self.pace.is_over(len(member.topics)):
+                yield
 
     def importance(self, topic: UUID) -> tuple[float, int, int]:
         """The sort key of topics: many partitions a subscriber first, then few subscribers, then the id."""
@@ -139,16 +151,24 @@ class Balance:
         self.sizes[index] += 1
         self.changed.add(index)
 
-    def give_out(self) -> None:
-        """Step 2 of the module's head."""
+    def give_out(self) -> Steps[None]:
+        """Step 2."""
         for topic in self.topics:
             free = [number for number, owner in enumerate(self.owners[topic]) if owner == NOBODY]
             if free:
                 levels = Levels(self.subscribers[topic], self.sizes)
                 for number in free:
                     self.give(topic, number, levels.emptiest())
+                    if self.pace.is_over():
+                        yield
+            if self.pace.is_over(self.cost(topic)):
+                yield
 
-    def even_out(self) -> None:
+    def cost(self, topic: UUID) -> int:
+        """What it takes to look at a topic."""
+        return 1 + (len(self.owners[topic]) + len(self.subscribers[topic])) // GROUP_PARTITIONS_PER_MEMBER
+
+    def even_out(self) -> Steps[None]:
         """Step 3."""
         topics = [topic for topic in self.topics if len(self.subscribers[topic]) > 1]
         last_moved: UUID | None = None
@@ -156,12 +176,14 @@ class Balance:
             for topic in topics:
                 if topic == last_moved:
                     return
-                if self.even_out_topic(topic) or last_moved is None:
+                if (yield from self.even_out_topic(topic)) or last_moved is None:
                     last_moved = topic
 
-    def even_out_topic(self, topic: UUID) -> bool:
+    def even_out_topic(self, topic: UUID) -> Steps[bool]:
         """Moves partitions of one topic. Returns whether any has moved."""
         levels = Levels(self.subscribers[topic], self.sizes)
+        if self.pace.is_over(self.cost(topic)):
+            yield
         if levels.imbalance <= 1:
             return False
         owned: dict[int, list[int]] = {}
@@ -169,6 +191,8 @@ class Balance:
             owned.setdefault(owner, []).append(number)
         moved = False
         while not levels.is_balanced():
+            if self.pace.is_over():
+                yield
             giver = levels.fullest()
             while giver != NOBODY and not owned.get(giver):
                 levels.put_aside()
@@ -183,14 +207,18 @@ class Balance:
             moved = True
         return moved
 
-    def result(self) -> Mapping[str, Partitions]:
+    def result(self) -> Steps[Mapping[str, Partitions]]:
         """The partitions of each member."""
         lists: list[dict[UUID, list[int]]] = [{} for _ in self.member_ids]
         for topic, owners in self.owners.items():
             for number, owner in enumerate(owners):
                 if owner in self.changed:
                     lists[owner].setdefault(topic, []).append(number)
-        return {
-            member_id: in_order(lists[index]) if index in self.changed else member.assigned
-            for index, (member_id, member) in enumerate(self.spec.members.items())
-        }
+            if self.pace.is_over(self.cost(topic)):
+                yield
+        result: dict[str, Partitions] = {}
+        for index, (member_id, member) in enumerate(self.spec.members.items()):
+            result[member_id] = in_order(lists[index]) if index in self.changed else member.assigned
+            if self.pace.is_over():
+                yield
+        return result

@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from penstock.coordinator.group.assignors.spec import GroupSpec, MemberSpec, Partitions
+from penstock.coordinator.group.assignors.spec import GroupSpec, MemberSpec, Pace, Partitions, Steps
 
 
-def assign_ranges(spec: GroupSpec) -> Mapping[str, Partitions]:
+def assign_ranges(spec: GroupSpec, pace: Pace) -> Steps[Mapping[str, Partitions]]:
     """What each member should have; see the module's head."""
     subscribers: dict[UUID, int] = {}
-    for member in spec.members.values():
+    turns: dict[str, tuple[bool, bytes]] = {}
+    for member_id, member in spec.members.items():
+        turns[member_id] = serving_order(member_id, member)
         for topic in member.topics:
             subscribers[topic] = subscribers.get(topic, 0) + 1
+        if pace.is_over(1 + len(member.topics)):
+            yield
     served = dict.fromkeys(subscribers, 0)
     result: dict[str, Partitions] = {}
-    for member_id, member in sorted(spec.members.items(), key=serving_order):
+    for member_id in sorted(spec.members, key=turns.__getitem__):
+        member = spec.members[member_id]
         assignment = result[member_id] = {}
         for topic in member.topics:
             index = served[topic]
@@ -28,6 +33,8 @@ def assign_ranges(spec: GroupSpec) -> Mapping[str, Partitions]:
             numbers = nth_range(spec.partition_counts[topic], subscribers[topic], index)
             if numbers:
                 assignment[topic] = tuple(numbers)
+        if pace.is_over(1 + len(member.topics)):
+            yield
     return result
 
 
@@ -38,8 +45,7 @@ def nth_range(partition_count: int, subscriber_count: int, index: int) -> range:
     return range(start, start + length + (index < longer))
 
 
-def serving_order(item: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
+def serving_order(member_id: str, member: MemberSpec) -> tuple[bool, bytes]:
     """Static members come first. Texts are compared as Java does, by their UTF-16 units."""
-    member_id, member = item
     name = member_id if member.instance_id is None else member.instance_id
     return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")

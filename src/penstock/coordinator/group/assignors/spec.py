@@ -1,15 +1,21 @@
-"""What an assignor is given."""
+"""What an assignor is given, and how long its steps are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 from uuid import UUID
+
+R = TypeVar("R")
 
 Partitions = Mapping[UUID, tuple[int, ...]]
 """Partitions by topic, ascending and without empty topics. Never changed once made."""
 
 NO_PARTITIONS: Partitions = {}
+
+Steps = Generator[None, None, R]
+"""Work that comes to an end in steps, each of what a `Pace` allows."""
 
 SIGN_BITS = 1 << 127 | 1 << 63
 """Kafka compares ids as two signed numbers of 64 bits."""
@@ -54,3 +60,30 @@ class GroupSpec:
     members: Mapping[str, MemberSpec]
     homogeneous: bool
     partition_counts: Mapping[UUID, int]
+
+
+class Pace:
+    """Says when a step is over: `if pace.is_over(): yield` after each member or partition that was looked at."""
+
+    __slots__ = ("_left", "_per_step")
+
+    def __init__(self, per_step: int) -> None:
+        self._per_step = self._left = per_step
+
+    def is_over(self, work: int = 1) -> bool:
+        """Whether with so much more the step has its fill."""
+        self._left -= work
+        if self._left > 0:
+            return False
+        self._left = self._per_step
+        return True
+
+
+def at_once(steps: Steps[R]) -> R:
+    """All steps one after the other."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result

@@ -9,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
+from penstock.config.limits import GROUP_PARTITIONS_PER_MEMBER
 from penstock.coordinator.group.assignors.heterogeneous import assign_heterogeneous
-from penstock.coordinator.group.assignors.spec import GroupSpec, MemberSpec, Partitions, in_order
+from penstock.coordinator.group.assignors.spec import GroupSpec, MemberSpec, Pace, Partitions, Steps, in_order
 
 
-def assign_uniformly(spec: GroupSpec) -> Mapping[str, Partitions]:
+def assign_uniformly(spec: GroupSpec, pace: Pace) -> Steps[Mapping[str, Partitions]]:
     """What each member should have; see the module's head."""
     if not spec.members:
         return {}
-    return assign_homogeneous(spec) if spec.homogeneous else assign_heterogeneous(spec)
+    return (yield from (assign_homogeneous if spec.homogeneous else assign_heterogeneous)(spec, pace))
 
 
-def assign_homogeneous(spec: GroupSpec) -> Mapping[str, Partitions]:
+def assign_homogeneous(spec: GroupSpec, pace: Pace) -> Steps[Mapping[str, Partitions]]:
     """The case in which all members subscribe to the same topics."""
     topics = next(iter(spec.members.values())).topics
     if not topics:
         return {}
-    return Quotas(spec, topics).assign()
+    return (yield from Quotas(spec, topics, pace).assign())
 
 
 class Quotas:
@@ -37,29 +38,24 @@ class Quotas:
         below: the members that have less than their quota, and by how much.
     """
 
-    def __init__(self, spec: GroupSpec, topics: tuple[UUID, ...]) -> None:
+    def __init__(self, spec: GroupSpec, topics: tuple[UUID, ...], pace: Pace) -> None:
         self.members = spec.members
-        self.topics = frozenset(topics)
-        owned: dict[UUID, set[int]] = {topic: set() for topic in topics}
-        for member in spec.members.values():
-            for topic, numbers in member.assigned.items():
-                if topic in owned:
-                    owned[topic].update(numbers)
-        self.free = [
-            (topic, number)
-            for topic in topics
-            for number in range(spec.partition_counts[topic])
-            if number not in owned[topic]
-        ]
+        self.partition_counts = spec.partition_counts
+        self.topics = dict.fromkeys(topics)
+        self.pace = pace
+        self.free: list[tuple[UUID, int]] = []
         total = sum(spec.partition_counts[topic] for topic in topics)
         self.least, self.extra = divmod(total, len(spec.members))
         self.below: list[tuple[str, int]] = []
 
-    def assign(self) -> Mapping[str, Partitions]:
+    def assign(self) -> Steps[Mapping[str, Partitions]]:
         """Does both."""
+        yield from self.find_free()
         result: dict[str, Partitions] = {}
         for index, (member_id, member) in enumerate(self.members.items()):
             result[member_id] = self.keep(member_id, member, len(self.members) - index)
+            if self.pace.is_over():
+                yield
         position = 0
         for member_id, missing in self.below:
             given = self.free[position : position + missing]
@@ -69,8 +65,26 @@ class Quotas:
                 for topic, number in given:
                     filled.setdefault(topic, []).append(number)
                 result[member_id] = in_order(filled)
+            if self.pace.is_over(1 + len(given) // GROUP_PARTITIONS_PER_MEMBER):
+                yield
         assert position == len(self.free), "all partitions are given out"
         return result
+
+    def find_free(self) -> Steps[None]:
+        """The partitions that nobody has."""
+        owned: dict[UUID, set[int]] = {topic: set() for topic in self.topics}
+        for member in self.members.values():
+            for topic, numbers in member.assigned.items():
+                if topic in owned:
+                    owned[topic].update(numbers)
+            if self.pace.is_over():
+                yield
+        for topic in self.topics:
+            for number in range(self.partition_counts[topic]):
+                if number not in owned[topic]:
+                    self.free.append((topic, number))
+                if not number % GROUP_PARTITIONS_PER_MEMBER and self.pace.is_over():
+                    yield
 
     def keep(self, member_id: str, member: MemberSpec, members_left: int) -> Partitions:
         """What the member keeps. A member that has the extra partition keeps it, if there are enough of them."""

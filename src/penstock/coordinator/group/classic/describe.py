@@ -7,29 +7,26 @@ only of a stable group, as it depends on the protocol that they agree on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.classic.group import ClassicGroup, State
+from penstock.coordinator.group.state import GroupState
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.describe_groups_response import DescribedGroup
-
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
 
 NOT_FOUND_FROM = 6
 
 
 def describe_groups(
-    machine: GroupMachine, committed_offset: int, group_ids: Sequence[str], *, api_version: int = NOT_FOUND_FROM
+    state: GroupState, committed_offset: int, group_ids: Sequence[str], *, api_version: int = NOT_FOUND_FROM
 ) -> list[DescribedGroup]:
     """DescribeGroups, one answer for each id, in their order."""
-    return [describe(machine, committed_offset, group_id, api_version) for group_id in group_ids]
+    return [describe(state, committed_offset, group_id, api_version) for group_id in group_ids]
 
 
-def describe(machine: GroupMachine, committed_offset: int, group_id: str, api_version: int) -> DescribedGroup:
+def describe(state: GroupState, committed_offset: int, group_id: str, api_version: int) -> DescribedGroup:
     """One group."""
     try:
-        group = machine.groups.classic(group_id, at=committed_offset)
+        group = state.groups.get_of(ClassicGroup, group_id, at=committed_offset)
     except RequestError as error:
         absent = DescribedGroup(group_id=group_id, group_state=State.DEAD.value)
         if api_version >= NOT_FOUND_FROM:

@@ -16,11 +16,13 @@ from penstock.coordinator.group.classic.member import ClassicMember, Protocols
 from penstock.coordinator.group.classic.subscription import subscribed_topics
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.messages.group.group_metadata_value import GroupMetadataValue
 from penstock.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from penstock.protocol.messages.list_groups_response import ListedGroup
 
 CONSUMER_PROTOCOL: Final = "consumer"
 """The protocol type of consumers, whose metadata we can read."""
+NO_TIMESTAMP = -1
 
 
 class State(Enum):
@@ -55,6 +57,7 @@ class ClassicGroup(Group):
         pending: member ids that were given out (KIP-394) and have not joined yet.
         pending_sync: members that have not synced in this generation.
         topics: what the members subscribe to; None when that is not known.
+        was_consumer_group: it has only just become a classic one; nobody may have what a member had that left for that.
         new_member_added: somebody has joined while an initial rebalance is delayed.
         initial_delay_ms, initial_remaining_ms: of the initial rebalance that is being delayed; None: none is.
     """
@@ -78,15 +81,16 @@ class ClassicGroup(Group):
         "state_timestamp_ms",
         "static_members",
         "topics",
+        "was_consumer_group",
     )
 
     TYPE = GroupType.CLASSIC
 
-    def __init__(self, group_id: str, state: State = State.EMPTY, *, now_ms: int | None = None) -> None:
+    def __init__(self, group_id: str, state: State = State.EMPTY, *, wall_ms: int | None = None) -> None:
         self.group_id = group_id
         self.state = state
         self.previous_state = State.DEAD
-        self.state_timestamp_ms = now_ms
+        self.state_timestamp_ms = wall_ms
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.generation_id = 0
@@ -96,6 +100,7 @@ class ClassicGroup(Group):
         self.pending: dict[str, None] = {}
         self.pending_sync: dict[str, None] = {}
         self.topics: frozenset[str] | None = None
+        self.was_consumer_group = False
         self.new_member_added = False
         self.initial_delay_ms = 0
         self.initial_remaining_ms: int | None = None
@@ -267,18 +272,19 @@ class ClassicGroup(Group):
     def can_rebalance(self) -> bool:
         return self.state in BEFORE[State.PREPARING_REBALANCE]
 
-    def move(self, state: State, now_ms: int) -> None:
-        """Goes into another state."""
+    def move(self, state: State, wall_ms: int) -> None:
+        """Goes into another state; when, is stored."""
         assert self.state in BEFORE[state], f"{self!r} cannot become {state.value}"
         self.previous_state, self.state = self.state, state
-        self.state_timestamp_ms = now_ms
+        self.was_consumer_group = False
+        self.state_timestamp_ms = wall_ms
 
-    def next_generation(self, now_ms: int) -> None:
+    def next_generation(self, wall_ms: int) -> None:
         """The members that are in now make the next generation; without any the group is empty."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.learn_topics()
-        self.move(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+        self.move(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
         self.pending_sync.clear()
 
     def joined(self, member: ClassicMember) -> JoinGroupResponse:
@@ -309,13 +315,27 @@ class ClassicGroup(Group):
         """The generation as it is stored; the assignment by member id, or the present one."""
         name = self.protocol_name
         assert name is not None or not self.members
-        return records.group_metadata(
-            self,
-            [
+        value = GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation_id,
+            protocol=name,
+            leader=self.leader_id,
+            current_state_timestamp=self._stored_timestamp_ms,
+            members=[
                 member.record(name or "", member.assignment if assignment is None else assignment[member.member_id])
                 for member in self.members.values()
             ],
         )
+        return records.group_metadata(self.group_id, value)
+
+    def new_record(self) -> CoordinatorRecord:
+        """A group that has just been made as it is stored, whatever has joined it by now."""
+        value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=self._stored_timestamp_ms)
+        return records.group_metadata(self.group_id, value)
+
+    @property
+    def _stored_timestamp_ms(self) -> int:
+        return NO_TIMESTAMP if self.state_timestamp_ms is None else self.state_timestamp_ms
 
     # As a group of any kind
 

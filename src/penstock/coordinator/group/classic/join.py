@@ -7,11 +7,8 @@ session timeout.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.config.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
-from penstock.coordinator.group import records
-from penstock.coordinator.group.base import NO_MEMBER, JoinReply, ServerSideGroup
+from penstock.coordinator.group.base import NO_MEMBER
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember, join_error, protocols_of
 from penstock.coordinator.group.classic.pending import SESSION
@@ -20,119 +17,84 @@ from penstock.coordinator.group.classic.rebalance import (
     NOTHING,
     complete_rebalance,
     end_session,
-    find,
     rebalance_or_complete,
     write,
 )
 from penstock.coordinator.group.classic.request import Join
 from penstock.coordinator.group.classic.static import replace_member
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import ErrorCode, RequestError
-from penstock.protocol.messages.join_group_request import JoinGroupRequest
-
-if TYPE_CHECKING:
-    from penstock.coordinator.group.context import Context
-    from penstock.coordinator.group.machine import GroupMachine
 
 MEMBER_ID_REQUIRED_FROM = 4
 
 
-def join_group(
-    machine: GroupMachine, context: Context, request: JoinGroupRequest, reply: JoinReply, now_ms: int
-) -> Result[None]:
-    """JoinGroup. The answer goes to `reply`, now or when the rebalance's first phase is over.
-
-    Raises RequestError when the request is not taken at all: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT. The caller
-    answers that, and what becomes of the Result's records when they are lost, if `reply` has not been called before.
-    """
-    check_request(machine, request)
-    join = Join.of(context, request, reply)
-    group = machine.groups.find(request.group_id)
-    if isinstance(group, ServerSideGroup):
-        if not group.is_empty:
-            return group.join(machine, context, request, join.reply, now_ms)
-        return join_new(machine, join, group.tombstones(), now_ms)
-    if group is None:
-        return join_new(machine, join, [], now_ms)
-    assert isinstance(group, ClassicGroup)
-    return join_classic(machine, group, join, now_ms)
-
-
-def check_request(machine: GroupMachine, request: JoinGroupRequest) -> None:
-    """Raises RequestError: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT."""
-    if not request.group_id:
-        raise RequestError(ErrorCode.INVALID_GROUP_ID, "a group id is needed to join a group")
-    config = machine.config()
-    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
-        raise RequestError(
-            ErrorCode.INVALID_SESSION_TIMEOUT,
-            f"a session timeout of {request.session_timeout_ms} ms is not within {config.min_session_timeout_ms} "
-            f"(group.min.session.timeout.ms) and {config.max_session_timeout_ms} (group.max.session.timeout.ms)",
-        )
-
-
-def join_new(machine: GroupMachine, join: Join, tombstones: list[CoordinatorRecord], now_ms: int) -> Result[None]:
+def join_new(state: GroupState, join: Join, tombstones: list[CoordinatorRecord], now_ms: int) -> Result[None]:
     """Joins a group that does not exist, or one of another kind that is empty: `tombstones` are its end.
 
     The group is made with its first member. Its record, with nobody in it, keeps it in place should the broker fail.
     """
     request = join.request
-    group = machine.pending.forming(request.group_id)
+    group = state.pending.forming(request.group_id)
     if group is None:
         if request.member_id != NO_MEMBER:
             return join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, now_ms)
-        group = ClassicGroup(request.group_id, now_ms=now_ms)
-    result = join_classic(machine, group, join, now_ms)
+        group = ClassicGroup(request.group_id, wall_ms=state.wall.at(now_ms))
+    result = join_classic(state, group, join, now_ms)
     assert not result.records, "a group that was not there has nothing to tell yet"
     if not group.members:
         return result
-    machine.pending.stored(group.group_id)
-    machine.groups.put(group)
+
+    def stored() -> None:
+        state.pending.formed(group.group_id)
+        state.groups.put(group)
 
     def appended(code: ErrorCode, at_ms: int) -> None:
         if code:
-            abandon(machine, group, coordinator_error(code), at_ms)
+            abandon(state, group, coordinator_error(code), at_ms)
             join.reply(join_error(coordinator_error(code), NO_MEMBER), at_ms)
 
-    return write(*tombstones, records.new_group_metadata(group), appended=appended)
+    return write(*tombstones, group.new_record(), appended=appended, replay=stored)
 
 
-def abandon(machine: GroupMachine, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
+def abandon(state: GroupState, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
     """The group could not be stored, so it does not exist; whoever has joined it by now is told."""
-    if find(machine, group.group_id) is group:
+    if state.groups.find(group.group_id) is group:
         return  # nobody knows: it may be stored all the same
+    if state.pending.forming(group.group_id) is group:
+        state.pending.formed(group.group_id)
     for member in group.members.values():
         group.answer_join(member, join_error(code, NO_MEMBER), now_ms)
-        end_session(machine, group, member.member_id)
-    if find(machine, group.group_id) is None:
-        machine.timers.cancel((JOIN, group.group_id))
-    group.move(State.DEAD, now_ms)
+        end_session(state, group, member.member_id)
+    if state.groups.find_of(ClassicGroup, group.group_id) is None:
+        state.timers.cancel((JOIN, group.group_id))
+    group.move(State.DEAD, state.wall.at(now_ms))
 
 
-def join_classic(machine: GroupMachine, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
+def join_classic(state: GroupState, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
     """Joins a classic group."""
     request = join.request
     member_id = request.member_id
-    if not has_room(group, member_id, machine.config().max_size):
-        end_session(machine, group, member_id)
-        machine.pending.remove(group, member_id)
+    if not has_room(group, member_id, state.settings.broker().group_max_size):
+        end_session(state, group, member_id)
+        state.pending.remove(group, member_id)
         group.remove(member_id)
         join.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER, now_ms)
-        return complete_rebalance(machine, group, now_ms)
+        return complete_rebalance(state, group, now_ms)
     if group.state is State.DEAD:
         return join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id, now_ms)
     if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
         return join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id, now_ms)
     if member_id == NO_MEMBER:
-        return join_without_id(machine, group, join, now_ms)
+        return join_without_id(state, group, join, now_ms)
     if member_id in group.pending:
         if request.group_instance_id is not None:
             # Such ids are given to dynamic members only.
             return join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id, now_ms)
-        machine.pending.remove(group, member_id)
-        return add_member(machine, group, member_id, join, now_ms)
-    return join_again(machine, group, join, now_ms)
+        state.pending.remove(group, member_id)
+        return add_member(state, group, member_id, join, now_ms)
+    return join_again(state, group, join, now_ms)
 
 
 def has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
@@ -148,28 +110,28 @@ def has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     return member is not None or len(group.members) < max_size
 
 
-def join_without_id(machine: GroupMachine, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
+def join_without_id(state: GroupState, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
     """Somebody new, or a static member that has started again."""
     instance_id = join.request.group_instance_id
     prefix = join.context.client_id if instance_id is None else instance_id
-    member_id = f"{prefix}-{machine.new_id()}"
+    member_id = f"{prefix}-{state.new_id()}"
     if instance_id is not None:
         present = group.static_members.get(instance_id)
         if present is not None:
-            return replace_member(machine, (group, group.members[present]), member_id, join, now_ms)
+            return replace_member(state, (group, group.members[present]), member_id, join, now_ms)
     elif join.context.api_version >= MEMBER_ID_REQUIRED_FROM:
-        machine.pending.add(
+        state.pending.add(
             group,
             member_id,
-            is_stored=machine.groups.find(group.group_id) is group,
+            is_stored=state.groups.find(group.group_id) is group,
             expires_ms=now_ms + join.request.session_timeout_ms,
             now_ms=now_ms,
         )
         return join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id, now_ms)
-    return add_member(machine, group, member_id, join, now_ms)
+    return add_member(state, group, member_id, join, now_ms)
 
 
-def add_member(machine: GroupMachine, group: ClassicGroup, member_id: str, join: Join, now_ms: int) -> Result[None]:
+def add_member(state: GroupState, group: ClassicGroup, member_id: str, join: Join, now_ms: int) -> Result[None]:
     """Adds a member, which makes the group rebalance."""
     member = ClassicMember.of(member_id, join.context, join.request)
     member.is_new = True
@@ -177,11 +139,11 @@ def add_member(machine: GroupMachine, group: ClassicGroup, member_id: str, join:
         group.new_member_added = True
     group.add(member, join.reply)
     # It does not know its id yet or cannot send heartbeats while it waits. If its client is gone, it must go, too.
-    machine.timers.set((SESSION, group.group_id, member_id), now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
-    return rebalance_or_complete(machine, group, f"{member_id} joins; {join.reason}", now_ms)
+    state.timers.set((SESSION, group.group_id, member_id), now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
+    return rebalance_or_complete(state, group, f"{member_id} joins; {join.reason}", now_ms)
 
 
-def join_again(machine: GroupMachine, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
+def join_again(state: GroupState, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
     """A member joins again: for the rebalance that goes on, because it missed an answer, or to have a rebalance.
 
     A member that has nothing new to say does not disturb a generation that is complete, unless it leads: that is how a
@@ -202,4 +164,4 @@ def join_again(machine: GroupMachine, group: ClassicGroup, join: Join, now_ms: i
         join.reply(group.joined(member), now_ms)
         return NOTHING
     join.update(group, member, now_ms)
-    return rebalance_or_complete(machine, group, f"{member_id} joins again; {join.reason}", now_ms)
+    return rebalance_or_complete(state, group, f"{member_id} joins again; {join.reason}", now_ms)

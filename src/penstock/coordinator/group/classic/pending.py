@@ -55,6 +55,6 @@ class PendingMembers:
         """The time of the id is over, whatever has become of its group."""
         self._members.pop((group_id, member_id), None)
 
-    def stored(self, group_id: str) -> None:
-        """The group has a member by now."""
+    def formed(self, group_id: str) -> None:
+        """The group is stored by now, or could not be and does not exist: other ids of it are nobody's."""
         self._forming.pop(group_id, None)

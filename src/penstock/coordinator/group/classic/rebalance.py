@@ -13,30 +13,31 @@ The functions here change the group at once. They return a Result, which has a r
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from penstock.coordinator.group.base import NO_MEMBER, Group
+from penstock.coordinator.group.base import NO_MEMBER
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import EMPTY_ASSIGNMENT, ClassicMember, join_error
 from penstock.coordinator.group.classic.pending import SESSION
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import ErrorCode
+from penstock.events import events
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
-
-logger = logging.getLogger(__name__)
+logger = events("coordinator.group")
 
 JOIN = "classic-join"
 SYNC = "classic-sync"
+WAS_CONSUMER_GROUP = "it was a consumer group until now"
 
 
-def write(*records: CoordinatorRecord, appended: Any = None) -> Result[Any]:
-    """Records that tell of what has been changed already. They are not replayed here."""
-    return Result(records=records, appended=appended, replay=False)
+def write(
+    *records: CoordinatorRecord, appended: Any = None, replay: Callable[[], None] | Literal[False] = False
+) -> Result[Any]:
+    """Records that tell of what has been changed already, but for what `replay` does. They are not replayed here."""
+    return Result(records=records, appended=appended, replay=replay)
 
 
 NOTHING: Result[Any] = Result()
@@ -45,179 +46,180 @@ NOTHING: Result[Any] = Result()
 # Sessions
 
 
-def renew_session(machine: GroupMachine, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
-    """The member was heard of."""
-    machine.timers.set((SESSION, group.group_id, member.member_id), now_ms + member.session_timeout_ms)
+def renew_session(state: GroupState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+    """Begins the session of a member anew, which was heard of."""
+    state.timers.set((SESSION, group.group_id, member.member_id), now_ms + member.session_timeout_ms)
 
 
-def end_session(machine: GroupMachine, group: ClassicGroup, member_id: str) -> None:
-    """The member is not in the group any more."""
-    machine.timers.cancel((SESSION, group.group_id, member_id))
+def end_session(state: GroupState, group: ClassicGroup, member_id: str) -> None:
+    """Forgets the session of a member that is not in the group any more."""
+    state.timers.cancel((SESSION, group.group_id, member_id))
 
 
-def drop_member(machine: GroupMachine, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+def drop_member(state: GroupState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
     """Removes a member. One that waits for its join is told to join anew, as a new member."""
-    end_session(machine, group, member.member_id)
+    end_session(state, group, member.member_id)
     group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER), now_ms)
     member.answer_sync(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), now_ms)
     group.remove(member.member_id)
 
 
-def session_expired(machine: GroupMachine, key: tuple[str, str, str], now_ms: int) -> Result[Any]:
+def session_expired(state: GroupState, key: tuple[str, str, str], now_ms: int) -> Result[Any]:
     """Nothing was heard of a member, or of who was told a member id, for too long."""
     _, group_id, member_id = key
-    machine.pending.forget(group_id, member_id)
-    group = find(machine, group_id) or machine.pending.forming(group_id)
+    state.pending.forget(group_id, member_id)
+    group = state.groups.find_of(ClassicGroup, group_id) or state.pending.forming(group_id)
     if group is None:
         return NOTHING
     if member_id in group.pending:
-        machine.pending.remove(group, member_id)
-        return complete_if_all_joined(machine, group, now_ms)
+        state.pending.remove(group, member_id)
+        return complete_if_all_joined(state, group, now_ms)
     member = group.members.get(member_id)
     if member is None or member.is_heard_of:
         return NOTHING
-    logger.info("%r: nothing was heard of %r for too long", group, member)
-    drop_member(machine, group, member, now_ms)
-    return members_left(machine, group, f"the session of {member_id} is over", now_ms)
+    logger.info("member timed out", group=group.group_id, member=member_id, timer="session")
+    drop_member(state, group, member, now_ms)
+    return members_left(state, group, f"the session of {member_id} is over", now_ms)
 
 
-def members_left(machine: GroupMachine, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
+def members_left(state: GroupState, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
     """Goes on after members were removed: the others share anew, or the one who all waited for is gone."""
     if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-        return prepare_rebalance(machine, group, reason, now_ms)
-    return complete_if_all_joined(machine, group, now_ms)
+        return prepare_rebalance(state, group, reason, now_ms)
+    return complete_if_all_joined(state, group, now_ms)
 
 
-def complete_if_all_joined(machine: GroupMachine, group: ClassicGroup, now_ms: int) -> Result[Any]:
+def complete_if_all_joined(state: GroupState, group: ClassicGroup, now_ms: int) -> Result[Any]:
     """Ends the first phase of a rebalance if nobody is missing."""
     if group.state is State.PREPARING_REBALANCE and group.all_joined:
-        return complete_join(machine, group, now_ms)
+        return complete_join(state, group, now_ms)
     return NOTHING
 
 
 # The first phase
 
 
-def rebalance_or_complete(machine: GroupMachine, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
+def rebalance_or_complete(state: GroupState, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
     """Begins a rebalance; if one has begun, ends its first phase when nobody is missing.
 
     The first rebalance of a group that was empty is not cut short: more members are expected.
     """
     if group.can_rebalance:
-        return prepare_rebalance(machine, group, reason, now_ms)
-    return complete_rebalance(machine, group, now_ms)
+        return prepare_rebalance(state, group, reason, now_ms)
+    return complete_rebalance(state, group, now_ms)
 
 
-def complete_rebalance(machine: GroupMachine, group: ClassicGroup, now_ms: int) -> Result[Any]:
+def complete_rebalance(state: GroupState, group: ClassicGroup, now_ms: int) -> Result[Any]:
     """Ends the first phase of a rebalance if nobody is missing, unless it is the first one of the group."""
     if group.previous_state is State.EMPTY:
         return NOTHING
-    return complete_if_all_joined(machine, group, now_ms)
+    return complete_if_all_joined(state, group, now_ms)
 
 
-def prepare_rebalance(machine: GroupMachine, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
+def prepare_rebalance(state: GroupState, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
     """Begins a rebalance: every member has to join again."""
     if group.state is State.COMPLETING_REBALANCE:
-        reset_assignment(machine, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
+        reset_assignment(state, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
     group.pending_sync.clear()
-    machine.timers.cancel((SYNC, group.group_id))
+    state.timers.cancel((SYNC, group.group_id))
     is_initial = group.state is State.EMPTY
-    group.move(State.PREPARING_REBALANCE, now_ms)
-    logger.info("%r rebalances: %s", group, reason)
+    group.move(State.PREPARING_REBALANCE, state.wall.at(now_ms))
+    logger.info("rebalance begins", group=group.group_id, generation=group.generation_id, reason=reason)
     if is_initial:
-        delay_ms = machine.config().initial_rebalance_delay_ms
-        delay_initial(machine, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now_ms)
+        delay_ms = state.settings.broker().group_initial_rebalance_delay_ms
+        delay_initial(state, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now_ms)
         return NOTHING
     if group.all_joined:
-        return complete_join(machine, group, now_ms)
-    machine.timers.set((JOIN, group.group_id), now_ms + group.rebalance_timeout_ms)
+        return complete_join(state, group, now_ms)
+    state.timers.set((JOIN, group.group_id), now_ms + group.rebalance_timeout_ms)
     return NOTHING
 
 
-def delay_initial(machine: GroupMachine, group: ClassicGroup, delay_ms: int, remaining_ms: int, now_ms: int) -> None:
+def delay_initial(state: GroupState, group: ClassicGroup, delay_ms: int, remaining_ms: int, now_ms: int) -> None:
     """Waits for more members of a group that was empty; `remaining_ms`: for how much longer it may be put off then."""
     group.initial_delay_ms = delay_ms
     group.initial_remaining_ms = remaining_ms
-    machine.timers.set((JOIN, group.group_id), now_ms + delay_ms)
+    state.timers.set((JOIN, group.group_id), now_ms + delay_ms)
 
 
-def join_expired(machine: GroupMachine, key: tuple[str, str], now_ms: int) -> Result[Any]:
+def join_expired(state: GroupState, key: tuple[str, str], now_ms: int) -> Result[Any]:
     """The time to join is over."""
-    group = find(machine, key[1])
+    group = state.groups.find_of(ClassicGroup, key[1])
     if group is None or group.state is not State.PREPARING_REBALANCE:
         return NOTHING
     remaining_ms = group.initial_remaining_ms
     if remaining_ms and group.new_member_added:
         group.new_member_added = False
-        delay_ms = min(machine.config().initial_rebalance_delay_ms, remaining_ms)
-        delay_initial(machine, group, delay_ms, max(remaining_ms - group.initial_delay_ms, 0), now_ms)
+        delay_ms = min(state.settings.broker().group_initial_rebalance_delay_ms, remaining_ms)
+        delay_initial(state, group, delay_ms, max(remaining_ms - group.initial_delay_ms, 0), now_ms)
         return NOTHING
-    return complete_join(machine, group, now_ms)
+    return complete_join(state, group, now_ms)
 
 
-def complete_join(machine: GroupMachine, group: ClassicGroup, now_ms: int) -> Result[Any]:
+def complete_join(state: GroupState, group: ClassicGroup, now_ms: int) -> Result[Any]:
     """Ends the first phase of a rebalance: who has joined makes the next generation, and is told of it."""
-    machine.timers.cancel((JOIN, group.group_id))
+    state.timers.cancel((JOIN, group.group_id))
     group.initial_remaining_ms = None
     group.new_member_added = False
     for member in list(group.members.values()):
         if not member.awaits_join and member.instance_id is None:
-            logger.info("%r: %r has not joined again in time", group, member)
-            drop_member(machine, group, member, now_ms)
+            logger.info("member timed out", group=group.group_id, member=member.member_id, timer="rebalance")
+            drop_member(state, group, member, now_ms)
     if group.members and not group.elect_leader():
         # Only static members that are away. Their sessions end some time.
-        machine.timers.set((JOIN, group.group_id), now_ms + group.rebalance_timeout_ms)
+        state.timers.set((JOIN, group.group_id), now_ms + group.rebalance_timeout_ms)
         return NOTHING
-    group.next_generation(now_ms)
+    group.next_generation(state.wall.at(now_ms))
     if group.state is State.EMPTY:
-        logger.info("%r has no members any more", group)
+        logger.info("group is empty", group=group.group_id, generation=group.generation_id)
         return write(group.record())
-    logger.info("%r has %d members", group, len(group.members))
+    count = len(group.members)
+    logger.info("rebalance done", group=group.group_id, generation=group.generation_id, members=count)
     for member in group.members.values():
         group.answer_join(member, group.joined(member), now_ms)
-        renew_session(machine, group, member, now_ms)
+        renew_session(state, group, member, now_ms)
         member.is_new = False
         group.pending_sync[member.member_id] = None
-    machine.timers.set((SYNC, group.group_id), now_ms + group.rebalance_timeout_ms)
+    state.timers.set((SYNC, group.group_id), now_ms + group.rebalance_timeout_ms)
     return NOTHING
 
 
 # The second phase
 
 
-def synced(machine: GroupMachine, group: ClassicGroup, member_id: str) -> None:
+def synced(state: GroupState, group: ClassicGroup, member_id: str) -> None:
     """A member has synced; when all have, nobody is waited for."""
     group.pending_sync.pop(member_id, None)
     if not group.pending_sync:
-        machine.timers.cancel((SYNC, group.group_id))
+        state.timers.cancel((SYNC, group.group_id))
 
 
-def sync_expired(machine: GroupMachine, key: tuple[str, str], now_ms: int) -> Result[Any]:
+def sync_expired(state: GroupState, key: tuple[str, str], now_ms: int) -> Result[Any]:
     """Members that have joined and do not sync are dropped, and the others share anew."""
-    group = find(machine, key[1])
+    group = state.groups.find_of(ClassicGroup, key[1])
     if group is None or group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_sync:
         return NOTHING
     missing = list(group.pending_sync)
     for member_id in missing:
         member = group.members.get(member_id)
         if member is not None:
-            drop_member(machine, group, member, now_ms)
-    return prepare_rebalance(machine, group, f"{', '.join(missing)} did not sync in time", now_ms)
+            drop_member(state, group, member, now_ms)
+    return prepare_rebalance(state, group, f"{', '.join(missing)} did not sync in time", now_ms)
 
 
-def reset_assignment(machine: GroupMachine, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
+def reset_assignment(state: GroupState, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
     """Nobody has an assignment; who waits for one is told why."""
     for member in group.members.values():
         member.assignment = EMPTY_ASSIGNMENT
-    answer_syncs(machine, group, code, now_ms)
+    answer_syncs(state, group, code, now_ms)
 
 
-def answer_syncs(machine: GroupMachine, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
+def answer_syncs(state: GroupState, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
     """Answers all syncs that wait, with the assignment or an error."""
     for member in group.members.values():
         if member.answer_sync(sync_response(group, member, code), now_ms):
             # While it waited, the end of its session had no effect.
-            renew_session(machine, group, member, now_ms)
+            renew_session(state, group, member, now_ms)
 
 
 def sync_response(group: ClassicGroup, member: ClassicMember, code: ErrorCode = ErrorCode.NONE) -> SyncGroupResponse:
@@ -232,30 +234,26 @@ def sync_response(group: ClassicGroup, member: ClassicMember, code: ErrorCode = 
 # Leadership
 
 
-def find(machine: GroupMachine, group_id: str) -> ClassicGroup | None:
-    """The classic group of that id, if there is one."""
-    group: Group | None = machine.groups.find(group_id)
-    return group if isinstance(group, ClassicGroup) else None
-
-
-def loaded(machine: GroupMachine, now_ms: int) -> None:
+def loaded(state: GroupState, now_ms: int) -> None:
     """Members of the groups that were read from the log have a session's time to be heard of."""
-    max_size = machine.config().max_size
-    for group in machine.groups.all():
+    max_size = state.settings.broker().group_max_size
+    for group in state.groups.all():
         if not isinstance(group, ClassicGroup):
             continue
         for member in group.members.values():
-            renew_session(machine, group, member, now_ms)
+            renew_session(state, group, member, now_ms)
         if len(group.members) > max_size:
             # Whoever joins again first may stay.
-            prepare_rebalance(machine, group, f"it has more than {max_size} members (group.max.size)", now_ms)
+            prepare_rebalance(state, group, f"it has more than {max_size} members (group.max.size)", now_ms)
+        elif group.was_consumer_group:
+            prepare_rebalance(state, group, WAS_CONSUMER_GROUP, now_ms)
 
 
-def unloaded(machine: GroupMachine, now_ms: int) -> None:
+def unloaded(state: GroupState, now_ms: int) -> None:
     """Another broker coordinates the groups now: members find it out from the answers that they wait for."""
-    for group in machine.groups.all():
+    for group in state.groups.all():
         if isinstance(group, ClassicGroup):
-            group.move(State.DEAD, now_ms)
+            group.move(State.DEAD, state.wall.at(now_ms))
             for member in group.members.values():
                 group.answer_join(member, join_error(ErrorCode.NOT_COORDINATOR, member.member_id), now_ms)
                 member.answer_sync(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR), now_ms)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from penstock.coordinator.group.classic.group import ClassicGroup, State
+from penstock.coordinator.group.classic.group import NO_TIMESTAMP, ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember
+from penstock.coordinator.group.state import GroupState
 from penstock.protocol.message import Message
 from penstock.protocol.messages.group.group_metadata_key import GroupMetadataKey
 from penstock.protocol.messages.group.group_metadata_value import GroupMetadataValue
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
-
 
 def replay_group_metadata(
-    machine: GroupMachine,
+    state: GroupState,
     key: GroupMetadataKey,
     value: GroupMetadataValue | None,
     offset: int,
@@ -24,9 +21,11 @@ def replay_group_metadata(
 ) -> None:
     """Applies a GroupMetadata record."""
     if value is None:
-        machine.groups.remove(key.group)
+        state.groups.remove(key.group)
     else:
-        machine.groups.put(group_of(key.group, value))
+        group = group_of(key.group, value)
+        group.was_consumer_group = bool(group.members) and state.ended == (key.group, offset - 1)
+        state.groups.put(group)
 
 
 def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
@@ -36,7 +35,7 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol
     group.leader_id = value.leader
-    group.state_timestamp_ms = None if value.current_state_timestamp == -1 else value.current_state_timestamp
+    group.state_timestamp_ms = None if value.current_state_timestamp == NO_TIMESTAMP else value.current_state_timestamp
     for member in value.members:
         group.add(ClassicMember.from_record(member, value.protocol_type, value.protocol))
     group.learn_topics()

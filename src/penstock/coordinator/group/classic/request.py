@@ -16,6 +16,8 @@ from penstock.protocol.messages.join_group_request import JoinGroupRequest
 from penstock.protocol.messages.join_group_response import JoinGroupResponse
 
 NULLABLE_PROTOCOL_FROM = 7
+REASON_MAX_CHARACTERS = 255
+"""Kafka's clients send no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,5 +59,10 @@ class Join:
 
     @property
     def reason(self) -> str:
-        """The client's reason (KIP-800)."""
-        return f"the client says: {self.request.reason}" if self.request.reason else "the client gives no reason"
+        """The client's reason, for the log."""
+        return reason_of(self.request.reason)
+
+
+def reason_of(said: str | None) -> str:
+    """A client's reason (KIP-800), for the log."""
+    return f"the client says {said[:REASON_MAX_CHARACTERS]!r}" if said else "the client gives no reason"

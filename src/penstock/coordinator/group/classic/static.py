@@ -6,8 +6,6 @@ one was assigned. Only if another protocol would win the vote now, or a rebalanc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.coordinator.group.base import NO_MEMBER
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember, join_error
@@ -19,35 +17,33 @@ from penstock.coordinator.group.classic.rebalance import (
     write,
 )
 from penstock.coordinator.group.classic.request import Join
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.join_group_response import JoinGroupResponse
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
-
 SKIP_ASSIGNMENT_FROM = 9
 
 
 def replace_member(
-    machine: GroupMachine, place: tuple[ClassicGroup, ClassicMember], member_id: str, join: Join, now_ms: int
+    state: GroupState, place: tuple[ClassicGroup, ClassicMember], member_id: str, join: Join, now_ms: int
 ) -> Result[None]:
     """The member of a group gets a new id, for the process that has just started."""
     group, member = place
-    before = Before(machine, group, member)
-    fence(machine, group, member, now_ms)
+    before = Before(state, group, member)
+    fence(state, group, member, now_ms)
     group.rename(member, member_id)
     member.is_new = False
-    renew_session(machine, group, member, now_ms)
+    renew_session(state, group, member, now_ms)
     join.update(group, member, now_ms)
     reason = f"static member {member.instance_id} has started again as {member_id}; {join.reason}"
     if group.state is State.COMPLETING_REBALANCE:
         # The leader may be assigning to the old id, which is nobody now.
-        return prepare_rebalance(machine, group, reason, now_ms)
+        return prepare_rebalance(state, group, reason, now_ms)
     if group.state is not State.STABLE or group.select_protocol() != group.protocol_name:
-        return rebalance_or_complete(machine, group, reason, now_ms)
+        return rebalance_or_complete(state, group, reason, now_ms)
 
     def appended(code: ErrorCode, at_ms: int) -> None:
         if code:
@@ -58,13 +54,13 @@ def replace_member(
     return write(group.record(), appended=appended)
 
 
-def fence(machine: GroupMachine, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+def fence(state: GroupState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
     """Tells who waits under a member's id that another has taken its place."""
     response = join_error(ErrorCode.FENCED_INSTANCE_ID, member.member_id)
     response.protocol_name = None
     group.answer_join(member, response, now_ms)
     member.answer_sync(SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID), now_ms)
-    end_session(machine, group, member.member_id)
+    end_session(state, group, member.member_id)
 
 
 def welcome(
@@ -87,9 +83,9 @@ def welcome(
 class Before:
     """What a static member was before another took its place, for the case that this cannot be stored."""
 
-    def __init__(self, machine: GroupMachine, group: ClassicGroup, member: ClassicMember) -> None:
+    def __init__(self, state: GroupState, group: ClassicGroup, member: ClassicMember) -> None:
         self.leader_id = group.leader_id
-        self._machine = machine
+        self._state = state
         self._group = group
         self._member = member
         self._member_id = member.member_id
@@ -105,8 +101,8 @@ class Before:
         response.protocol_name = group.protocol_name
         response.leader = self.leader_id or ""
         if group.members.get(member.member_id) is member and member.join_reply is join.reply:
-            end_session(self._machine, group, member.member_id)
+            end_session(self._state, group, member.member_id)
             group.update(member, self._protocols, *self._timeouts_ms, None)
             group.rename(member, self._member_id)
-            renew_session(self._machine, group, member, now_ms)
+            renew_session(self._state, group, member, now_ms)
         join.reply(response, now_ms)

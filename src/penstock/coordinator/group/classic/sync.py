@@ -7,9 +7,7 @@ group's (KIP-559).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from penstock.coordinator.group.base import ServerSideGroup, SyncReply
+from penstock.coordinator.group.base import SyncReply
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import EMPTY_ASSIGNMENT
 from penstock.coordinator.group.classic.rebalance import (
@@ -21,35 +19,20 @@ from penstock.coordinator.group.classic.rebalance import (
     synced,
     write,
 )
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.sync_group_request import SyncGroupRequest
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.context import Context
-    from penstock.coordinator.group.machine import GroupMachine
 
-
-def sync_group(
-    machine: GroupMachine, context: Context, request: SyncGroupRequest, reply: SyncReply, now_ms: int
+def sync_classic(
+    state: GroupState, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply, now_ms: int
 ) -> Result[None]:
-    """SyncGroup. The answer goes to `reply`, now or when the assignment is stored.
-
-    Raises RequestError: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
-    INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS. The caller answers that, if `reply` was not called before.
-    """
-    if not request.group_id:
-        raise RequestError(ErrorCode.INVALID_GROUP_ID, "a group id is needed to sync")
-    group = machine.groups.find(request.group_id)
-    if group is None or group.is_empty:
-        raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
-    if isinstance(group, ServerSideGroup):
-        return group.sync(machine, context, request, reply, now_ms)
-    assert isinstance(group, ClassicGroup)
+    """SyncGroup to a classic group that has members."""
     check_sync(group, request)
-    synced(machine, group, request.member_id)
+    synced(state, group, request.member_id)
     member = group.members[request.member_id]
     if group.state is State.STABLE:
         reply(sync_response(group, member), now_ms)
@@ -59,7 +42,7 @@ def sync_group(
     member.sync_reply = reply
     if group.leader_id != member.member_id:
         return NOTHING
-    return store_assignment(machine, group, request)
+    return store_assignment(state, group, request)
 
 
 def check_sync(group: ClassicGroup, request: SyncGroupRequest) -> None:
@@ -80,7 +63,7 @@ def differ(requested: str | None, present: str | None) -> bool:
     return requested is not None and present is not None and requested != present
 
 
-def store_assignment(machine: GroupMachine, group: ClassicGroup, request: SyncGroupRequest) -> Result[None]:
+def store_assignment(state: GroupState, group: ClassicGroup, request: SyncGroupRequest) -> Result[None]:
     """Stores what the leader assigns. Members whom it forgot have nothing; those it made up are passed over."""
     assigned = {each.member_id: each.assignment for each in request.assignments}
     assignment = {member_id: assigned.get(member_id, EMPTY_ASSIGNMENT) for member_id in group.members}
@@ -91,12 +74,12 @@ def store_assignment(machine: GroupMachine, group: ClassicGroup, request: SyncGr
             return  # it rebalances again meanwhile
         if code:
             told = coordinator_error(code)
-            reset_assignment(machine, group, told, at_ms)
-            rebalance_or_complete(machine, group, f"the assignment cannot be stored ({told.name})", at_ms)
+            reset_assignment(state, group, told, at_ms)
+            rebalance_or_complete(state, group, f"the assignment cannot be stored ({told.name})", at_ms)
             return
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, EMPTY_ASSIGNMENT)
-        group.move(State.STABLE, at_ms)
-        answer_syncs(machine, group, ErrorCode.NONE, at_ms)
+        group.move(State.STABLE, state.wall.at(at_ms))
+        answer_syncs(state, group, ErrorCode.NONE, at_ms)
 
     return write(group.record(assignment), appended=appended)

@@ -10,9 +10,9 @@ is the assignment epoch that a member has come to. A heartbeat moves all three o
 3. `current.py` brings the member one step nearer to its target: first it gives up what it must not have any more, then
    it gets what nobody else has any more. So no partition ever has two owners.
 
-`state.py` is the state, all of it in timeline maps; `replay.py` changes it, from the records of `records_consumer.py`.
+`group.py` is the state, all of it in timeline maps; `replay.py` changes it, from the records of `records_consumer.py`.
 `leave.py` removes members, on request or when `timers.py` finds them dead. `regexes.py` evaluates regular expressions,
-`topics.py` sees when the topics of a group have changed, `settings.py` knows the group's own configs. `describe.py` is
+`topics.py` knows the topics of groups, `topic_changes.py` sees when they have changed. `describe.py` is
 ConsumerGroupDescribe. `classic.py` serves members that speak the classic protocol while a group migrates, whose
 subscriptions `embedded.py` reads; `upgrade.py` and `downgrade.py` turn a group of one kind into one of the other.
 """

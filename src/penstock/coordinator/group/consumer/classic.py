@@ -7,11 +7,9 @@ only answers REBALANCE_IN_PROGRESS when there is something to come for.
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING
-
 from penstock.coordinator.group.base import NO_MEMBER, JoinReply, SyncReply
-from penstock.coordinator.group.consumer import downgrade, members, regexes, target, timers
+from penstock.coordinator.group.classic.request import Join
+from penstock.coordinator.group.consumer import downgrade, members, regexes, target, target_runs, timers
 from penstock.coordinator.group.consumer.current import Owned
 from penstock.coordinator.group.consumer.embedded import (
     decode_subscription,
@@ -19,6 +17,7 @@ from penstock.coordinator.group.consumer.embedded import (
     owned_by,
     version_of,
 )
+from penstock.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from penstock.coordinator.group.consumer.leave import fence
 from penstock.coordinator.group.consumer.member import (
     LEAVING_EPOCH,
@@ -27,7 +26,8 @@ from penstock.coordinator.group.consumer.member import (
     ConsumerMember,
     MemberState,
 )
-from penstock.coordinator.group.consumer.state import PROTOCOL_TYPE, ConsumerGroupState
+from penstock.coordinator.group.context import Context
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import KEPT, CoordinatorRecord, Result
 from penstock.errors import ErrorCode, ProtocolError, RequestError
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -40,12 +40,6 @@ from penstock.protocol.messages.leave_group_response import LeaveGroupResponse, 
 from penstock.protocol.messages.sync_group_request import SyncGroupRequest
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.context import Context
-    from penstock.coordinator.group.machine import GroupMachine
-
-logger = logging.getLogger(__name__)
-
 MEMBER_ID_REQUIRED_FROM = 4
 DISABLED = "disabled"
 """The migration policy under which classic members do not join, not even again."""
@@ -54,19 +48,14 @@ DISABLED = "disabled"
 # JoinGroup
 
 
-def join(
-    machine: GroupMachine,
-    group: ConsumerGroupState,
-    context: Context,
-    request: JoinGroupRequest,
-    reply: JoinReply,
-    *,
-    now_ms: int,
-) -> Result[None]:
-    """See `ServerSideGroup`. Raises RequestError: INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED,
-    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    member_id = request.member_id or str(machine.new_id())
-    check_join(machine, group, member_id, request)
+def join(state: GroupState, group: ConsumerGroup, join: Join, now_ms: int) -> Result[None]:
+    """JoinGroup of a classic member to a consumer group that is not empty.
+
+    Raises RequestError: INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+    """
+    context, request, reply = join.context, join.request, join.reply
+    member_id = request.member_id or str(state.new_id())
+    check_join(state, group, member_id, request)
     is_static = request.group_instance_id is not None
     if request.member_id == NO_MEMBER and not is_static and context.api_version >= MEMBER_ID_REQUIRED_FROM:
         reply(JoinGroupResponse(member_id=member_id, error_code=ErrorCode.MEMBER_ID_REQUIRED), now_ms)
@@ -76,22 +65,24 @@ def join(
     old = member_of(group, member_id, request, written)
     present = group.static_member(request.group_instance_id)
     new = joined(old, context, request, subscription)
-    change = target.Change(machine, group, old, new, written, now_ms, context.sees)
+    change = target.Change(state, group, old, new, written, now_ms, context.sees)
     subscribes_anew = target.subscription_changed(change)
     subscribes_anew = regexes.update(change).is_updated or subscribes_anew
     group_epoch = group.epoch().group
     if subscribes_anew or group.topics_may_have_changed:
         group_epoch = target.raise_group_epoch(change, bump=subscribes_anew)
-    owned = owned_by(subscription, machine.image)
-    if present is not None and downgrade.may_downgrade_by(machine, group, present):
-        return join_and_downgrade(change, owned, group_epoch, subscribes_anew, reply)
+    owned = owned_by(subscription, state.image)
+    if present is not None and downgrade.may_downgrade_by(state, group, present):
+        result = join_and_downgrade(change, owned, group_epoch, subscribes_anew, reply)
+        if result is not None:
+            return result
     aim = target.update_target(change, group_epoch)
     new = target.reconcile(change, aim, owned, subscription_changed=subscribes_anew)
 
     def appended(code: ErrorCode, at_ms: int) -> None:
         if code in KEPT:
-            timers.set_session(machine, group.group_id, new, at_ms)
-            timers.set_sync(machine, group.group_id, new, at_ms)
+            timers.set_session(state, group.group_id, new, at_ms)
+            timers.set_sync(state, group.group_id, new, at_ms)
         if not code:
             reply(response_to(new), at_ms)
 
@@ -100,25 +91,29 @@ def join(
 
 def join_and_downgrade(
     change: target.Change, owned: Owned, group_epoch: int, subscribes_anew: bool, reply: JoinReply
-) -> Result[None]:
-    """The member replaces the last one that did not speak the classic protocol.
+) -> Result[None] | None:
+    """The member replaces the last one that did not speak the classic protocol. None: the group stays as it is.
 
     Nobody hears in a stable classic group of what he has not got yet. So it rebalances when someone waits for what
     another has; Apache Kafka looks at the epochs alone, and those partitions have no owner until the next rebalance.
     """
-    machine, group, new = change.machine, change.group, change.new
+    state, group, new = change.state, change.group, change.new
     epoch = group.epoch()
     some_wait = any(
         member.state is MemberState.UNRELEASED_PARTITIONS and member.instance_id != new.instance_id
         for _, member in group.members.items()
     )
     rebalance = some_wait or epoch.assignment < group_epoch
+    records_before = len(change.records)
     if not rebalance:
         aim = target.Target(epoch.assignment, group.target(new))
         new = target.reconcile(change, aim, owned, subscription_changed=subscribes_anew)
-    result: Result[None] = downgrade.convert(
-        machine, group, None, change.now_ms, joining=new, before=change.records, rebalance=rebalance
+    result: Result[None] | None = downgrade.convert(
+        state, group, None, change.now_ms, joining=new, before=change.records, rebalance=rebalance
     )
+    if result is None:
+        del change.records[records_before:]
+        return None
     converted = result.appended
     assert converted is not None
 
@@ -130,16 +125,16 @@ def join_and_downgrade(
     return Result(records=result.records, appended=appended)
 
 
-def check_join(machine: GroupMachine, group: ConsumerGroupState, member_id: str, request: JoinGroupRequest) -> None:
+def check_join(state: GroupState, group: ConsumerGroup, member_id: str, request: JoinGroupRequest) -> None:
     """Raises RequestError: INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED."""
-    config = machine.config()
-    if config.consumer_migration_policy == DISABLED:
+    settings = state.settings.broker()
+    if settings.group_consumer_migration_policy.lower() == DISABLED:
         raise RequestError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"Cannot join the consumer group {group.group_id} with the classic protocol because the group migration is "
             "disabled.",
         )
-    members.check_room(group, member_id, config.consumer_max_size)
+    members.check_room(group, member_id, settings.group_consumer_max_size)
     classic = group.classic_member_count
     if request.protocol_type != PROTOCOL_TYPE or not any(
         (group.protocols.get(protocol.name) or 0) == classic for protocol in request.protocols
@@ -158,7 +153,7 @@ def subscription_of(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
 
 
 def member_of(
-    group: ConsumerGroupState, member_id: str, request: JoinGroupRequest, written: list[CoordinatorRecord]
+    group: ConsumerGroup, member_id: str, request: JoinGroupRequest, written: list[CoordinatorRecord]
 ) -> ConsumerMember:
     """The member that the request speaks of, a new one if need be."""
     if request.group_instance_id is None:
@@ -210,20 +205,20 @@ def response_to(member: ConsumerMember) -> JoinGroupResponse:
 
 
 def sync(
-    machine: GroupMachine,
-    group: ConsumerGroupState,
+    state: GroupState,
+    group: ConsumerGroup,
     request: SyncGroupRequest,
     reply: SyncReply,
     now_ms: int,
 ) -> Result[None]:
-    """See `ServerSideGroup`. Raises RequestError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+    """SyncGroup of a classic member. Raises RequestError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
     INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS."""
     member = find_classic(group, request.member_id, request.group_instance_id)
     assert member.classic is not None
     check_generation(member, request.generation_id)
     check_protocol(member, member.classic.protocols[0].name, request)
     if group.epoch().assignment > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-        timers.set_join(machine, group.group_id, member, now_ms)
+        timers.set_join(state, group.group_id, member, now_ms)
         raise RequestError(
             ErrorCode.REBALANCE_IN_PROGRESS,
             f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should rejoin to "
@@ -234,50 +229,54 @@ def sync(
     response = SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignment=encode_assignment(partitions, version, machine.image),
+        assignment=encode_assignment(partitions, version, state.image),
     )
 
     def appended(code: ErrorCode, at_ms: int) -> None:
         if not code:
-            timers.cancel_sync(machine, group.group_id, member.member_id)
-            timers.set_session(machine, group.group_id, member, at_ms)
+            timers.cancel_sync(state, group.group_id, member.member_id)
+            timers.set_session(state, group.group_id, member, at_ms)
             reply(response, at_ms)
 
     return Result(appended=appended)
 
 
 def heartbeat(
-    machine: GroupMachine, group: ConsumerGroupState, request: HeartbeatRequest, now_ms: int
+    state: GroupState, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int
 ) -> Result[HeartbeatResponse]:
-    """See `ServerSideGroup`. Raises RequestError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
+    """Heartbeat of a classic member. Raises RequestError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
     member = find_classic(group, request.member_id, request.group_instance_id)
     check_generation(member, request.generation_id)
-    timers.set_session(machine, group.group_id, member, now_ms)
+    timers.set_session(state, group.group_id, member, now_ms)
     has_to_join = (
         member.member_epoch < group.epoch().assignment
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member))
-        or assignment_is_due(machine, group)
+        or assignment_is_due(state, group)
     )
     if has_to_join:
-        timers.set_join(machine, group.group_id, member, now_ms)
+        timers.set_join(state, group.group_id, member, now_ms)
     return Result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS if has_to_join else ErrorCode.NONE))
 
 
-def assignment_is_due(machine: GroupMachine, group: ConsumerGroupState) -> bool:
+def assignment_is_due(state: GroupState, group: ConsumerGroup) -> bool:
     """Whether the group needs a new assignment, and only classic members are there to bring it about.
 
     Apache Kafka leaves such a group as it is until somebody joins: what a member had that has left, nobody has.
     """
-    if group.classic_member_count < len(group.members) or machine.config().consumer_migration_policy == DISABLED:
+    if (
+        group.classic_member_count < len(group.members)
+        or state.settings.broker().group_consumer_migration_policy.lower() == DISABLED
+    ):
         return False
     epoch = group.epoch()
-    if group.topics_may_have_changed and machine.topics.hash(group.topics, machine.image) == epoch.metadata_hash:
+    if group.topics_may_have_changed and state.topics.hash(group.topics, state.image) == epoch.metadata_hash:
         group.refreshed_epoch = epoch.group
-    return group.topics_may_have_changed or epoch.group > epoch.assignment
+    behind = epoch.group > epoch.assignment and not target_runs.is_under_way(state, group)
+    return group.topics_may_have_changed or behind
 
 
-def find_classic(group: ConsumerGroupState, member_id: str, instance_id: str | None) -> ConsumerMember:
+def find_classic(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
     """The member. Raises RequestError: UNKNOWN_MEMBER_ID, also for one of the other protocol, FENCED_INSTANCE_ID."""
     if instance_id is None:
         member = group.member(member_id)
@@ -325,9 +324,9 @@ def check_protocol(member: ConsumerMember, protocol_name: str, request: SyncGrou
 
 
 def leave(
-    machine: GroupMachine, group: ConsumerGroupState, request: LeaveGroupRequest, now_ms: int
+    state: GroupState, group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int
 ) -> Result[LeaveGroupResponse]:
-    """See `ServerSideGroup`. Members of either protocol may be named: administrators remove static members so."""
+    """LeaveGroup. Members of either protocol may be named: administrators remove static members so."""
     leaving: dict[str, ConsumerMember] = {}
     answers: list[MemberResponse] = []
     for identity in request.members:
@@ -338,10 +337,10 @@ def leave(
         except RequestError as error:
             answer.error_code = error.code
         answers.append(answer)
-    return fence(machine, group, list(leaving.values()), LeaveGroupResponse(members=answers), now_ms)
+    return fence(state, group, list(leaving.values()), LeaveGroupResponse(members=answers), now_ms)
 
 
-def find_leaving(group: ConsumerGroupState, identity: MemberIdentity) -> ConsumerMember:
+def find_leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
     """The member that leaves. Raises RequestError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     instance_id = identity.group_instance_id
     if instance_id is None:

@@ -6,13 +6,13 @@ What a member still has to give up counts as its own. Topics that are gone are l
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 from uuid import UUID
 
+from penstock.coordinator.group.assignors import preferred_assignor
+from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.member import ConsumerMember
-from penstock.coordinator.group.consumer.settings import preferred_assignor
-from penstock.coordinator.group.consumer.state import ConsumerGroupState
-from penstock.errors import ErrorCode, RequestError
+from penstock.coordinator.group.state import GroupState
+from penstock.errors import RequestError
 from penstock.metadata.image import MetadataImage
 from penstock.protocol.messages.consumer_group_describe_response import (
     Assignment,
@@ -21,42 +21,34 @@ from penstock.protocol.messages.consumer_group_describe_response import (
     TopicPartitions,
 )
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
-
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
 
 def describe_consumer_groups(
-    machine: GroupMachine, committed_offset: int, group_ids: Sequence[str]
+    state: GroupState, committed_offset: int, group_ids: Sequence[str]
 ) -> list[DescribedGroup]:
     """The groups, each as it is or with GROUP_ID_NOT_FOUND."""
-    return [describe(machine, committed_offset, group_id) for group_id in group_ids]
+    return [describe(state, committed_offset, group_id) for group_id in group_ids]
 
 
-def describe(machine: GroupMachine, at: int, group_id: str) -> DescribedGroup:
+def describe(state: GroupState, at: int, group_id: str) -> DescribedGroup:
     """One group."""
     try:
-        group = machine.groups.get(group_id, at=at)
+        group = state.groups.get_of(ConsumerGroup, group_id, at=at)
     except RequestError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
-    if not isinstance(group, ConsumerGroupState):
-        return DescribedGroup(
-            group_id=group_id,
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} is not a consumer group.",
-        )
     epoch = group.epoch(at)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state_name(at),
         group_epoch=epoch.group,
         assignment_epoch=epoch.assignment,
-        assignor_name=preferred_assignor(machine.config(), dict(group.assignors.items(at=at))),
+        assignor_name=preferred_assignor(
+            state.settings.broker().group_consumer_assignors, dict(group.assignors.items(at=at))
+        ),
         members=[
-            described(member, group.targets.get(member_id, at=at) or {}, machine.image)
-            for member_id, member in sorted(group.members.items(at=at))
+            described(member, group.target(member, at), state.image) for _, member in sorted(group.members.items(at=at))
         ],
     )
 

@@ -11,7 +11,6 @@ stable ones come sooner, too, so that they hear soon of who joins and leaves; se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.config.limits import (
@@ -30,9 +29,11 @@ from penstock.coordinator.group.consumer.member import (
     STATIC_LEAVING_EPOCH,
     ConsumerMember,
 )
-from penstock.coordinator.group.consumer.settings import timing
+from penstock.coordinator.group.context import Context
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import ErrorCode, RequestError
+from penstock.events import events
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from penstock.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
@@ -40,15 +41,13 @@ from penstock.protocol.messages.consumer_group_heartbeat_response import (
     TopicPartitions,
 )
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.context import Context
-    from penstock.coordinator.group.machine import GroupMachine
-
 OWN_MEMBER_ID_FROM = 1
+
+logger = events("coordinator.group")
 
 
 def consumer_group_heartbeat(
-    machine: GroupMachine, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    state: GroupState, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Result[ConsumerGroupHeartbeatResponse]:
     """See the module's head.
 
@@ -56,16 +55,16 @@ def consumer_group_heartbeat(
     FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED,
     INVALID_REGULAR_EXPRESSION.
     """
-    group = machine.groups.find(request.group_id)
+    group = state.groups.find(request.group_id)
     if isinstance(group, ConsumerGroup):
-        member = settled_member(group, context, request, now_ms)
+        member = settled_member(state, group, context, request, now_ms)
         if member is not None:
-            return still_there(machine, group, member, now_ms)
-    return full_heartbeat(machine, context, request, now_ms)
+            return still_there(state, group, member, now_ms)
+    return full_heartbeat(state, context, request, now_ms)
 
 
 def settled_member(
-    group: ConsumerGroup, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    state: GroupState, group: ConsumerGroup, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> ConsumerMember | None:
     """The member, if all it says is that it lives, and nothing is under way in its group: so it is nearly always."""
     member = group.members.get(request.member_id)
@@ -75,7 +74,7 @@ def settled_member(
     settled = (
         epoch.group == epoch.assignment
         and member.is_reconciled_to(epoch.assignment)
-        and now_ms >= epoch.assignment_timestamp_ms + GROUP_SETTLING_MS
+        and not state.wall.within(epoch.assignment_timestamp_ms, GROUP_SETTLING_MS, now_ms)
         and not group.topics_may_have_changed
         and not group.regex_members
         and says_nothing(request, context, member)
@@ -84,42 +83,45 @@ def settled_member(
 
 
 def still_there(
-    machine: GroupMachine, group: ConsumerGroup, member: ConsumerMember, now_ms: int
+    state: GroupState, group: ConsumerGroup, member: ConsumerMember, now_ms: int
 ) -> Result[ConsumerGroupHeartbeatResponse]:
     """What `full_heartbeat` comes to for a settled member."""
-    times = timing(machine, group.group_id)
-    machine.timers.set((timers.SESSION, group.group_id, member.member_id), now_ms + times.session_timeout_ms)
+    times = state.settings_of(group.group_id)
+    state.timers.set((timers.SESSION, group.group_id, member.member_id), now_ms + times.consumer_session_timeout_ms)
     return Result(
         ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.member_epoch,
-            heartbeat_interval_ms=stable_interval_ms(machine, times.heartbeat_interval_ms),
+            heartbeat_interval_ms=stable_interval_ms(state, times.consumer_heartbeat_interval_ms),
         )
     )
 
 
 def full_heartbeat(
-    machine: GroupMachine, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    state: GroupState, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Result[ConsumerGroupHeartbeatResponse]:
     """A heartbeat that may change something."""
-    check_request(request, context.api_version, machine.config().consumer_assignors)
+    check_request(request, context.api_version, state.settings.broker().group_consumer_assignors)
     if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
-        return leave(machine, find_group(machine, request.group_id), request, now_ms)
+        return leave(state, find_group(state, request.group_id), request, now_ms)
     written: list[CoordinatorRecord] = []
     joins = request.member_epoch == JOINING_EPOCH
-    classic = machine.groups.find(request.group_id) if joins else None
+    classic = state.groups.find(request.group_id) if joins else None
     if joins:
-        group = group_to_join(machine, request.group_id, written)
+        group = group_to_join(state, request.group_id, written)
     else:
-        group = find_group(machine, request.group_id, missing="Consumer group {} not found.")
-    members.check_room(group, request.member_id, machine.config().consumer_max_size)
+        group = find_group(state, request.group_id, missing="Consumer group {} not found.")
+    members.check_room(group, request.member_id, state.settings.broker().group_consumer_max_size)
     owned = owned_of(request)
-    old = member_of(group, request, request.member_id or str(machine.new_id()), owned, written)
-    change = target.Change(machine, group, old, updated(old, context, request), written, now_ms, context.sees)
+    old = member_of(group, request, request.member_id or str(state.new_id()), owned, written)
+    change = target.Change(state, group, old, updated(old, context, request), written, now_ms, context.sees)
     new, assignment_epoch, group_epoch = advance(change, owned)
     if isinstance(classic, ClassicGroup) and classic.members:
-        upgrade.hand_over(machine, classic, group, now_ms)
-    timers.set_session(machine, request.group_id, new, now_ms)
+        upgrade.hand_over(state, classic, group, now_ms)
+    timers.set_session(state, request.group_id, new, now_ms)
+    if joins:
+        whence = {"client": new.client_id, "host": new.client_host.lstrip("/")}
+        logger.info("member joined", group=request.group_id, member=new.member_id, **whence)
     response = ConsumerGroupHeartbeatResponse(
         member_id=new.member_id,
         member_epoch=new.member_epoch,
@@ -168,29 +170,29 @@ def check_text(value: str | None, message: str) -> None:
 # The group and the member
 
 
-def find_group(machine: GroupMachine, group_id: str, missing: str = "Group {} not found.") -> ConsumerGroup:
+def find_group(state: GroupState, group_id: str, missing: str = "Group {} not found.") -> ConsumerGroup:
     """The consumer group. Raises RequestError GROUP_ID_NOT_FOUND."""
-    group = machine.groups.find(group_id)
-    if group is None:
+    if group_id not in state.groups:
         raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, missing.format(group_id))
-    if not isinstance(group, ConsumerGroup):
-        raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-    return group
+    return state.groups.get_of(ConsumerGroup, group_id)
 
 
-def group_to_join(machine: GroupMachine, group_id: str, written: list[CoordinatorRecord]) -> ConsumerGroup:
-    """The group; a new one if there is none, and a classic one is converted. No machine has those two yet.
+def group_to_join(state: GroupState, group_id: str, written: list[CoordinatorRecord]) -> ConsumerGroup:
+    """The group; a new one if there is none, and a classic one is converted. Those two are in the state later.
 
-    Raises RequestError GROUP_ID_NOT_FOUND when a classic group cannot become a consumer group.
+    Raises RequestError GROUP_ID_NOT_FOUND when a classic group cannot become a consumer group, or one of another kind
+    has members.
     """
-    group = machine.groups.find(group_id)
+    group = state.groups.find(group_id)
     if isinstance(group, ConsumerGroup):
         return group
     if isinstance(group, ClassicGroup) and not group.is_empty:
-        return upgrade.convert(machine, group, written)
+        return upgrade.convert(state, group, written)
     if group is not None:
+        if not group.is_empty:
+            return state.groups.get_of(ConsumerGroup, group_id)
         written += group.tombstones()
-    return ConsumerGroup(machine.timeline, group_id)
+    return ConsumerGroup(state.timeline, group_id)
 
 
 def member_of(
@@ -259,8 +261,9 @@ def advance(change: target.Change, owned: Owned | None) -> tuple[ConsumerMember,
     """
     names_changed = target.subscription_changed(change)
     regex = regexes.update(change)
-    bump = names_changed or regex is regexes.RegexUpdate.RESOLVED
     group_epoch = change.group.epoch().group
+    is_first = not group_epoch  # no member is at epoch 0: that is the one of who joins
+    bump = is_first or names_changed or regex is regexes.RegexUpdate.RESOLVED
     if bump or change.group.topics_may_have_changed:
         group_epoch = target.raise_group_epoch(change, bump=bump)
     aim = target.update_target(change, group_epoch)
@@ -274,29 +277,29 @@ def interval_ms(change: target.Change, assignment_epoch: int, group_epoch: int) 
     Soon, if it has not got what it should have, or an assignment is due. Soon, too, for a while, if others have not:
     a group in which something has changed is likely to change again. A large group is not asked to come all at once.
     """
-    machine, group = change.machine, change.group
-    stable_ms = timing(machine, group.group_id).heartbeat_interval_ms
-    soon_ms = min(machine.config().consumer_reconcile_heartbeat_interval_ms, stable_ms)
+    state, group = change.state, change.group
+    stable_ms = state.settings_of(group.group_id).consumer_heartbeat_interval_ms
+    soon_ms = min(state.settings.broker().penstock_group_consumer_reconcile_heartbeat_interval_ms, stable_ms)
     crowd_ms = len(group.members) * 1000 // GROUP_SETTLING_HEARTBEATS_PER_SECOND
     if not change.new.is_reconciled_to(assignment_epoch):
         return min(max(soon_ms, crowd_ms), stable_ms)
     epoch = group.epoch()
     is_new = assignment_epoch != epoch.assignment
-    is_recent = is_new or change.now_ms < epoch.assignment_timestamp_ms + GROUP_SETTLING_MS
+    is_recent = is_new or state.wall.within(epoch.assignment_timestamp_ms, GROUP_SETTLING_MS, change.now_ms)
     if group_epoch > assignment_epoch or (is_recent and others_reconcile(change, assignment_epoch)):
         return min(max(soon_ms, crowd_ms), stable_ms)
-    return stable_interval_ms(machine, stable_ms)
+    return stable_interval_ms(state, stable_ms)
 
 
-def stable_interval_ms(machine: GroupMachine, configured_ms: int) -> int:
+def stable_interval_ms(state: GroupState, configured_ms: int) -> int:
     """When a member should come again that has nothing to wait for.
 
     As configured, or sooner while all members of this broker together then do not send more heartbeats than allowed.
     """
-    heartbeats_per_second = machine.config().consumer_stable_heartbeats_per_second
+    heartbeats_per_second = state.settings.broker().penstock_group_consumer_stable_heartbeats_per_second
     if not heartbeats_per_second:
         return configured_ms
-    share_ms = machine.timers.of_all_shards * 1000 // heartbeats_per_second
+    share_ms = state.timers.of_all_shards * 1000 // heartbeats_per_second
     return min(max(share_ms, GROUP_STABLE_HEARTBEAT_MIN_MS), configured_ms)
 
 

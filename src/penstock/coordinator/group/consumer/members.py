@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.coordinator.group import records_consumer as records
 from penstock.coordinator.group.consumer.current import Owned
+from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.member import JOINING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember, Epochs
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.errors import ErrorCode, RequestError
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.consumer.state import ConsumerGroupState
 
-
-def check_room(group: ConsumerGroupState, member_id: str, max_size: int) -> None:
+def check_room(group: ConsumerGroup, member_id: str, max_size: int) -> None:
     """Raises RequestError GROUP_MAX_SIZE_REACHED when a new member is one too many."""
     if len(group.members) >= max_size and member_id not in group.members:
         raise RequestError(
@@ -75,7 +71,7 @@ def check_released(member: ConsumerMember, member_id: str, instance_id: str) -> 
 
 
 def dynamic_member(
-    group: ConsumerGroupState, member_id: str, epoch: int, owned: Owned | None, *, create: bool, classic: bool = False
+    group: ConsumerGroup, member_id: str, epoch: int, owned: Owned | None, *, create: bool, classic: bool = False
 ) -> ConsumerMember:
     """The member; a new one if `create` is set. Raises RequestError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH."""
     member = group.members.get(member_id)
@@ -89,7 +85,7 @@ def dynamic_member(
 
 
 def static_member(
-    group: ConsumerGroupState,
+    group: ConsumerGroup,
     member_id: str,
     epoch: int,
     instance_id: str,
@@ -121,7 +117,7 @@ def static_member(
 
 
 def replace_member(
-    group: ConsumerGroupState, old: ConsumerMember, new: ConsumerMember, written: list[CoordinatorRecord]
+    group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember, written: list[CoordinatorRecord]
 ) -> None:
     """Puts a static member in the place of another."""
     group_id = group.group_id

@@ -11,18 +11,23 @@ Source: KIP-848, section "Regular Expression Based Subscriptions"; TopicRegexRes
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from penstock.config.limits import REGEX_INSTRUCTIONS_PER_STEP, REGEX_MATCHES_PER_STEP, REGEX_PROGRAM_BYTES
+from penstock.config.limits import (
+    REGEX_COMPILING_MATCHES,
+    REGEX_INSTRUCTIONS_PER_STEP,
+    REGEX_MATCHES_PER_STEP,
+    REGEX_PROGRAM_BYTES,
+)
 from penstock.coordinator.group.context import everything
 from penstock.errors import ErrorCode, RequestError
+from penstock.events import events
 
-logger = logging.getLogger(__name__)
+logger = events("coordinator.group")
 
 MISSING = (
     "this broker cannot evaluate regular expressions: the package google-re2 is not installed "
@@ -101,7 +106,8 @@ def check_regex(regex: str) -> None:
 class RegexScan:
     """The evaluation of a group's regular expressions over the names of all topics, as of the image at `version`.
 
-    Of what matches, only topics that `sees` says yes to are kept.
+    One expression after another, so that only one is compiled at a time. Of what matches, only topics that `sees` says
+    yes to are kept.
     """
 
     def __init__(
@@ -110,35 +116,47 @@ class RegexScan:
         regexes: Iterable[str],
         names: Iterable[str],
         version: int,
-        now_ms: int,
+        wall_ms: int,
         *,
         sees: Callable[[str], bool] = everything,
     ) -> None:
         self.group_id = group_id
         self.matches: dict[str, list[str]] = {regex: [] for regex in regexes}
         self.version = version
-        self.started_ms = now_ms
+        self.started_ms = wall_ms
         self._sees = sees
-        self._names: Iterator[str] = iter(names)
-        self._compiled: list[tuple[str, Any]] = []
-        for regex in self.matches:
-            try:
-                self._compiled.append((regex, compile_regex(regex)))
-            except InvalidRegexError as error:
-                logger.error("group %s: the regular expression %r matches nothing: %s", group_id, regex, error)
+        self._names = names
+        self._matched = 0
+        self._instructions = 0
+        self._steps = self._in_steps()
 
     def step(self) -> bool:
-        """Matches some names. Returns whether all are done."""
-        cost = sum(pattern.programsize for _, pattern in self._compiled) or 1
-        names = min(REGEX_MATCHES_PER_STEP // (len(self._compiled) or 1), REGEX_INSTRUCTIONS_PER_STEP // cost)
-        for _ in range(max(names, 1)):
-            name = next(self._names, None)
-            if name is None:
-                return True
-            for regex, pattern in self._compiled:
+        """Compiles and matches some. Returns whether all are done."""
+        return next(self._steps, self._steps) is self._steps
+
+    def _in_steps(self) -> Iterator[None]:
+        for regex, found in self.matches.items():
+            if self._step_is_over():
+                yield
+            try:
+                pattern = compile_regex(regex)
+            except InvalidRegexError as error:
+                logger.error("regular expression matches nothing", group=self.group_id, regex=regex, reason=error)
+                continue
+            self._matched += REGEX_COMPILING_MATCHES
+            for name in self._names:
+                if self._step_is_over():
+                    yield
+                self._matched += 1
+                self._instructions += pattern.programsize
                 if pattern.fullmatch(name) is not None and self._sees(name):
-                    self.matches[regex].append(name)
-        return False
+                    found.append(name)
+
+    def _step_is_over(self) -> bool:
+        if self._matched < REGEX_MATCHES_PER_STEP and self._instructions < REGEX_INSTRUCTIONS_PER_STEP:
+            return False
+        self._matched = self._instructions = 0
+        return True
 
     def resolved(self) -> dict[str, ResolvedRegex]:
         """The outcome, once all names are done."""

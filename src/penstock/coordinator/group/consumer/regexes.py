@@ -7,21 +7,16 @@ member may not describe whose heartbeat started it are not matched.
 
 from __future__ import annotations
 
-import logging
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.config.limits import REGEX_REFRESH_INTERVAL_MIN_MS, REGEX_STEP_DELAY_MS
 from penstock.coordinator.group import records_consumer as records
+from penstock.coordinator.group.consumer.group import ConsumerGroup, count_matches
 from penstock.coordinator.group.consumer.regex import RegexScan, ResolvedRegex, check_regex
-from penstock.coordinator.group.consumer.state import ConsumerGroupState, count_matches
 from penstock.coordinator.group.consumer.target import Change, changed_counts
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
-
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
-
-logger = logging.getLogger(__name__)
 
 REGEX: Final = "consumer-regex"
 
@@ -63,11 +58,12 @@ def update(change: Change) -> RegexUpdate:
 
 def start_if_due(change: Change, *, required: bool) -> None:
     """Starts an evaluation, unless one is under way or the last one was just now."""
-    machine, group, now_ms = change.machine, change.group, change.now_ms
-    if group.group_id in machine.topics.scans:
+    state, group, now_ms = change.state, change.group, change.now_ms
+    if group.group_id in state.topics.scans:
         return
     known = next((resolved for _, resolved in group.regexes.items()), None)
-    if known is not None and now_ms <= known.timestamp_ms + REGEX_REFRESH_INTERVAL_MIN_MS:
+    wall = state.wall
+    if known is not None and wall.within(known.timestamp_ms, REGEX_REFRESH_INTERVAL_MIN_MS + 1, now_ms):
         return
     used = changed_counts(
         dict(group.regex_members.items()), change.old.subscribed_topic_regex, change.new.subscribed_topic_regex
@@ -76,34 +72,34 @@ def start_if_due(change: Change, *, required: bool) -> None:
         required
         or len(used) != len(group.regexes)
         or known is None
-        or known.version < machine.topics.created_offset
-        or now_ms > known.timestamp_ms + machine.config().consumer_regex_refresh_interval_ms
+        or known.version < state.topics.created_offset
+        or not wall.within(
+            known.timestamp_ms, state.settings.broker().group_consumer_regex_refresh_interval_ms + 1, now_ms
+        )
     )
     if due and used:
-        image = machine.image
-        scan = RegexScan(group.group_id, used, image.topics_by_name, image.offset, now_ms, sees=change.sees)
-        machine.topics.scans[group.group_id] = scan
-        machine.timers.set((REGEX, group.group_id), now_ms)
+        image = state.image
+        scan = RegexScan(group.group_id, used, image.topics_by_name, image.offset, wall.at(now_ms), sees=change.sees)
+        state.topics.scans[group.group_id] = scan
+        state.timers.set((REGEX, group.group_id), now_ms)
 
 
-def step(machine: GroupMachine, key: tuple[str, str], now_ms: int) -> Result[Any]:
+def step(state: GroupState, key: tuple[str, str], now_ms: int) -> Result[Any]:
     """Goes on with an evaluation."""
-    scan = machine.topics.scans.get(key[1])
+    scan = state.topics.scans.get(key[1])
     if scan is None:
         return Result()
     if not scan.step():
-        machine.timers.set(key, now_ms + REGEX_STEP_DELAY_MS)
+        state.timers.set(key, now_ms + REGEX_STEP_DELAY_MS)
+        return Result(is_step=True)
+    del state.topics.scans[key[1]]
+    group = state.groups.find_of(ConsumerGroup, key[1])
+    if group is None:
         return Result()
-    del machine.topics.scans[key[1]]
-    group = machine.groups.find(key[1])
-    if not isinstance(group, ConsumerGroupState):
-        return Result()
-    return Result(records=finished(machine, group, scan.resolved()))
+    return Result(records=finished(state, group, scan.resolved()))
 
 
-def finished(
-    machine: GroupMachine, group: ConsumerGroupState, resolved: dict[str, ResolvedRegex]
-) -> list[CoordinatorRecord]:
+def finished(state: GroupState, group: ConsumerGroup, resolved: dict[str, ResolvedRegex]) -> list[CoordinatorRecord]:
     """The records of an evaluation's outcome. Regular expressions that nobody has any more are passed over."""
     written: list[CoordinatorRecord] = []
     subscribed = dict(group.topics.items())
@@ -118,7 +114,7 @@ def finished(
             count_matches(subscribed, outcome.topics, +1)
         written.append(records.regular_expression(group.group_id, regex, outcome))
     epoch = group.epoch()
-    metadata_hash = machine.topics.hash(subscribed, machine.image)
+    metadata_hash = state.topics.hash(subscribed, state.image)
     if bump or metadata_hash != epoch.metadata_hash:
         written.append(records.group_epoch(group.group_id, epoch.group + 1, metadata_hash))
         group.refreshed_epoch = epoch.group + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from penstock.coordinator.group.assignors.spec import in_order
@@ -19,6 +19,7 @@ from penstock.coordinator.group.consumer.member import (
     epochs_in_order,
 )
 from penstock.coordinator.group.consumer.regex import ResolvedRegex
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.errors import CorruptRecordError
 from penstock.protocol.message import Message
@@ -51,27 +52,27 @@ from penstock.protocol.messages.group.consumer_group_target_assignment_metadata_
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
 
-
-def replay(machine: GroupMachine, key: Any, value: Any, offset: int, producer: tuple[int, int]) -> None:
+def replay(state: GroupState, key: Any, value: Any, offset: int, producer: tuple[int, int]) -> None:
     """Applies a record of any kind. The group is made with its first value; tombstones of one that is gone are over."""
-    group = machine.groups.find(key.group_id)
+    group = state.groups.find(key.group_id)
+    is_end = isinstance(key, ConsumerGroupMetadataKey) and value is None
+    if is_end:
+        state.ended = key.group_id, offset
     if not isinstance(group, ConsumerGroup):
         if value is None:
             return
-        group = ConsumerGroup(machine.timeline, key.group_id, machine.topics.groups)
-        machine.groups.put(group)
-    if isinstance(key, ConsumerGroupMetadataKey) and value is None:
+        group = ConsumerGroup(state.timeline, key.group_id, state.topics.groups)
+        state.groups.put(group)
+    if is_end:
         check_gone(group)
-        machine.groups.remove(key.group_id)
+        state.groups.remove(key.group_id)
     else:
         APPLY[type(key)](group, key, value)
 
 
 def apply(group: ConsumerGroup, record: CoordinatorRecord) -> None:
-    """Applies a value, not a tombstone of the whole group, to a group that no machine has."""
+    """Applies a value, not a tombstone of the whole group, to a group that is in no state."""
     APPLY[type(record.key)](group, record.key, record.value)
 
 

@@ -9,13 +9,10 @@ What happens then is in `leave.py`. They are soft state: a new coordinator gives
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.coordinator.group.consumer.member import ConsumerMember
-from penstock.coordinator.group.consumer.settings import timing
-
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
+from penstock.coordinator.group.state import GroupState
 
 SESSION: Final = "consumer-session"
 REBALANCE: Final = "consumer-rebalance"
@@ -24,42 +21,44 @@ SYNC: Final = "consumer-sync"
 KINDS: Final = (SESSION, REBALANCE, JOIN, SYNC)
 
 
-def set_session(machine: GroupMachine, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-    """The member was heard of."""
+def set_session(state: GroupState, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+    """Begins the session of a member anew, which was heard of."""
     classic = member.classic
-    timeout_ms = timing(machine, group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
-    machine.timers.set((SESSION, group_id, member.member_id), now_ms + timeout_ms)
+    timeout_ms = (
+        state.settings_of(group_id).consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+    )
+    state.timers.set((SESSION, group_id, member.member_id), now_ms + timeout_ms)
 
 
-def set_rebalance(machine: GroupMachine, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-    """The member was told to give something up."""
-    machine.timers.set((REBALANCE, group_id, member.member_id), now_ms + member.rebalance_timeout_ms)
+def set_rebalance(state: GroupState, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+    """Gives a member its rebalance timeout to give up what it was told to."""
+    state.timers.set((REBALANCE, group_id, member.member_id), now_ms + member.rebalance_timeout_ms)
 
 
-def cancel_rebalance(machine: GroupMachine, group_id: str, member_id: str) -> None:
-    """It has."""
-    machine.timers.cancel((REBALANCE, group_id, member_id))
+def cancel_rebalance(state: GroupState, group_id: str, member_id: str) -> None:
+    """Ends the wait for a member that has given up what it was told to."""
+    state.timers.cancel((REBALANCE, group_id, member_id))
 
 
-def set_join(machine: GroupMachine, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-    """A classic member was told to join again; telling it twice gives it no more time."""
+def set_join(state: GroupState, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+    """Gives a classic member its rebalance timeout to join again; telling it twice gives it no more time."""
     key = (JOIN, group_id, member.member_id)
-    if key not in machine.timers:
-        machine.timers.set(key, now_ms + member.rebalance_timeout_ms)
+    if key not in state.timers:
+        state.timers.set(key, now_ms + member.rebalance_timeout_ms)
 
 
-def set_sync(machine: GroupMachine, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-    """A classic member has joined and will sync."""
-    machine.timers.cancel((JOIN, group_id, member.member_id))
-    machine.timers.set((SYNC, group_id, member.member_id), now_ms + member.rebalance_timeout_ms)
+def set_sync(state: GroupState, group_id: str, member: ConsumerMember, now_ms: int) -> None:
+    """Gives a classic member that has joined its rebalance timeout to sync."""
+    state.timers.cancel((JOIN, group_id, member.member_id))
+    state.timers.set((SYNC, group_id, member.member_id), now_ms + member.rebalance_timeout_ms)
 
 
-def cancel_sync(machine: GroupMachine, group_id: str, member_id: str) -> None:
-    """It has."""
-    machine.timers.cancel((SYNC, group_id, member_id))
+def cancel_sync(state: GroupState, group_id: str, member_id: str) -> None:
+    """Ends the wait for a classic member that has synced."""
+    state.timers.cancel((SYNC, group_id, member_id))
 
 
-def cancel_all(machine: GroupMachine, group_id: str, member_id: str) -> None:
-    """The member has gone."""
+def cancel_all(state: GroupState, group_id: str, member_id: str) -> None:
+    """Forgets all timers of a member that has gone."""
     for kind in KINDS:
-        machine.timers.cancel((kind, group_id, member_id))
+        state.timers.cancel((kind, group_id, member_id))

@@ -9,22 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import xxhash
 
 from penstock.coordinator.group.assignors.spec import topic_order
-from penstock.coordinator.group.base import Group
 from penstock.coordinator.group.by_topic import GroupsByTopic
 from penstock.coordinator.group.consumer.regex import RegexScan
-from penstock.coordinator.group.consumer.state import ConsumerGroupState
-from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import MetadataImage, TopicImage
 from penstock.metadata.timeline import Timeline
-
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
 
 HASH_VERSION = b"\0"
 INT = Struct("<i")
@@ -32,7 +25,7 @@ LONG = Struct("<q")
 
 
 class Topics:
-    """What a machine knows of topics.
+    """See the module's head.
 
     Attributes:
         groups: the consumer groups that subscribe to a topic; replicated state. The rest is soft state.
@@ -108,34 +101,3 @@ def by_name(partitions: Mapping[UUID, Iterable[int]], image: MetadataImage) -> d
     """Partitions by the names of their topics, of those that exist."""
     found = ((image.topics_by_id.get(topic_id), numbers) for topic_id, numbers in partitions.items())
     return {topic.name: list(numbers) for topic, numbers in found if topic is not None}
-
-
-def loaded(machine: GroupMachine, now_ms: int) -> None:
-    """What regular expressions were evaluated with is compared with the image of now."""
-    machine.topics.created_offset = machine.image.offset
-
-
-def image_changed(machine: GroupMachine, delta: MetadataDelta | None, now_ms: int) -> None:
-    """Groups that subscribe to a topic that has changed look at their topics at the next heartbeat."""
-    topics = machine.topics
-    if topics.created_offset == -1 or delta is None or any(topic.created for topic in delta.topics.values()):
-        topics.created_offset = machine.image.offset
-    if delta is None or delta.brokers:
-        topics.forget_all()
-    if delta is None:
-        for group in machine.groups.all():
-            look_again(group)
-        return
-    for topic_id in delta.deleted_topics:
-        topics.forget(topic_id)
-    names = {changed.name: None for changed in delta.topics.values()}
-    names.update({deleted.name: None for deleted in delta.deleted_topics.values()})
-    for name in names:
-        for group_id in topics.groups.of(name):
-            look_again(machine.groups.find(group_id))
-
-
-def look_again(group: Group | None) -> None:
-    """The group looks at its topics at the next heartbeat."""
-    if isinstance(group, ConsumerGroupState):
-        group.refreshed_epoch = None

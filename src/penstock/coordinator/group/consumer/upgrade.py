@@ -6,8 +6,6 @@ served by `classic.py` from then on.
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.coordinator.group import records_consumer as records
@@ -15,20 +13,18 @@ from penstock.coordinator.group.assignors.spec import Partitions, in_order
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember, join_error
 from penstock.coordinator.group.consumer.embedded import decode_assignment, decode_subscription
-from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.group import ConsumerGroup, Epoch
 from penstock.coordinator.group.consumer.member import ClassicMetadata, ClassicProtocol, ConsumerMember
-from penstock.coordinator.group.consumer.state import Epoch
 from penstock.coordinator.group.consumer.timers import set_session
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.errors import CorruptRecordError, ErrorCode, ProtocolError, RequestError
+from penstock.events import events
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.timeline import Timeline
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
-
-logger = logging.getLogger(__name__)
+logger = events("coordinator.group")
 
 UNKNOWN_TOPICS_HASH = 0
 """Of a classic group that was about to share anew: what its topics have is looked at, and all is assigned, although
@@ -36,56 +32,56 @@ nobody subscribes to anything else than before. A static member that takes the p
 UPGRADE_POLICIES = ("upgrade", "bidirectional")
 
 
-def check_upgrade(machine: GroupMachine, group: ClassicGroup) -> None:
+def check_upgrade(state: GroupState, group: ClassicGroup) -> None:
     """Raises RequestError GROUP_ID_NOT_FOUND when the group cannot become a consumer group."""
-    config = machine.config()
-    if config.consumer_migration_policy not in UPGRADE_POLICIES:
+    settings = state.settings.broker()
+    if settings.group_consumer_migration_policy.lower() not in UPGRADE_POLICIES:
         raise refused(group, "online upgrade is disabled.")
     if not group.uses_consumer_protocol:
         raise refused(group, "the group does not use the consumer embedded protocol.")
-    if len(group.members) > config.consumer_max_size:
+    if len(group.members) > settings.group_consumer_max_size:
         raise refused(group, "the group size exceeds the consumer group maximum size.")
 
 
 def refused(group: ClassicGroup, why: str) -> RequestError:
     """The error of a group that stays what it is."""
     message = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}"
-    logger.info("%s", message)
+    logger.info("group stays a classic group", group=group.group_id, reason=why)
     return RequestError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def convert(machine: GroupMachine, group: ClassicGroup, written: list[CoordinatorRecord]) -> ConsumerGroup:
-    """The group as a consumer group, which no machine has yet. The records that make it so are added to `written`.
+def convert(state: GroupState, group: ClassicGroup, written: list[CoordinatorRecord]) -> ConsumerGroup:
+    """The group as a consumer group, which is in the state later. The records that make it so are added to `written`.
 
     Raises RequestError GROUP_ID_NOT_FOUND when it has to stay what it is.
     """
-    check_upgrade(machine, group)
+    check_upgrade(state, group)
     result = ConsumerGroup(Timeline(), group.group_id)
-    protocol_name = group.protocol_name or group.select_protocol()
+    protocol_name = group.protocol_name or (group.select_protocol() if group.members else "")
     try:
         for member in group.members.values():
-            partitions = assigned_to(member, group, machine.image)
+            partitions = assigned_to(member, group, state.image)
             result.apply_target(member.member_id, partitions)
             result.apply_member(consumer_member(member, protocol_name, group.generation_id, partitions))
     except ProtocolError:
         raise refused(group, "the embedded consumer protocol is malformed.") from None
     except CorruptRecordError:
         raise refused(group, "a partition is assigned to two members.") from None
-    settled = group.state is State.STABLE
-    metadata_hash = machine.topics.hash(result.topics, machine.image) if settled else UNKNOWN_TOPICS_HASH
+    settled = group.state is State.STABLE and not group.was_consumer_group
+    metadata_hash = state.topics.hash(result.topics, state.image) if settled else UNKNOWN_TOPICS_HASH
     result.apply_epoch(Epoch(group.generation_id, metadata_hash, group.generation_id))
     written += group.tombstones()
     written += records_of(result)
     return result
 
 
-def hand_over(machine: GroupMachine, group: ClassicGroup, converted: ConsumerGroup, now_ms: int) -> None:
+def hand_over(state: GroupState, group: ClassicGroup, converted: ConsumerGroup, now_ms: int) -> None:
     """Once nothing can go wrong any more: who waits in the classic group is told to join again, in the other."""
     for member in group.members.values():
         group.answer_join(member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id), now_ms)
         member.answer_sync(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
-        set_session(machine, group.group_id, converted.members[member.member_id], now_ms)
-    logger.info("group %s becomes a consumer group", group.group_id)
+        set_session(state, group.group_id, converted.members[member.member_id], now_ms)
+    logger.info("group becomes a consumer group", group=group.group_id)
 
 
 def assigned_to(member: ClassicMember, group: ClassicGroup, image: MetadataImage) -> Partitions:

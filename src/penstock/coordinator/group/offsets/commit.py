@@ -8,13 +8,13 @@ ids: the caller has looked up what the request lacks, and refused topics that do
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.coordinator.group import records
 from penstock.coordinator.group.base import Group, PartitionCheck
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.rebalance import renew_session
+from penstock.coordinator.group.context import Context
 from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.offset_commit_request import (
@@ -28,30 +28,27 @@ from penstock.protocol.messages.offset_commit_response import (
     OffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.context import Context
-    from penstock.coordinator.group.machine import GroupMachine
-
 GROUP_NOT_FOUND_FROM = 9
 NO_RETENTION = -1
 NO_TIMESTAMP = -1
 
 
 def commit_offsets(
-    machine: GroupMachine, context: Context, request: OffsetCommitRequest, now_ms: int
+    state: GroupState, context: Context, request: OffsetCommitRequest, now_ms: int
 ) -> Result[OffsetCommitResponse]:
     """OffsetCommit. Text that is too long refuses its partition alone.
 
     Raises RequestError, for all partitions: what `Group.check_commit` does; for a group that does not exist
     GROUP_ID_NOT_FOUND, before version 9 ILLEGAL_GENERATION.
     """
-    group, check = group_of(machine, context, request)
+    group, check = group_of(state, context, request)
     if isinstance(group, ClassicGroup) and group.state in (State.STABLE, State.PREPARING_REBALANCE):
-        renew_session(machine, group, group.members[request.member_id], now_ms)
+        renew_session(state, group, group.members[request.member_id], now_ms)
+    wall_ms = state.wall.at(now_ms)
     expire_timestamp_ms = NO_TIMESTAMP
     if request.retention_time_ms != NO_RETENTION:
-        expire_timestamp_ms = now_ms + request.retention_time_ms
-    limit = machine.config().offset_metadata_max_bytes
+        expire_timestamp_ms = wall_ms + request.retention_time_ms
+    limit = state.settings.broker().offset_metadata_max_bytes
     answers, written = [], list[CoordinatorRecord]()
     for topic in request.topics:
         partitions = []
@@ -62,19 +59,19 @@ def commit_offsets(
             if is_too_long(partition.committed_metadata, limit):
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                written.append(record_of(request.group_id, topic, partition, expire_timestamp_ms, now_ms))
+                written.append(record_of(request.group_id, topic, partition, expire_timestamp_ms, wall_ms))
             partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
         answers.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     return Result(OffsetCommitResponse(topics=answers), written)
 
 
 def group_of(
-    machine: GroupMachine, context: Context, request: OffsetCommitRequest
+    state: GroupState, context: Context, request: OffsetCommitRequest
 ) -> tuple[Group | None, PartitionCheck | None]:
     """The group, after it has been asked whether the member may commit. None: the commit makes the group."""
     check = None
     generation_or_epoch = request.generation_id_or_member_epoch
-    group = machine.groups.find(request.group_id)
+    group = state.groups.find(request.group_id)
     if group is not None:
         check = group.check_commit(
             request.member_id,
@@ -102,14 +99,14 @@ def record_of(
     topic: OffsetCommitRequestTopic,
     partition: OffsetCommitRequestPartition,
     expire_timestamp_ms: int,
-    now_ms: int,
+    wall_ms: int,
 ) -> CoordinatorRecord:
     """The record of one offset."""
     committed = CommittedOffset(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
-        commit_timestamp_ms=now_ms,
+        commit_timestamp_ms=wall_ms,
         expire_timestamp_ms=expire_timestamp_ms,
         topic_id=topic.topic_id,
     )

@@ -10,10 +10,10 @@ one's that asks by name, if no coordinator was there to remove them when the top
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.group.state import GroupState
 from penstock.errors import ErrorCode
 from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -23,24 +23,21 @@ from penstock.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
-
 NO_OFFSET = -1
 
 
 def fetch_offsets(
-    machine: GroupMachine, group: OffsetFetchRequestGroup, committed_offset: int | None, *, require_stable: bool
+    state: GroupState, group: OffsetFetchRequestGroup, committed_offset: int | None, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     """The offsets of a group; all that it has when the request names no topics.
 
     `committed_offset`: up to where the state is told, None: all of it. Topics have names here; the caller has looked
     up ids. Raises RequestError as `Group.check_fetch` does: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
     """
-    found = machine.groups.find(group.group_id, at=committed_offset)
+    found = state.groups.find(group.group_id, at=committed_offset)
     if found is not None:
         found.check_fetch(group.member_id, group.member_epoch, committed_offset)
-    reader = Reader(machine, group.group_id, committed_offset, exists=found is not None, require_stable=require_stable)
+    reader = Reader(state, group.group_id, committed_offset, exists=found is not None, require_stable=require_stable)
     topics = reader.all() if group.topics is None else reader.some(group.topics)
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
@@ -48,15 +45,13 @@ def fetch_offsets(
 class Reader:
     """Reads the offsets of one group at one point of the timeline."""
 
-    def __init__(
-        self, machine: GroupMachine, group_id: str, at: int | None, *, exists: bool, require_stable: bool
-    ) -> None:
-        self._offsets = machine.offsets
-        self._image = machine.image
+    def __init__(self, state: GroupState, group_id: str, at: int | None, *, exists: bool, require_stable: bool) -> None:
+        self._offsets = state.offsets
+        self._image = state.image
         self._group_id = group_id
         self._at = at
-        self._topics = machine.offsets.committed.topics(group_id, at=at) if exists else None
-        self._stable = require_stable and machine.offsets.in_transaction(group_id)
+        self._topics = state.offsets.committed.topics(group_id, at=at) if exists else None
+        self._stable = require_stable and state.offsets.in_transaction(group_id)
 
     def all(self) -> list[OffsetFetchResponseTopics]:
         """Every offset."""

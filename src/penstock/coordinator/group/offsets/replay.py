@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.offsets.state import OffsetKey
+from penstock.coordinator.group.state import GroupState
 from penstock.protocol.message import Message
 from penstock.protocol.messages.group.legacy_offset_commit_key import LegacyOffsetCommitKey
 from penstock.protocol.messages.group.offset_commit_key import OffsetCommitKey
 from penstock.protocol.messages.group.offset_commit_value import OffsetCommitValue
 
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
-
 
 def replay_offset_commit(
-    machine: GroupMachine,
+    state: GroupState,
     key: OffsetKey,
     value: OffsetCommitValue | None,
     offset: int,
@@ -25,15 +22,15 @@ def replay_offset_commit(
 ) -> None:
     """Applies an OffsetCommit record."""
     if value is not None:
-        ensure_group(machine, key.group)
-    machine.offsets.replay(key, value, offset, producer[0])
+        ensure_group(state, key.group)
+    state.offsets.replay(key, value, offset, producer[0])
 
 
-def ensure_group(machine: GroupMachine, group_id: str) -> None:
+def ensure_group(state: GroupState, group_id: str) -> None:
     """There is a group, as it has an offset."""
-    if group_id not in machine.groups:
-        machine.groups.put(machine.pending.forming(group_id) or ClassicGroup(group_id))
-        machine.pending.stored(group_id)
+    if group_id not in state.groups:
+        state.groups.put(state.pending.forming(group_id) or ClassicGroup(group_id))
+        state.pending.formed(group_id)
 
 
 REPLAY: dict[type[Message], Callable[..., None]] = {

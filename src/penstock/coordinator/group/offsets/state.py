@@ -60,6 +60,10 @@ class OffsetStore:
     def __len__(self) -> int:
         return len(self._groups)
 
+    def groups(self) -> list[str]:
+        """The groups that have offsets."""
+        return list(self._groups)
+
     def topics(self, group_id: str, *, at: int | None = None) -> Topics | None:
         """The offsets of a group by topic, now or at a kept offset of the timeline."""
         return self._groups.get(group_id, at=at)

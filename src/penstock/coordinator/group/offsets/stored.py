@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.coordinator.group.offsets.replay import ensure_group
 from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.group.state import GroupState
 from penstock.protocol.message import ZERO_UUID
-
-if TYPE_CHECKING:
-    from penstock.coordinator.group.machine import GroupMachine
 
 PARTITION = Struct(">i")
 FLEXIBLE_HEAD = Struct(">hqiB")
@@ -36,15 +33,15 @@ NO_EXPIRY = -1
 NAMES_MAX, TOPICS_MAX = 4096, 4096
 
 
-def replay(machine: GroupMachine, key: bytes, value: bytes, offset: int) -> bool:
+def replay(state: GroupState, key: bytes, value: bytes, offset: int) -> bool:
     """Applies an offset that no transaction has committed; False if it does not have the usual form."""
     names = names_of(key[:-4])
     committed = committed_of(value, offset)
     if names is None or committed is None:
         return False
     group_id, topic = names
-    ensure_group(machine, group_id)
-    machine.offsets.committed.put(group_id, topic, PARTITION.unpack_from(key, len(key) - 4)[0], committed)
+    ensure_group(state, group_id)
+    state.offsets.committed.put(group_id, topic, PARTITION.unpack_from(key, len(key) - 4)[0], committed)
     return True
 
 

@@ -7,43 +7,17 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class ConsumerGroupCurrentMemberAssignmentValue(Message):
+class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions=(0, 0), flexible_from=0):
     """ConsumerGroupCurrentMemberAssignmentValue, versions 0 to 0."""
 
-    __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions", "partitions_pending_revocation",)
-
-    NAME = "ConsumerGroupCurrentMemberAssignmentValue"
-    KEY = 8
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        member_epoch: int = 0,
-        previous_member_epoch: int = 0,
-        state: int = 0,
-        assigned_partitions: list[TopicPartitions] = ABSENT,
-        partitions_pending_revocation: list[TopicPartitions] = ABSENT,
-    ) -> None:
-        self.member_epoch = member_epoch
-        self.previous_member_epoch = previous_member_epoch
-        self.state = state
-        self.assigned_partitions = [] if assigned_partitions is ABSENT else assigned_partitions
-        self.partitions_pending_revocation = [] if partitions_pending_revocation is ABSENT else partitions_pending_revocation
+    member_epoch: int = 0
+    previous_member_epoch: int = 0
+    state: int = 0
+    assigned_partitions: list[TopicPartitions] = ABSENT
+    partitions_pending_revocation: list[TopicPartitions] = ABSENT
 
 
 class TopicPartitions(Struct):
-    __slots__ = ("topic_id", "partitions", "assignment_epochs",)
-
-    def __init__(
-        self,
-        *,
-        topic_id: UUID = ZERO_UUID,
-        partitions: list[int] = ABSENT,
-        assignment_epochs: list[int] | None = ABSENT,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is ABSENT else partitions
-        self.assignment_epochs = [] if assignment_epochs is ABSENT else assignment_epochs
+    topic_id: UUID = ZERO_UUID
+    partitions: list[int] = ABSENT
+    assignment_epochs: list[int] | None = ABSENT

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ConsumerGroupMemberMetadataKey(Message):
+class ConsumerGroupMemberMetadataKey(Message, key=5, versions=(0, 0)):
     """ConsumerGroupMemberMetadataKey, versions 0 to 0."""
 
-    __slots__ = ("group_id", "member_id",)
-
-    NAME = "ConsumerGroupMemberMetadataKey"
-    KEY = 5
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-        member_id: str = '',
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
+    group_id: str = ''
+    member_id: str = ''

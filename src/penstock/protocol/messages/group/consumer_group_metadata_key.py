@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ConsumerGroupMetadataKey(Message):
+class ConsumerGroupMetadataKey(Message, key=3, versions=(0, 0)):
     """ConsumerGroupMetadataKey, versions 0 to 0."""
 
-    __slots__ = ("group_id",)
-
-    NAME = "ConsumerGroupMetadataKey"
-    KEY = 3
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-    ) -> None:
-        self.group_id = group_id
+    group_id: str = ''

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ConsumerGroupMetadataValue(Message):
+class ConsumerGroupMetadataValue(Message, key=3, versions=(0, 0), flexible_from=0):
     """ConsumerGroupMetadataValue, versions 0 to 0."""
 
-    __slots__ = ("epoch", "metadata_hash",)
-
-    NAME = "ConsumerGroupMetadataValue"
-    KEY = 3
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        epoch: int = 0,
-        metadata_hash: int = 0,
-    ) -> None:
-        self.epoch = epoch
-        self.metadata_hash = metadata_hash
+    epoch: int = 0
+    metadata_hash: int = 0

@@ -5,24 +5,9 @@ from __future__ import annotations
 from penstock.protocol.message import ABSENT, Message
 
 
-class ConsumerGroupRegularExpressionValue(Message):
+class ConsumerGroupRegularExpressionValue(Message, key=16, versions=(0, 0), flexible_from=0):
     """ConsumerGroupRegularExpressionValue, versions 0 to 0."""
 
-    __slots__ = ("topics", "version", "timestamp",)
-
-    NAME = "ConsumerGroupRegularExpressionValue"
-    KEY = 16
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        topics: list[str] = ABSENT,
-        version: int = 0,
-        timestamp: int = 0,
-    ) -> None:
-        self.topics = [] if topics is ABSENT else topics
-        self.version = version
-        self.timestamp = timestamp
+    topics: list[str] = ABSENT
+    version: int = 0
+    timestamp: int = 0

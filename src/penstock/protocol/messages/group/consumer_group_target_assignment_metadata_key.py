@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ConsumerGroupTargetAssignmentMetadataKey(Message):
+class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, versions=(0, 0)):
     """ConsumerGroupTargetAssignmentMetadataKey, versions 0 to 0."""
 
-    __slots__ = ("group_id",)
-
-    NAME = "ConsumerGroupTargetAssignmentMetadataKey"
-    KEY = 6
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-    ) -> None:
-        self.group_id = group_id
+    group_id: str = ''

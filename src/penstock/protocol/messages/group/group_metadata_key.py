@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class GroupMetadataKey(Message):
+class GroupMetadataKey(Message, key=2, versions=(0, 0)):
     """GroupMetadataKey, versions 0 to 0."""
 
-    __slots__ = ("group",)
-
-    NAME = "GroupMetadataKey"
-    KEY = 2
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group: str = '',
-    ) -> None:
-        self.group = group
+    group: str = ''

@@ -5,24 +5,9 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class LegacyOffsetCommitKey(Message):
+class LegacyOffsetCommitKey(Message, key=0, versions=(0, 0)):
     """LegacyOffsetCommitKey, versions 0 to 0."""
 
-    __slots__ = ("group", "topic", "partition",)
-
-    NAME = "LegacyOffsetCommitKey"
-    KEY = 0
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group: str = '',
-        topic: str = '',
-        partition: int = 0,
-    ) -> None:
-        self.group = group
-        self.topic = topic
-        self.partition = partition
+    group: str = ''
+    topic: str = ''
+    partition: int = 0

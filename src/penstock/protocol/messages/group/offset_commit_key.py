@@ -5,24 +5,9 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class OffsetCommitKey(Message):
+class OffsetCommitKey(Message, key=1, versions=(0, 0)):
     """OffsetCommitKey, versions 0 to 0."""
 
-    __slots__ = ("group", "topic", "partition",)
-
-    NAME = "OffsetCommitKey"
-    KEY = 1
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group: str = '',
-        topic: str = '',
-        partition: int = 0,
-    ) -> None:
-        self.group = group
-        self.topic = topic
-        self.partition = partition
+    group: str = ''
+    topic: str = ''
+    partition: int = 0

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ShareGroupCurrentMemberAssignmentKey(Message):
+class ShareGroupCurrentMemberAssignmentKey(Message, key=14, versions=(0, 0)):
     """ShareGroupCurrentMemberAssignmentKey, versions 0 to 0."""
 
-    __slots__ = ("group_id", "member_id",)
-
-    NAME = "ShareGroupCurrentMemberAssignmentKey"
-    KEY = 14
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-        member_id: str = '',
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
+    group_id: str = ''
+    member_id: str = ''

@@ -7,39 +7,15 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class ShareGroupCurrentMemberAssignmentValue(Message):
+class ShareGroupCurrentMemberAssignmentValue(Message, key=14, versions=(0, 0), flexible_from=0):
     """ShareGroupCurrentMemberAssignmentValue, versions 0 to 0."""
 
-    __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned_partitions",)
-
-    NAME = "ShareGroupCurrentMemberAssignmentValue"
-    KEY = 14
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        member_epoch: int = 0,
-        previous_member_epoch: int = 0,
-        state: int = 0,
-        assigned_partitions: list[TopicPartitions] = ABSENT,
-    ) -> None:
-        self.member_epoch = member_epoch
-        self.previous_member_epoch = previous_member_epoch
-        self.state = state
-        self.assigned_partitions = [] if assigned_partitions is ABSENT else assigned_partitions
+    member_epoch: int = 0
+    previous_member_epoch: int = 0
+    state: int = 0
+    assigned_partitions: list[TopicPartitions] = ABSENT
 
 
 class TopicPartitions(Struct):
-    __slots__ = ("topic_id", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_id: UUID = ZERO_UUID,
-        partitions: list[int] = ABSENT,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_id: UUID = ZERO_UUID
+    partitions: list[int] = ABSENT

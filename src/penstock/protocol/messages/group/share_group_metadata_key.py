@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ShareGroupMetadataKey(Message):
+class ShareGroupMetadataKey(Message, key=11, versions=(0, 0)):
     """ShareGroupMetadataKey, versions 0 to 0."""
 
-    __slots__ = ("group_id",)
-
-    NAME = "ShareGroupMetadataKey"
-    KEY = 11
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-    ) -> None:
-        self.group_id = group_id
+    group_id: str = ''

@@ -7,33 +7,12 @@ from uuid import UUID
 from penstock.protocol.message import ABSENT, Message, Struct, ZERO_UUID
 
 
-class ShareGroupTargetAssignmentMemberValue(Message):
+class ShareGroupTargetAssignmentMemberValue(Message, key=13, versions=(0, 0), flexible_from=0):
     """ShareGroupTargetAssignmentMemberValue, versions 0 to 0."""
 
-    __slots__ = ("topic_partitions",)
-
-    NAME = "ShareGroupTargetAssignmentMemberValue"
-    KEY = 13
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        topic_partitions: list[TopicPartition] = ABSENT,
-    ) -> None:
-        self.topic_partitions = [] if topic_partitions is ABSENT else topic_partitions
+    topic_partitions: list[TopicPartition] = ABSENT
 
 
 class TopicPartition(Struct):
-    __slots__ = ("topic_id", "partitions",)
-
-    def __init__(
-        self,
-        *,
-        topic_id: UUID = ZERO_UUID,
-        partitions: list[int] = ABSENT,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions = [] if partitions is ABSENT else partitions
+    topic_id: UUID = ZERO_UUID
+    partitions: list[int] = ABSENT

@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class StreamsGroupMetadataKey(Message):
+class StreamsGroupMetadataKey(Message, key=17, versions=(0, 0)):
     """StreamsGroupMetadataKey, versions 0 to 0."""
 
-    __slots__ = ("group_id",)
-
-    NAME = "StreamsGroupMetadataKey"
-    KEY = 17
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-    ) -> None:
-        self.group_id = group_id
+    group_id: str = ''

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class StreamsGroupTargetAssignmentMemberKey(Message):
+class StreamsGroupTargetAssignmentMemberKey(Message, key=21, versions=(0, 0)):
     """StreamsGroupTargetAssignmentMemberKey, versions 0 to 0."""
 
-    __slots__ = ("group_id", "member_id",)
-
-    NAME = "StreamsGroupTargetAssignmentMemberKey"
-    KEY = 21
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = None
-
-    def __init__(
-        self,
-        *,
-        group_id: str = '',
-        member_id: str = '',
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
+    group_id: str = ''
+    member_id: str = ''

@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class BeginTransactionRecord(Message):
+class BeginTransactionRecord(Message, key=23, versions=(0, 0), flexible_from=0):
     """BeginTransactionRecord, versions 0 to 0."""
 
-    __slots__ = ("name",)
-
-    NAME = "BeginTransactionRecord"
-    KEY = 23
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-    ) -> None:
-        self.name = name
+    name: str | None = None

@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ClearElrRecord(Message):
+class ClearElrRecord(Message, key=28, versions=(0, 0), flexible_from=0):
     """ClearElrRecord, versions 0 to 0."""
 
-    __slots__ = ("topic_name",)
-
-    NAME = "ClearElrRecord"
-    KEY = 28
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = '',
-    ) -> None:
-        self.topic_name = topic_name
+    topic_name: str = ''

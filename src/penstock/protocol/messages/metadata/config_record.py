@@ -5,26 +5,10 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ConfigRecord(Message):
+class ConfigRecord(Message, key=4, versions=(0, 0), flexible_from=0):
     """ConfigRecord, versions 0 to 0."""
 
-    __slots__ = ("resource_type", "resource_name", "name", "value",)
-
-    NAME = "ConfigRecord"
-    KEY = 4
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        resource_type: int = 0,
-        resource_name: str = '',
-        name: str = '',
-        value: str | None = '',
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.name = name
-        self.value = value
+    resource_type: int = 0
+    resource_name: str = ''
+    name: str = ''
+    value: str | None = ''

@@ -5,13 +5,5 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class EndTransactionRecord(Message):
+class EndTransactionRecord(Message, key=24, versions=(0, 0), flexible_from=0):
     """EndTransactionRecord, versions 0 to 0."""
-
-    __slots__ = ()
-
-    NAME = "EndTransactionRecord"
-    KEY = 24
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class FenceBrokerRecord(Message):
+class FenceBrokerRecord(Message, key=7, versions=(0, 0), flexible_from=0):
     """FenceBrokerRecord, versions 0 to 0."""
 
-    __slots__ = ("id", "epoch",)
-
-    NAME = "FenceBrokerRecord"
-    KEY = 7
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        id: int = 0,
-        epoch: int = 0,
-    ) -> None:
-        self.id = id
-        self.epoch = epoch
+    id: int = 0
+    epoch: int = 0

@@ -5,13 +5,5 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class NoOpRecord(Message):
+class NoOpRecord(Message, key=20, versions=(0, 0), flexible_from=0):
     """NoOpRecord, versions 0 to 0."""
-
-    __slots__ = ()
-
-    NAME = "NoOpRecord"
-    KEY = 20
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0

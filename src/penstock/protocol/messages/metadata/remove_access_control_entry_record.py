@@ -7,20 +7,7 @@ from uuid import UUID
 from penstock.protocol.message import Message, ZERO_UUID
 
 
-class RemoveAccessControlEntryRecord(Message):
+class RemoveAccessControlEntryRecord(Message, key=19, versions=(0, 0), flexible_from=0):
     """RemoveAccessControlEntryRecord, versions 0 to 0."""
 
-    __slots__ = ("id",)
-
-    NAME = "RemoveAccessControlEntryRecord"
-    KEY = 19
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        id: UUID = ZERO_UUID,
-    ) -> None:
-        self.id = id
+    id: UUID = ZERO_UUID

@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class RemoveDelegationTokenRecord(Message):
+class RemoveDelegationTokenRecord(Message, key=26, versions=(0, 0), flexible_from=0):
     """RemoveDelegationTokenRecord, versions 0 to 0."""
 
-    __slots__ = ("token_id",)
-
-    NAME = "RemoveDelegationTokenRecord"
-    KEY = 26
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        token_id: str = '',
-    ) -> None:
-        self.token_id = token_id
+    token_id: str = ''

@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class RemoveUserScramCredentialRecord(Message):
+class RemoveUserScramCredentialRecord(Message, key=22, versions=(0, 0), flexible_from=0):
     """RemoveUserScramCredentialRecord, versions 0 to 0."""
 
-    __slots__ = ("name", "mechanism",)
-
-    NAME = "RemoveUserScramCredentialRecord"
-    KEY = 22
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        mechanism: int = 0,
-    ) -> None:
-        self.name = name
-        self.mechanism = mechanism
+    name: str = ''
+    mechanism: int = 0

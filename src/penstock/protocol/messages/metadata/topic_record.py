@@ -7,22 +7,8 @@ from uuid import UUID
 from penstock.protocol.message import Message, ZERO_UUID
 
 
-class TopicRecord(Message):
+class TopicRecord(Message, key=2, versions=(0, 0), flexible_from=0):
     """TopicRecord, versions 0 to 0."""
 
-    __slots__ = ("name", "topic_id",)
-
-    NAME = "TopicRecord"
-    KEY = 2
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        name: str = '',
-        topic_id: UUID = ZERO_UUID,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
+    name: str = ''
+    topic_id: UUID = ZERO_UUID

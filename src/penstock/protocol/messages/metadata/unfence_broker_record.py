@@ -5,22 +5,8 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class UnfenceBrokerRecord(Message):
+class UnfenceBrokerRecord(Message, key=8, versions=(0, 0), flexible_from=0):
     """UnfenceBrokerRecord, versions 0 to 0."""
 
-    __slots__ = ("id", "epoch",)
-
-    NAME = "UnfenceBrokerRecord"
-    KEY = 8
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        id: int = 0,
-        epoch: int = 0,
-    ) -> None:
-        self.id = id
-        self.epoch = epoch
+    id: int = 0
+    epoch: int = 0

@@ -5,20 +5,7 @@ from __future__ import annotations
 from penstock.protocol.message import Message
 
 
-class ZkMigrationStateRecord(Message):
+class ZkMigrationStateRecord(Message, key=21, versions=(0, 0), flexible_from=0):
     """ZkMigrationStateRecord, versions 0 to 0."""
 
-    __slots__ = ("zk_migration_state",)
-
-    NAME = "ZkMigrationStateRecord"
-    KEY = 21
-    MIN_VERSION = 0
-    MAX_VERSION = 0
-    FLEXIBLE_FROM = 0
-
-    def __init__(
-        self,
-        *,
-        zk_migration_state: int = 0,
-    ) -> None:
-        self.zk_migration_state = zk_migration_state
+    zk_migration_state: int = 0

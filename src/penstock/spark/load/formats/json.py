@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from penstock.config.limits import JSON_NESTING_MAX
+from penstock.spark.limits import JSON_NESTING_MAX
 from penstock.spark.load.formats.format import (
     OWN_COLUMNS,
     VALUE_PREFIX,

@@ -1,0 +1,170 @@
+"""A client of a simulated cluster: connections to any broker, several requests on each, and where the leaders are.
+
+It knows what a real client knows: an answer, or that the connection broke or was silent for too long, and then the
+outcome is unknown. Connections are made when there is something to ask, and never repeat a request by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.protocol import frames
+from penstock.protocol.api import API_BY_NUMBER, Api
+from penstock.protocol.message import Message
+from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from simulator.world.checks import check
+from simulator.world.driver import Simulation
+from simulator.world.network import Address, Network, Socket
+
+REQUEST_TIMEOUT_MS = 8_000
+METADATA_VERSION = 9
+
+Answered = Callable[[Any], None]
+
+
+class Question:
+    """A request that waits for its answer."""
+
+    __slots__ = ("answered", "api", "number", "version")
+
+    def __init__(self, number: int, api: Api, version: int, answered: Answered) -> None:
+        self.number = number
+        self.api = api
+        self.version = version
+        self.answered = answered
+
+
+class Wire:
+    """One connection of a client: what is asked before it is up goes out when it is. Answers come in order."""
+
+    def __init__(self, client: ClusterClient, address: Address) -> None:
+        self.client = client
+        self.address = address
+        self.dead = False
+        self.questions: list[Question] = []
+        self._unsent: list[bytes] = []
+        self._socket: Socket = client.network.dial(client.name, address, self)
+
+    def ask(self, question: Question, frame: bytes) -> None:
+        """Sends a request, now or when the connection is up."""
+        self.questions.append(question)
+        if self._socket.open:
+            self._socket.send(frame)
+        else:
+            self._unsent.append(frame)
+
+    def up(self) -> None:
+        for frame in self._unsent:
+            self._socket.send(frame)
+        self._unsent.clear()
+
+    def received(self, frame: bytearray) -> None:
+        question = self.questions.pop(0)
+        number, message = frames.decode_response(question.api, question.version, memoryview(frame))
+        rule = "answers come in the order of the requests"
+        check(number == question.number, rule, f"{self.client.name}: {number} for {question.number}")
+        question.answered(message)
+
+    def lost(self, reason: str) -> None:
+        self.dead = True
+        questions, self.questions = self.questions, []
+        for question in questions:
+            question.answered(None)
+
+    def give_up(self) -> None:
+        """Closes; nobody waits any more."""
+        self._socket.close()
+        self.lost("given up")
+
+
+class ClusterClient:
+    """One client, a host of the network by the name `name`.
+
+    Args:
+        brokers: where to ask for metadata, before anything is known. client_id: None: the name.
+
+    Attributes:
+        leaders, leader_epochs: address and epoch of the leader, by topic and partition index, as far as metadata told.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        network: Network,
+        name: str,
+        brokers: Sequence[Address],
+        client_id: str | None = None,
+    ) -> None:
+        self.simulation = simulation
+        self.network = network
+        self.name = name
+        self.brokers = brokers
+        self.client_id = name if client_id is None else client_id
+        self.leaders: dict[tuple[str, int], Address] = {}
+        self.leader_epochs: dict[tuple[str, int], int] = {}
+        self._wires: dict[Address, Wire] = {}
+        self._last_number = 0
+
+    def ask(
+        self,
+        address: Address,
+        message: Message,
+        version: int,
+        answered: Answered,
+        *,
+        timeout_ms: int = REQUEST_TIMEOUT_MS,
+    ) -> None:
+        """Asks a broker. `answered` is told the answer, or None when the connection broke or time was up."""
+        self._last_number += 1
+        question = Question(self._last_number, API_BY_NUMBER[message.KEY], version, answered)
+        chunks = frames.encode_request(question.api, version, question.number, self.client_id, message)
+        wire = self._wires.get(address)
+        if wire is None or wire.dead:
+            wire = self._wires[address] = Wire(self, address)
+        wire.ask(question, b"".join(bytes(chunk) for chunk in chunks)[4:])  # type: ignore[arg-type]
+        self.simulation.after_ms(timeout_ms, lambda: self._time_out(wire, question))
+
+    def any_broker(self) -> Address:
+        """One of those that are known from the start."""
+        return self.simulation.random.choice(self.brokers)
+
+    def ask_any(self, message: Message, version: int, answered: Answered) -> None:
+        """Asks any broker."""
+        self.ask(self.any_broker(), message, version, answered)
+
+    def find_leaders(self, topic: str, then: Callable[[], None]) -> None:
+        """Asks any broker who leads a topic's partitions, and goes on, whether it was told or not."""
+
+        def answered(response: Any) -> None:
+            if response is not None:
+                self._learn(response)
+            then()
+
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        self.ask_any(request, METADATA_VERSION, answered)
+
+    def _learn(self, response: Any) -> None:
+        addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        for topic in response.topics:
+            for partition in topic.partitions:
+                key = (topic.name, partition.partition_index)
+                if partition.leader_epoch < self.leader_epochs.get(key, -1):
+                    continue  # of a broker that is behind; as Kafka's clients, ours never go back
+                self.leaders.pop(key, None)
+                if partition.leader_id in addresses:
+                    self.leaders[key] = addresses[partition.leader_id]
+                    self.leader_epochs[key] = partition.leader_epoch
+
+    def hang_up(self, address: Address) -> None:
+        """Breaks off with a broker: what was asked there is answered None."""
+        wire = self._wires.pop(address, None)
+        if wire is not None and not wire.dead:
+            wire.give_up()
+
+    def _time_out(self, wire: Wire, question: Question) -> None:
+        if not wire.dead and question in wire.questions:
+            self.simulation.trace(f"{self.name}: no answer to {question.api.name} from {wire.address[0]}")
+            if self._wires.get(wire.address) is wire:
+                del self._wires[wire.address]
+            wire.give_up()

@@ -1,0 +1,160 @@
+"""A member of a consumer group (KIP-848): it heartbeats, and is told what it has.
+
+What it should not have any more it gives up, perhaps after a commit and a while; then it takes what is new, and says
+what it has in its next heartbeat. What it says, and what the answers mean, is the real client's `client.membership`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from penstock.client.membership import JOIN, Heard, Membership
+from penstock.errors import ErrorCode
+from simulator.cluster.load import RETRY_MS
+from simulator.groups.history import EPOCHS, GroupHistory, Place
+from simulator.groups.load import GroupLoad
+from simulator.groups.member import Answer, Member
+from simulator.world.checks import check
+
+HEARTBEAT_VERSION = 1
+SLOW_PROBABILITY = 0.15
+
+
+class ConsumerMember(Member):
+    """See the module's head."""
+
+    def __init__(
+        self,
+        load: GroupLoad,
+        history: GroupHistory,
+        name: str,
+        topics: Sequence[str],
+        instance_id: str | None = None,
+        *,
+        client_id: str | None = None,
+    ) -> None:
+        super().__init__(load, history, name, topics, instance_id, client_id=client_id)
+        self._membership = Membership(
+            history.group_id,
+            str(UUID(int=self.random.getrandbits(128), version=4)),
+            self.topics,
+            rebalance_timeout_ms=load.rebalance_ms,
+            instance_id=instance_id,
+        )
+
+    @property
+    def generation(self) -> int:
+        return self._membership.epoch or -1
+
+    @property
+    def member_id(self) -> str:
+        return self._membership.member_id
+
+    def identity(self) -> dict[str, Any]:
+        return {"member_id": self.member_id, "member_epoch": self._membership.epoch}
+
+    def step(self) -> None:
+        if self.coordinator is None:
+            self.find()
+        elif self.leaving:
+            self.commit(self._leave)
+        else:
+            self._heartbeat()
+
+    def commit_lost(self, code: ErrorCode) -> None:
+        """The next heartbeat will be told the same."""
+
+    # Heartbeats
+
+    def _heartbeat(self) -> None:
+        owned: dict[UUID, list[int]] = {}
+        for topic, index in sorted(self.tenures):
+            owned.setdefault(self.load.topic_id(topic), []).append(index)
+        self.ask(self._membership.heartbeat(owned), HEARTBEAT_VERSION, self._heard)
+
+    def _heard(self, answer: Answer) -> None:
+        code, before = answer.code, self.generation
+        match self._membership.heard(answer.response):
+            case Heard.STAYS:
+                self._check_goes_on(answer, before)
+                self.at_ease(answer)
+                self.later(self._membership.interval_ms, self.step)
+            case Heard.GIVEN:
+                self._check_goes_on(answer, before)
+                self._reconcile(self._target(), answer)
+            case Heard.LOST:
+                self.check_stays(answer)
+                self.lost(code, before)
+                self.later(RETRY_MS, self.step)
+            case _ if code is ErrorCode.FENCED_INSTANCE_ID:
+                self.end(code.name)
+            case _ if code is ErrorCode.UNRELEASED_INSTANCE_ID:
+                self.later(self.random.randrange(1_000), self.step)
+            case _:
+                self.again(code)
+
+    def _check_goes_on(self, answer: Answer, before: int) -> None:
+        """It is the same member, in the epoch that it was in or a later one."""
+        self.check_tenures(answer, "a heartbeat")
+        where = f"{self.name}: {self._membership.epoch} after {before}"
+        check(self._membership.epoch >= before or not answer.real, EPOCHS, where)
+
+    def _target(self) -> list[Place]:
+        """What it is to have, of the topics that there are."""
+        named = ((self.load.topic_name(topic_id), indexes) for topic_id, indexes in self._membership.target.items())
+        return [(name, index) for name, indexes in named if name is not None for index in indexes]
+
+    def _reconcile(self, places: list[Place], answer: Answer) -> None:
+        """Gives up, perhaps slowly, and takes."""
+        gone = [place for place in self.tenures if place not in places]
+        if not gone:
+            self._take(places, answer)
+        elif self.random.random() < SLOW_PROBABILITY and not self.load.patient:
+            # A callback of its user that takes long; meanwhile it heartbeats, and still has everything.
+            self._busy(places, answer, self.random.randrange(2 * self.load.rebalance_ms))
+        elif self.random.random() < 0.5:
+            self.commit(lambda: self._take(places, answer))
+        else:
+            self._take(places, answer)
+
+    def _busy(self, places: list[Place], given: Answer, left_ms: int) -> None:
+        """While its user's callback runs, it heartbeats and takes nothing."""
+        tenures = dict(self.tenures)
+
+        def heard(answer: Answer) -> None:
+            if answer.code is ErrorCode.NONE and answer.response.assignment is None and self.tenures == tenures:
+                self.check_tenures(answer, "a heartbeat")
+                self._membership.heard(answer.response)
+                self._busy(places, given, left_ms - self._membership.interval_ms)
+            else:
+                self._heard(answer)
+
+        def beat() -> None:
+            if self.leaving or self.coordinator is None:
+                self._membership.say_all()
+                self.step()
+                return
+            self.ask(self._membership.sign_of_life(), HEARTBEAT_VERSION, heard)
+
+        if left_ms <= 0:
+            self._take(places, given)
+        else:
+            self.later(min(self._membership.interval_ms, left_ms), beat)
+
+    def _take(self, places: list[Place], answer: Answer) -> None:
+        changed = sorted(places) != sorted(self.tenures)
+        self.take(places, answer)
+        self.later(0 if changed else self._membership.interval_ms, self.step)
+
+    def _leave(self) -> None:
+        if self.coordinator is None or self._membership.epoch == JOIN:
+            self.end("it leaves")
+            return
+        self.give_up(list(self.tenures))
+        self.ask(self._membership.farewell(), HEARTBEAT_VERSION, self._left)
+
+    def _left(self, answer: Answer) -> None:
+        self.check_stays(answer)
+        self.end("it leaves")

@@ -1,0 +1,1 @@
+"""Log directories alone, on a disk that fails."""

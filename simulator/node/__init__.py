@@ -1,0 +1,1 @@
+"""One whole node and its clients."""

@@ -1,0 +1,70 @@
+"""What can be simulated, by name; each runs one seed and gives the simulation that it was, whose trace has a hash.
+
+`log` is log directories alone, `raft` a metadata quorum alone, `node` a whole node with clients; the others are the
+scenarios of a cluster (`simulator.cluster.scenarios`), or of one with consumer groups (`simulator.groups.scenarios`).
+A broken rule is raised: its message has the rule, the command that shows it again, and the end of the trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from simulator.cluster.scenarios import SCENARIOS, Scenario
+from simulator.cluster.world import ClusterWorld
+from simulator.groups.scenarios import GROUP_SCENARIOS, GroupScenario
+from simulator.groups.world import GroupWorld
+from simulator.log.world import LogWorld
+from simulator.node.world import NodeWorld
+from simulator.raft.world import RaftWorld
+from simulator.world.driver import Simulation
+
+
+def cluster_world(scenario: Scenario) -> Callable[[int], Simulation]:
+    """What runs one seed of a scenario."""
+    return lambda seed: ClusterWorld(seed, scenario).run()
+
+
+def group_world(scenario: GroupScenario) -> Callable[[int], Simulation]:
+    """What runs one seed of a scenario with consumer groups."""
+    return lambda seed: GroupWorld(seed, scenario).run()
+
+
+WORLDS: dict[str, Callable[[int], Simulation]] = {
+    "log": lambda seed: LogWorld(seed).run(),
+    "node": lambda seed: NodeWorld(seed).run(),
+    "raft": lambda seed: RaftWorld(seed).run(),
+    **{name: cluster_world(scenario) for name, scenario in SCENARIOS.items()},
+    **{name: group_world(scenario) for name, scenario in GROUP_SCENARIOS.items()},
+}
+SEEDS_MAX = 10_000_000
+NODES_LOGGER = logging.getLogger("penstock")
+
+
+@contextmanager
+def quiet_nodes() -> Iterator[None]:
+    """Keeps what simulated nodes log, where nobody has said what is to become of it, off the terminal: the trace has
+    what happened, and hundreds of nodes have lost their leaders by right."""
+    nowhere = logging.NullHandler()
+    NODES_LOGGER.addHandler(nowhere)
+    try:
+        yield
+    finally:
+        NODES_LOGGER.removeHandler(nowhere)
+
+
+def seed_range(text: str) -> range:
+    """`7` or `1..100`, both ends included.
+
+    Raises:
+        argparse.ArgumentTypeError: anything else.
+    """
+    first, _, last = text.partition("..")
+    if not first.isdecimal() or (last and not last.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed and no range of seeds such as 1..100")
+    seeds = range(int(first), int(last or first) + 1)
+    if not 0 < len(seeds) <= SEEDS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is empty or has more than {SEEDS_MAX} seeds")
+    return seeds

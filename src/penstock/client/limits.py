@@ -1,0 +1,16 @@
+"""Limits of the client: what bounds its buffers and its tries. As in `config.limits`, nobody needs to tune them."""
+
+from penstock.config.values import KiB, MiB
+
+CLIENT_RESPONSE_BYTES = 128 * MiB
+"""One response that the small client accepts; a longer one closes the connection."""
+CLIENT_SCRATCH_BYTES = 64 * KiB
+"""Receive buffer of one client connection; larger responses get a buffer of their own size."""
+CLIENT_RETRY_BACKOFF_MS = 100
+"""Between two tries of a request that failed retriably."""
+CLIENT_FETCH_BYTES = 4 * MiB
+"""What one fetch of one partition asks for."""
+CLIENT_BATCH_BYTES = 512 * KiB
+"""A batch that the client builds is sent when the next record would make it larger."""
+CLIENT_CONFIG_RESOURCES = 500
+"""Resources whose configs one request asks for; more of them take several requests."""

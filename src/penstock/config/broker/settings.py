@@ -1,0 +1,46 @@
+"""All declared settings of a node in one class: how they are read and resolved is `config.server`'s."""
+
+from __future__ import annotations
+
+from penstock.config.broker.cluster import ClusterSettings
+from penstock.config.broker.groups import GroupSettings
+from penstock.config.broker.log import LogSettings
+from penstock.config.broker.network import NetworkSettings
+from penstock.config.broker.node import MetadataSettings, NodeSettings
+from penstock.config.broker.own import OwnSettings
+from penstock.config.broker.quorum import QuorumSettings
+from penstock.config.broker.replication import ReplicationSettings
+
+
+class BrokerSettings(
+    NodeSettings,
+    MetadataSettings,
+    QuorumSettings,
+    ClusterSettings,
+    GroupSettings,
+    NetworkSettings,
+    LogSettings,
+    ReplicationSettings,
+    OwnSettings,
+):
+    """Values by attribute, the property's name with `_`, and what follows from one or two of them."""
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The log directories: log.dirs, else log.dir."""
+        return self.log_dir if self.log_dirs is None else self.log_dirs
+
+    @property
+    def metadata_directory(self) -> str:
+        """The directory of the metadata log: metadata.log.dir, else the first log directory."""
+        return self.metadata_log_dir or self.directories[0]
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether this node is a broker."""
+        return "broker" in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node is a controller."""
+        return "controller" in self.process_roles

@@ -1,0 +1,90 @@
+"""When the checkpoint files of the log directories are written: an interval after their first offset has changed."""
+
+from __future__ import annotations
+
+from penstock.log.checkpoints import Checkpoint, TopicPartition
+from penstock.log.deadlines import Deadlines
+from penstock.log.directory import LogDirectory
+from penstock.log.directory_operations import WriteCheckpoint
+from penstock.log.log import Log
+from penstock.log.outbox import Outbox
+from penstock.log.replica import Replica
+from penstock.log.table import ReplicaTable
+
+
+class LowerRecoveryPoint(WriteCheckpoint):
+    """Writes the recovery points with that of a log that was cut."""
+
+    __slots__ = ()
+
+
+class Checkpointing:
+    """Notes offsets, and has the files written."""
+
+    def __init__(self, table: ReplicaTable, deadlines: Deadlines, outbox: Outbox) -> None:
+        self._table = table
+        self._deadlines = deadlines
+        self._outbox = outbox
+
+    def note(self, replica: Replica, checkpoint: Checkpoint, offset: int) -> None:
+        """Has an offset written with the next of these checkpoints, which are of the replica's directory."""
+        if checkpoint.set(replica.key, offset):
+            self._expect(replica.directory, checkpoint)
+
+    def note_recovery_point(self, replica: Replica, log: Log) -> None:
+        """As `note`, how far a log is on the disk."""
+        self.note(replica, replica.directory.recovery_points, log.recovery_point)
+
+    def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        """A partition is gone: it leaves all checkpoints of its directory."""
+        for checkpoint in directory.checkpoints:
+            if checkpoint.remove(partition):
+                self._expect(directory, checkpoint)
+
+    def write(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
+        """Writes a checkpoint as it is now, if it changed."""
+        if checkpoint.dirty and directory.error is None:
+            write = WriteCheckpoint(directory.index, self._outbox, checkpoint.file, checkpoint.take())
+            self._outbox.emit(write, self._written)
+
+    def write_stale(self, directory: LogDirectory) -> None:
+        """Writes those that have forgotten a partition: one of the same name is about to be made.
+
+        Were the old offsets still in the file after a crash, the new log would begin at the old one's start and be
+        trusted up to the old one's recovery point.
+        """
+        for checkpoint in directory.checkpoints:
+            if checkpoint.stale:
+                self.write(directory, checkpoint)
+
+    def lower_recovery_point(self, replica: Replica, log: Log, now_ms: int) -> None:
+        """A log was cut. The truncation ends when no checkpoint speaks of more than is left: were records appended
+        before, a recovery after a crash would trust them without a look."""
+        directory = replica.directory
+        checkpoint = directory.recovery_points
+        lowered = (checkpoint.get(replica.key) or 0) > log.recovery_point
+        self.note_recovery_point(replica, log)
+        if not lowered:
+            log.end_truncation(now_ms)
+            return
+
+        def written(operation: LowerRecoveryPoint, result: None, now_ms: int) -> None:
+            self._written(operation, result, now_ms)
+            if replica.log is log:
+                log.end_truncation(now_ms)
+
+        write = LowerRecoveryPoint(directory.index, self._outbox, checkpoint.file, checkpoint.take())
+        self._outbox.emit(write, written)
+
+    def _written(self, operation: WriteCheckpoint, result: None, now_ms: int) -> None:
+        self._deadlines.seen(now_ms)
+
+    def _expect(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
+        settings = self._table.settings
+        if checkpoint is directory.high_watermarks:
+            interval_ms = settings.replica_high_watermark_checkpoint_interval_ms
+        elif checkpoint is directory.log_starts:
+            interval_ms = settings.log_flush_start_offset_checkpoint_interval_ms
+        else:
+            interval_ms = settings.log_flush_offset_checkpoint_interval_ms
+        self._deadlines.after(interval_ms, lambda _: self.write(directory, checkpoint))

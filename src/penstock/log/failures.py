@@ -1,0 +1,62 @@
+"""What the log manager gives up: a log whose files are beyond use, or a log directory with all its logs, for good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from errno import EIO
+
+from penstock.errors import StorageError
+from penstock.log.events import DirectoryFailed, LogBroken, LogEvent
+from penstock.log.listener import LogListener
+from penstock.log.log import Log
+from penstock.log.replica import Replica, State
+from penstock.log.table import ReplicaTable
+
+
+class Failures:
+    """Says so to a person, to the node, and to those who wait for a log."""
+
+    def __init__(self, table: ReplicaTable, report: Callable[[LogEvent], None], listener: LogListener) -> None:
+        self._table = table
+        self._report = report
+        self._listener = listener
+
+    def replica_broken(self, replica: Replica, error: StorageError, now_ms: int) -> None:
+        """One log's files are beyond use: it alone stays shut."""
+        replica.state = State.BROKEN
+        replica.error = error
+        self._report(LogBroken(replica.name, str(error)))
+        replica.done(now_ms)
+
+    def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
+        """The file system failed an open log."""
+        self._listener.log_failed(log, error, now_ms)
+        self.directory_failed(log.disk.directory, error, now_ms)
+
+    def log_broke(self, replica: Replica, log: Log, error: Exception, now_ms: int) -> None:
+        """A bug: an open log does not know its own state any more. Its files are as they are, to be recovered."""
+        del self._table.open[log.name]
+        replica.log = None
+        why = StorageError(f"{log.name} is given up after a bug: {error!r}")
+        self.replica_broken(replica, why, now_ms)
+        self._listener.log_failed(log, OSError(EIO, str(why)), now_ms)
+
+    def directory_failed(self, index: int, error: OSError, now_ms: int) -> None:
+        """Takes a directory offline: its logs are forgotten, those who wait for one are called."""
+        table, directory = self._table, self._table.directories[index]
+        if directory.error is not None:
+            return
+        directory.error = error
+        self._report(DirectoryFailed(directory.path, error))
+        lost = table.of_directory(directory)
+        for replica in lost:
+            if replica.is_future:
+                del table.futures[replica.key]
+            if replica.log is not None:
+                table.open.pop(replica.log.name, None)
+            replica.log = None
+            replica.state = State.BROKEN
+        self._listener.directory_failed(index, error, now_ms)
+        for replica in lost:
+            replica.done(now_ms)
+        directory.measured(now_ms)

@@ -1,0 +1,187 @@
+"""What a log has done to its files: the operations that wait and run, and how much of what they wrote is durable.
+
+A log makes its operations, queues them here and says when each has ended; what comes of that for offsets and readers is
+the log's own business. Appends of one turn join one open `Write`, until another operation follows it or it is taken.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from penstock.log.disk import Operation
+from penstock.log.operations import Close, Flush, Fuse, OperatedLog, Roll, Write
+from penstock.log.producer_snapshot import Snapshot
+from penstock.log.producer_state import Step
+from penstock.log.segment import Segment
+from penstock.log.segments import Segments
+
+
+class FileWork:
+    """The operations of one log.
+
+    Attributes:
+        directory: index of the log directory. name: the log's directory in it.
+        fuse: blown by the first operation that fails.
+        pending: operations to be taken. outstanding: those and the ones taken that have not ended.
+        open_write: the last pending write while appends may still join it; `writes`: all that have not ended.
+        recovery_point: everything below was fsynced.
+        flush_requested: the end offset of the last flush that was queued.
+        first_unflushed_ms: when the oldest write completed that is not flushed; -1 if all are.
+        directory_dirty: files were made or renamed since the directory was last flushed.
+        rolls: where segments begin that followed on the last record, as long as that was not flushed (`log.rolls`).
+    """
+
+    __slots__ = (
+        "directory",
+        "directory_dirty",
+        "first_unflushed_ms",
+        "flush_requested",
+        "fuse",
+        "name",
+        "open_write",
+        "outstanding",
+        "pending",
+        "recovery_point",
+        "rolls",
+        "segments",
+        "writes",
+    )
+
+    def __init__(self, segments: Segments, name: str, recovery_point: int, *, directory_dirty: bool) -> None:
+        self.segments = segments
+        self.directory = segments.disk.directory
+        self.name = name
+        self.fuse = Fuse()
+        self.pending: list[Operation] = []
+        self.outstanding = 0
+        self.open_write: Write | None = None
+        self.writes: deque[Write] = deque()
+        self.recovery_point = recovery_point
+        self.flush_requested = -1
+        self.first_unflushed_ms = -1
+        self.directory_dirty = directory_dirty
+        self.rolls: list[int] = []
+
+    # The queue
+
+    def add(self, operation: Operation) -> bool:
+        """Has an operation wait to be taken. Whether it is the first that does."""
+        self.outstanding += 1
+        self.pending.append(operation)
+        return len(self.pending) == 1
+
+    def begin_write(self, write: Write) -> bool:
+        """As `add`, of a write that appends may join."""
+        self.open_write = write
+        self.writes.append(write)
+        self.outstanding += 1
+        self.pending.append(write)
+        return len(self.pending) == 1
+
+    def seal_write(self, flush_messages: int) -> None:
+        """Decides what goes with the open write; later appends begin another."""
+        write, self.open_write = self.open_write, None
+        if write is None:
+            return
+        segment = write.segment
+        write.largest = segment.largest(self.segments.disk)
+        if segment.index_tails_are_long:
+            write.index_writes = segment.take_index_tails()
+        if write.end_offset - self.recovery_point >= flush_messages:
+            write.sync_paths = self._unflushed_paths()
+            write.sync_directory = self.name if self.directory_dirty else None
+            write.inline = False
+            self.directory_dirty = False
+
+    def take(self, flush_messages: int) -> list[Operation]:
+        """What waits, in order."""
+        self.seal_write(flush_messages)
+        pending, self.pending = self.pending, []
+        return pending
+
+    def write_completed(self, write: Write, wall_ms: int, now_ms: int) -> None:
+        """The records of a write are in their file."""
+        first = self.writes.popleft()
+        assert first is write, "the writes of a log complete in order"
+        segment = write.segment
+        segment.size_bytes = write.position + write.size_bytes
+        segment.modified_ms = wall_ms
+        segment.largest_written = write.largest
+        for written in write.index_writes:
+            segment.settle_index(written)
+        if self.first_unflushed_ms < 0:
+            self.first_unflushed_ms = now_ms
+
+    def give_up(self) -> list[Step]:
+        """Nothing more will be written. Returns what was reserved for the writes that have not completed."""
+        self.open_write = None
+        steps = [step for write in self.writes for step in write.steps]
+        self.writes.clear()
+        return steps
+
+    # Flushing
+
+    def rolled(self, base_offset: int, *, follows: bool) -> list[int]:
+        """A segment is begun; `follows`: just after the last record of the one before. Returns the `rolls` to note."""
+        self.directory_dirty = True
+        self.rolls = [offset for offset in self.rolls if offset > self.recovery_point]
+        if follows and base_offset > self.recovery_point:
+            self.rolls.append(base_offset)
+        return self.rolls
+
+    def truncated(self, offset: int) -> None:
+        """What was written and flushed from here on does not count."""
+        self.flush_requested = -1
+        self.recovery_point = min(self.recovery_point, offset)
+        self.rolls = [base_offset for base_offset in self.rolls if base_offset <= offset]
+
+    def cut(self, log_end_offset: int) -> None:
+        """The files of a truncation are cut."""
+        self.recovery_point = min(self.recovery_point, log_end_offset)
+        self.directory_dirty = True
+
+    def flush(self, log: OperatedLog, end_offset: int) -> Flush | None:
+        """A flush of everything up to the end, in order with appends; None where one has been queued already."""
+        if end_offset <= max(self.recovery_point, self.flush_requested) and not self.directory_dirty:
+            return None
+        self.flush_requested = end_offset
+        flush = Flush(log, end_offset, self._unflushed(), self._unflushed_paths())
+        if not self.directory_dirty:
+            flush.directory_path = None
+        self.directory_dirty = False
+        return flush
+
+    def flush_rolled(self, log: OperatedLog, old: Segment, roll: Roll) -> Flush:
+        """A flush in the background of the segment that was closed, and those before it."""
+        covered = [each for each in self.segments.all if not each.flushed and each.base_offset <= old.base_offset]
+        paths = [path for segment in covered for path in segment.paths]
+        if roll.snapshot:
+            paths.append(roll.snapshot[0])
+        order = f"{self.name}/flush"
+        return Flush(log, roll.new.base_offset, covered, paths, order=order)
+
+    def close(self, log: OperatedLog, end_offset: int, snapshot: Snapshot) -> Close | None:
+        """The last operation, of a log whose active segment is sealed; None where the files say all already."""
+        segment = self.segments.all[-1]
+        memory_only = snapshot or segment.offset_index.tail or segment.time_index.tail or segment.aborted_index.tail
+        if not memory_only and not self.outstanding and not self.directory_dirty and self.recovery_point == end_offset:
+            return None
+        return Close(log, end_offset, self._unflushed(), segment, snapshot)
+
+    def flushed_to(self, offset: int, log_end_offset: int, now_ms: int) -> bool:
+        """What is below an offset is durable. Whether the recovery point moves."""
+        offset = min(offset, log_end_offset)
+        if offset <= self.recovery_point:
+            return False
+        self.recovery_point = offset
+        self.first_unflushed_ms = -1 if offset == log_end_offset else now_ms
+        return True
+
+    def _unflushed(self) -> list[Segment]:
+        """The closed segments that are not wholly flushed."""
+        return [segment for segment in self.segments.all[:-1] if not segment.flushed]
+
+    def _unflushed_paths(self) -> list[str]:
+        """The files to fsync before all that is written counts: whole closed segments, and the active one's records."""
+        closed = [path for segment in self._unflushed() for path in segment.paths]
+        return [*closed, self.segments.all[-1].log_path]

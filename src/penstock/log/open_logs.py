@@ -1,0 +1,322 @@
+"""From a directory to an open log and back: recovered if it must be, opened when somebody asks, closed by LRU.
+
+`proceed` takes a replica that somebody waits for one step nearer to being open; each step ends in a completion that
+either takes the next or calls those who wait. After an unclean stop `recover_next` keeps a few recoveries going of logs
+that nobody has asked for yet; one that is asked for begins at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from random import Random
+
+from penstock.config.limits import BUSY_LOGS_PASSED_OVER_MAX
+from penstock.errors import StorageError
+from penstock.log.checkpointing import Checkpointing
+from penstock.log.deadlines import Deadlines
+from penstock.log.directory import LogDirectory
+from penstock.log.directory_operations import OpenLog, RecoverLog, WritePartitionMetadata
+from penstock.log.events import LogEvent, RecordsLost, RecoveryFinished, TailCut
+from penstock.log.failures import Failures
+from penstock.log.flushes import Flushes
+from penstock.log.listener import LogListener
+from penstock.log.loading import OpenArguments, RecoveryNeeded, nothing
+from penstock.log.log import Log
+from penstock.log.outbox import Outbox
+from penstock.log.producer_expiry import ProducerExpiry
+from penstock.log.recovery import RecoveryReport
+from penstock.log.removals import Removals
+from penstock.log.replica import Replica, State
+from penstock.log.replica_directories import ReplicaDirectories
+from penstock.log.retention_schedule import RetentionSchedule
+from penstock.log.table import ReplicaTable
+from penstock.records.wall import WallTime
+
+
+@dataclass(eq=False)
+class OpenLogs:
+    """Opens logs, recovers them, closes them; it is the `LogOwner` of those that are open."""
+
+    _table: ReplicaTable
+    _deadlines: Deadlines
+    _outbox: Outbox
+    _directories: ReplicaDirectories
+    _failures: Failures
+    _checkpointing: Checkpointing
+    _flushes: Flushes
+    _producers: ProducerExpiry
+    _retention: RetentionSchedule
+    _removals: Removals
+    _listener: LogListener
+    _report: Callable[[LogEvent], None]
+    _random: Random
+    _wall: WallTime
+
+    # Opening
+
+    def get(self, replica: Replica, now_ms: int) -> Log:
+        """The open log.
+
+        Raises:
+            NotOpen: it is being created, opened or recovered.
+            StorageError: its directory is offline, or it cannot be opened.
+        """
+        table = self._table
+        if replica.state is State.OPEN:
+            assert replica.log is not None
+            table.open.move_to_end(replica.log.name)
+            return replica.log
+        if replica.directory.error is not None:
+            raise StorageError(f"log directory {replica.directory.path} is offline")
+        if replica.error is not None:
+            raise replica.error
+        if table.stopping:
+            raise StorageError("the node is stopping")
+        if replica.frozen is not None:
+            raise replica.wait()
+        if replica.unused and replica.state is State.CLOSED:
+            self._open_unused(replica, now_ms)
+            if replica.is_open:
+                assert replica.log is not None
+                return replica.log
+        waiting = replica.wait()
+        self.proceed(replica, now_ms)
+        raise waiting
+
+    def proceed(self, replica: Replica, now_ms: int) -> None:
+        """One step nearer to being open, unless a step is under way or the topic's configuration is not known yet."""
+        if replica.frozen is not None or not self._table.begun:
+            return
+        if replica.state is State.UNRECOVERED:
+            self._recover(replica, now_ms)
+        elif replica.state is State.CLOSED and replica.unused:
+            self._open_unused(replica, now_ms)
+        elif replica.state is State.CLOSED:
+            replica.state = State.OPENING
+            arguments = self._arguments(replica, now_ms)
+            operation = OpenLog(replica, self._outbox, self, arguments, random=self._random, wall=self._wall)
+            self._outbox.emit(operation, self._opened, broke=self._broke)
+
+    def _open_unused(self, replica: Replica, now_ms: int) -> None:
+        """Opens a log that has no file yet, at once: there is nothing to read."""
+        replica.unused = False
+        arguments = self._arguments(replica, now_ms)
+        start = arguments.log_start_offset
+        log = Log(
+            replica.directory.disk,
+            replace(arguments, recovery_point=start),
+            nothing(replica.topic_id, start),
+            self,
+            random=self._random,
+            wall=self._wall,
+        )
+        self._now_open(replica, log, now_ms)
+
+    def _arguments(self, replica: Replica, now_ms: int) -> OpenArguments:
+        directory = replica.directory
+        return OpenArguments(
+            replica.name,
+            self._table.topic_config(replica.topic),
+            directory.recovery_points.get(replica.key) or 0,
+            directory.log_starts.get(replica.key) or 0,
+            self._wall.at(now_ms),
+            directory.doubtful,
+        )
+
+    def _opened(self, operation: OpenLog, result: Log | RecoveryNeeded | StorageError, now_ms: int) -> None:
+        replica = operation.replica
+        if replica.state is not State.OPENING:
+            return
+        if isinstance(result, RecoveryNeeded):
+            self._recover(replica, now_ms)
+        elif isinstance(result, StorageError):
+            self._failures.replica_broken(replica, result, now_ms)
+        elif None not in (replica.topic_id, result.topic_id) and replica.topic_id != result.topic_id:
+            if replica.is_future:
+                error = StorageError(f"{replica.name} is of another topic of this name")
+                self._failures.replica_broken(replica, error, now_ms)
+            else:
+                self._replace_stray(replica)
+        else:
+            self._tie_to_topic(replica, result)
+            result.update_config(self._table.topic_config(replica.topic))  # it may have changed meanwhile
+            self._now_open(replica, result, now_ms)
+
+    def _broke(self, operation: OpenLog | RecoverLog, error: Exception, now_ms: int) -> None:
+        self._failures.replica_broken(operation.replica, StorageError(f"a bug: {error!r}"), now_ms)
+
+    def _tie_to_topic(self, replica: Replica, log: Log) -> None:
+        """A directory without a topic id (an older broker made it) gets the one that it was assigned for."""
+        if log.topic_id is None and replica.topic_id is not None:
+            log.topic_id = replica.topic_id
+            index = replica.directory.index
+            self._outbox.emit(WritePartitionMetadata(index, self._outbox, replica.name, replica.topic_id))
+        replica.topic_id = log.topic_id
+
+    def _replace_stray(self, replica: Replica) -> None:
+        """The files are of a topic of the same name, deleted while this node was away: a new one takes its place."""
+        opening, replica.opening = replica.opening, None
+        successor = Replica(replica.topic, replica.partition, replica.topic_id, replica.directory, State.CREATING)
+        successor.opening = opening
+        successor.size_bytes = 0
+        self._table.remove(replica)
+        self._directories.set_aside(replica, "stray")
+        self._table.add(successor)
+        self._directories.create([successor], self.now_closed)
+
+    def _now_open(self, replica: Replica, log: Log, now_ms: int) -> None:
+        """A log was opened: those who wait get it, and the one least recently used may have to close."""
+        table = self._table
+        replica.state = State.OPEN
+        replica.log = log
+        table.open[log.name] = replica
+        self._producers.expect(replica, log)
+        replica.done(now_ms)
+        if table.stopping:
+            self.close(replica, now_ms)
+        elif len(table.open) > table.open_logs_max:
+            self._close_oldest(now_ms)
+
+    # Recovery
+
+    def recover_next(self, directory: LogDirectory, now_ms: int) -> None:
+        """Keeps a few recoveries of a directory going that nobody has asked for."""
+        if self._table.stopping or not self._table.begun:
+            return
+        queue = self._table.unrecovered[directory.index]
+        while queue and directory.recovering < self._table.settings.num_recovery_threads_per_data_dir:
+            replica = queue.popleft()
+            if replica.state is State.UNRECOVERED:
+                self._recover(replica, now_ms)
+        if not queue and not directory.recovering and directory.recovered_logs:
+            self._report(RecoveryFinished(directory.path, directory.recovered_logs, directory.recovered_bytes))
+            directory.recovered_logs = directory.recovered_bytes = 0
+
+    def _recover(self, replica: Replica, now_ms: int) -> None:
+        directory = replica.directory
+        replica.state = State.RECOVERING
+        directory.recovering += 1
+
+        def ended() -> None:
+            directory.recovering -= 1
+
+        operation = RecoverLog(replica, self._outbox, self._arguments(replica, now_ms))
+        self._outbox.emit(operation, self._recovered, broke=self._recovery_broke, ended=ended)
+
+    def _recovered(self, operation: RecoverLog, result: RecoveryReport | StorageError, now_ms: int) -> None:
+        directory = self._table.directories[operation.directory]
+        directory.recovered_logs += 1
+        replica = operation.replica
+        if replica.state is State.RECOVERING and isinstance(result, StorageError):
+            self._failures.replica_broken(replica, result, now_ms)
+        elif replica.state is State.RECOVERING and isinstance(result, RecoveryReport):
+            directory.recovered_bytes += result.scanned_bytes
+            self._report_losses(result)
+            self._checkpointing.note(replica, directory.recovery_points, result.recovery_point)
+            self._checkpointing.note(replica, directory.log_starts, result.log_start_offset)
+            self.now_closed(replica, now_ms)
+        self.recover_next(directory, now_ms)
+
+    def _recovery_broke(self, operation: RecoverLog, error: Exception, now_ms: int) -> None:
+        self._broke(operation, error, now_ms)
+        self.recover_next(operation.replica.directory, now_ms)
+
+    def _report_losses(self, report: RecoveryReport) -> None:
+        kept_aside = ", ".join(report.kept_aside)
+        for lost in report.lost:
+            self._report(RecordsLost(report.name, lost.first, lost.end, report.cut_bytes, kept_aside))
+        if report.cut_bytes and not report.lost:
+            self._report(TailCut(report.name, report.log_end_offset, report.cut_bytes))
+
+    # Closing
+
+    def close(self, replica: Replica, now_ms: int) -> None:
+        """Closes an open log; `now_closed` when it has."""
+        if replica.state is State.OPEN:
+            assert replica.log is not None
+            replica.state = State.CLOSING
+            replica.log.close(now_ms)
+
+    def _close_oldest(self, now_ms: int) -> None:
+        """Closes what is too much: the logs longest unused. One that is busy stays, and goes after a later opening."""
+        opened = self._table.open
+        excess = len(opened) - self._table.open_logs_max
+        for replica in list(islice(opened.values(), excess + BUSY_LOGS_PASSED_OVER_MAX)):
+            if excess <= 0:
+                return
+            if replica.state is State.CLOSING:
+                excess -= 1
+            elif replica.state is State.OPEN and replica.log is not None and replica.log.idle:
+                self.close(replica, now_ms)
+                excess -= 1
+
+    def now_closed(self, replica: Replica, now_ms: int) -> None:
+        """A step has ended with the log closed: goes on if somebody waits for it."""
+        replica.state = State.CLOSED
+        if replica.frozen is not None:
+            replica.frozen(now_ms)
+        elif replica.opening is not None and not self._table.stopping:
+            self.proceed(replica, now_ms)
+        if self._table.stopping:
+            replica.done(now_ms)
+
+    # LogOwner
+
+    def log_has_operations(self, log: Log) -> None:
+        if self._table.holder(log) is not None:
+            self._outbox.waiting.append(log)
+
+    def log_advanced(self, log: Log, now_ms: int) -> None:
+        replica = self._table.holder(log)
+        if replica is not None:
+            self._deadlines.seen(now_ms)
+            self._retention.changed(replica)
+            self._flushes.expect(replica, log)
+            self._producers.expect(replica, log)
+            self._listener.log_advanced(log, now_ms)
+
+    def log_start_moved(self, log: Log) -> None:
+        replica = self._table.holder(log)
+        if replica is not None:
+            self._checkpointing.note(replica, replica.directory.log_starts, log.log_start_offset)
+            self._retention.changed(replica)
+            self._listener.log_start_moved(log, self._deadlines.now_ms)
+
+    def log_flushed(self, log: Log, now_ms: int) -> None:
+        replica = self._table.holder(log)
+        if replica is not None:
+            self._checkpointing.note_recovery_point(replica, log)
+
+    def log_cut(self, log: Log, now_ms: int) -> None:
+        replica = self._table.holder(log)
+        if replica is not None:
+            self._checkpointing.lower_recovery_point(replica, log, now_ms)
+
+    def log_truncated(self, log: Log, now_ms: int) -> None:
+        if self._table.holder(log) is not None:
+            self._listener.log_truncated(log, now_ms)
+
+    def log_closed(self, log: Log, now_ms: int) -> None:
+        replica = self._table.holder(log)
+        if replica is not None:
+            self._checkpointing.note_recovery_point(replica, log)
+            replica.size_bytes = log.size_bytes
+            replica.log = None
+            del self._table.open[log.name]
+            self.now_closed(replica, now_ms)
+
+    def log_files_deleted(self, log: Log, paths: Sequence[str], now_ms: int) -> None:
+        replica = self._table.holder(log)
+        if replica is not None and paths:
+            self._removals.unlink_later(replica, paths, now_ms)
+
+    def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
+        if self._table.holder(log) is not None:
+            self._failures.log_failed(log, error, now_ms)
+
+    def log_broke(self, log: Log, error: Exception, now_ms: int) -> None:
+        replica = self._table.holder(log)
+        if replica is not None:
+            self._failures.log_broke(replica, log, error, now_ms)

@@ -1,0 +1,117 @@
+"""Operations of the log manager: those that wait until the node takes them, and those under way.
+
+A part emits an operation with the function that is to hear of its end. Nobody hears of one that failed, which takes its
+directory offline, nor of one in a directory that has failed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from penstock.errors import Report
+from penstock.log.deadlines import Deadlines
+from penstock.log.disk import Operation
+from penstock.log.failures import Failures
+from penstock.log.log import Log
+from penstock.log.table import ReplicaTable
+
+T = TypeVar("T", bound=Operation)
+Done = Callable[[T, Any, int], None]
+Broke = Callable[[T, Exception, int], None]
+
+
+class Errand(NamedTuple):
+    """Who hears of the end of an operation."""
+
+    done: Done[Any] | None
+    broke: Broke[Any] | None
+    ended: Callable[[], None] | None
+
+
+class Outbox:
+    """See the module's head. It is the owner of all operations that it emits.
+
+    Attributes: `waiting`, operations to be taken, and open logs that have some.
+    """
+
+    def __init__(self, table: ReplicaTable, deadlines: Deadlines, failures: Failures, bug: Report) -> None:
+        self._table = table
+        self._deadlines = deadlines
+        self._failures = failures
+        self._bug = bug
+        self.waiting: list[Operation | Log] = []
+        self._under_way: dict[Operation, Errand] = {}
+
+    def emit(
+        self,
+        operation: T,
+        done: Done[T] | None = None,
+        *,
+        broke: Broke[T] | None = None,
+        ended: Callable[[], None] | None = None,
+    ) -> None:
+        """Has an operation run, whose owner is this outbox.
+
+        Args:
+            done: called with its result when it ended well. broke: called when it, or `done`, broke off by a bug.
+            ended: called before, however it ended, even if its directory has failed.
+        """
+        assert operation.owner is self
+        self._under_way[operation] = Errand(done, broke, ended)
+        self.waiting.append(operation)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no operation waits or runs."""
+        return not self._under_way
+
+    def take(self) -> list[Operation]:
+        """The operations to run now, those of the open logs included; gone from here."""
+        taken: list[Operation] = []
+        directories = self._table.directories
+        while self.waiting:
+            waiting, self.waiting = self.waiting, []
+            for item in waiting:
+                if isinstance(item, Log):
+                    try:
+                        taken += item.take_operations()
+                    except Exception as error:  # a bug gives up this log, as one at the end of an operation does
+                        item.broke(error, self._deadlines.now_ms)
+                        self._bug(f"the writes of {item.name}", error)
+                elif directories[item.directory].error is None:
+                    taken.append(item)
+                else:
+                    self._end(item)
+                    del self._under_way[item]
+        if any(directory.error is not None for directory in directories):
+            taken = [operation for operation in taken if directories[operation.directory].error is None]
+        return taken
+
+    def _end(self, operation: Operation) -> Errand:
+        errand = self._under_way[operation]
+        if errand.ended is not None:
+            self._under_way[operation] = errand._replace(ended=None)
+            errand.ended()
+        return errand
+
+    # OperationOwner
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        errand = self._end(operation)
+        if errand.done is not None and self._table.directories[operation.directory].error is None:
+            errand.done(operation, result, now_ms)
+        del self._under_way[operation]
+
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
+        """The file system failed; the directory goes offline."""
+        self._end(operation)
+        self._failures.directory_failed(operation.directory, error, now_ms)
+        del self._under_way[operation]
+
+    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        """A bug: what the operation was for ends."""
+        errand = self._end(operation)
+        del self._under_way[operation]
+        if errand.broke is not None:
+            errand.broke(operation, error, now_ms)

@@ -1,0 +1,249 @@
+"""Retention as it is carried out: open logs retire their own segments, those that nobody has open by their files.
+
+Of a closed log the names, sizes and times of the files are enough. A segment ends where the next begins; its largest
+timestamp is the last entry of its time index (or the time the file was modified, if it has none, as Kafka does).
+`RetireSegments` applies the rule (`penstock.log.retention`) in the lane, to a few replicas at a time. Only a log whose
+active segment itself is too old must be opened, since a new segment takes its place.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from penstock.errors import NotResident
+from penstock.log.deadlines import Deadlines
+from penstock.log.directory_operations import ReadRange
+from penstock.log.disk import Disk, FileInfo, Operation, OperationOwner
+from penstock.log.events import CompactionPending, LogEvent, SegmentsRetired
+from penstock.log.names import INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, file_name, offset_of
+from penstock.log.open_logs import OpenLogs
+from penstock.log.operations import rename_deleted
+from penstock.log.outbox import Outbox
+from penstock.log.removals import Removals
+from penstock.log.replica import Replica, State
+from penstock.log.replica_directories import ReplicaDirectories
+from penstock.log.retention import UNKNOWN_END_OFFSET, Retention, extents
+from penstock.log.retention_schedule import RetentionSchedule
+from penstock.log.table import ReplicaTable
+from penstock.records.wall import WallTime
+
+TIME_ENTRY = struct.Struct(">qi")
+RETENTION_ORDER = ".retention"
+BATCH_REPLICAS_MAX = 32
+"""Replicas that one operation looks at; while it runs they cannot be opened."""
+
+
+@dataclass(slots=True)
+class Retired:
+    """What retention did to a replica.
+
+    Attributes:
+        paths: files that are renamed, to be removed later.
+        size_bytes: of the records that are left.
+        next_ms: when age may delete something next; None for never without appends.
+        needs_log: the active segment is too old, so the log must be opened.
+    """
+
+    paths: list[str] = field(default_factory=list)
+    segments: int = 0
+    bytes: int = 0
+    reasons: list[str] = field(default_factory=list)
+    log_start_offset: int = 0
+    size_bytes: int = 0
+    next_ms: int | None = None
+    needs_log: bool = False
+
+
+@dataclass(slots=True)
+class SegmentFile:
+    """A segment by its files."""
+
+    base_offset: int
+    log: FileInfo
+    time_index_bytes: int
+
+
+class RetireSegments(Operation):
+    """Takes old segments of closed logs away, by the rule for each. The result is a `Retired` for each.
+
+    `replicas` are for who takes up the result; `run` does not look at them.
+    """
+
+    __slots__ = ("replicas", "requests", "wall_ms")
+
+    def __init__(
+        self, directory: int, owner: OperationOwner, rules: Sequence[tuple[Replica, Retention]], wall_ms: int
+    ) -> None:
+        assert len(rules) <= BATCH_REPLICAS_MAX
+        super().__init__(directory, RETENTION_ORDER, owner)
+        self.replicas = [replica for replica, _ in rules]
+        self.requests = [(replica.name, rule) for replica, rule in rules]
+        self.wall_ms = wall_ms
+
+    def run(self, disk: Disk) -> list[Retired]:
+        return [retire(disk, *request, self.wall_ms) for request in self.requests]
+
+
+def list_segments(disk: Disk, name: str) -> list[SegmentFile]:
+    """The segments of a replica, oldest first, by its directory's listing."""
+    files = {entry.name: entry for entry in disk.list(name)}
+    segments = []
+    for entry in files.values():
+        base_offset = offset_of(entry.name, LOG)
+        if base_offset is not None:
+            time_index = files.get(file_name(base_offset, TIME_INDEX))
+            segments.append(SegmentFile(base_offset, entry, time_index.size_bytes if time_index else 0))
+    segments.sort(key=lambda segment: segment.base_offset)
+    return segments
+
+
+def largest_timestamp_ms(disk: Disk, name: str, segment: SegmentFile) -> int:
+    """Of a segment's records, by the last entry of its time index; when it was modified if there is none."""
+    entries = segment.time_index_bytes // TIME_ENTRY.size
+    if entries:
+        path = f"{name}/{file_name(segment.base_offset, TIME_INDEX)}"
+        timestamp_ms, _ = TIME_ENTRY.unpack(disk.read(path, (entries - 1) * TIME_ENTRY.size, TIME_ENTRY.size))
+        if timestamp_ms >= 0:
+            return int(timestamp_ms)
+    return segment.log.modified_ms
+
+
+def retire(disk: Disk, name: str, rule: Retention, wall_ms: int) -> Retired:
+    """Applies the rule to one closed log; renames the files of what goes."""
+    segments = list_segments(disk, name)
+
+    def time_ms(place: int) -> int:
+        return largest_timestamp_ms(disk, name, segments[place])
+
+    sizes_bytes = [segment.log.size_bytes for segment in segments]
+    bases = [segment.base_offset for segment in segments]
+    reasons = rule.due(extents(bases, sizes_bytes, UNKNOWN_END_OFFSET), wall_ms, time_ms)
+    count = len(reasons)
+    retired = Retired(segments=count, bytes=sum(sizes_bytes[:count]), reasons=list(dict.fromkeys(reasons)))
+    for base_offset in bases[:count]:
+        names = [f"{name}/{file_name(base_offset, suffix)}" for suffix in (LOG, *INDEX_SUFFIXES, SNAPSHOT)]
+        retired.paths += rename_deleted(disk, names)
+    retired.size_bytes = sum(sizes_bytes) - retired.bytes
+    retired.log_start_offset = max(rule.start_offset, bases[count] if segments else 0)
+    one_is_left = count == len(segments) - 1
+    if segments and rule.retention_ms >= 0 and not (one_is_left and not sizes_bytes[count]):
+        retired.next_ms = rule.next_ms(time_ms(count))
+        retired.needs_log = one_is_left and retired.next_ms is not None and retired.next_ms <= wall_ms
+    return retired
+
+
+@dataclass(eq=False)
+class Retiring:
+    """Looks at the replicas that the schedule names: open logs retire their own segments, closed ones in the lane."""
+
+    _table: ReplicaTable
+    _deadlines: Deadlines
+    _outbox: Outbox
+    _schedule: RetentionSchedule
+    _logs: OpenLogs
+    _directories: ReplicaDirectories
+    _removals: Removals
+    _wall: WallTime
+    _report: Callable[[LogEvent], None]
+    _to_look_at: dict[int, list[Replica]] = field(default_factory=dict, init=False)
+    _compaction_reported: set[str] = field(default_factory=set, init=False)
+
+    def look(self, now_ms: int) -> None:
+        """Looks at all that is due."""
+        for replica in self._schedule.take(now_ms):
+            if replica.state in (State.GONE, State.BROKEN) or replica.directory.error is not None:
+                continue
+            self._note_compaction(replica.topic)
+            if replica.state is State.OPEN:
+                self._look_at_open(replica, now_ms)
+            elif replica.state is State.CLOSED:
+                self._to_look_at.setdefault(replica.directory.index, []).append(replica)
+            else:
+                self._schedule.changed(replica)
+        for index in list(self._to_look_at):
+            self._look_at_closed(index, now_ms)
+        self._schedule.arm()
+
+    def stop(self) -> None:
+        """Looks at nothing more."""
+        self._to_look_at.clear()
+
+    def _note_compaction(self, topic: str) -> None:
+        if topic not in self._compaction_reported and "compact" in self._table.topic_config(topic).cleanup_policy:
+            self._compaction_reported.add(topic)
+            self._report(CompactionPending(topic))
+
+    def _look_at_open(self, replica: Replica, now_ms: int) -> None:
+        log = replica.log
+        if replica.state is not State.OPEN or log is None:
+            self._schedule.changed(replica)
+            return
+        before_bytes = log.size_bytes
+        try:
+            segments = log.delete_old_segments(now_ms, replica.high_watermark)
+            next_ms = log.next_retention_ms()
+        except NotResident as missing:
+            read = ReadRange(missing.directory, self._outbox, missing.path, missing.position, missing.length)
+            self._outbox.emit(read, self._look_again)
+            return
+        if segments:
+            removed_bytes = before_bytes - log.size_bytes
+            self._report(SegmentsRetired(log.name, segments, removed_bytes, log.log_start_offset, "retention"))
+        self._schedule.expect(replica, next_ms)
+        self._schedule.arm()
+
+    def _look_again(self, operation: ReadRange, result: None, now_ms: int) -> None:
+        self._deadlines.seen(now_ms)
+        replica = self._table.find_name(operation.path.partition("/")[0])
+        if replica is not None:
+            self._look_at_open(replica, now_ms)
+
+    def _look_at_closed(self, index: int, now_ms: int) -> None:
+        """The next few closed logs of a directory; those after them when these are done."""
+        waiting = self._to_look_at.pop(index, [])
+        batch, rest = waiting[:BATCH_REPLICAS_MAX], waiting[BATCH_REPLICAS_MAX:]
+        if rest:
+            self._to_look_at[index] = rest
+        rules = []
+        for replica in batch:
+            if replica.state is State.CLOSED:
+                replica.state = State.RETIRING
+                config = self._table.topic_config(replica.topic)
+                log_start_offset = replica.directory.log_starts.get(replica.key) or 0
+                rule = Retention.of(config, log_start_offset, replica.high_watermark)
+                rules.append((replica, rule))
+            elif replica.state is not State.GONE:
+                self._schedule.changed(replica)
+        if rules:
+            retire = RetireSegments(index, self._outbox, rules, self._wall.at(now_ms))
+            self._outbox.emit(retire, self._retired)
+        elif rest:
+            self._look_at_closed(index, now_ms)
+
+    def _retired(self, operation: RetireSegments, results: Sequence[Retired], now_ms: int) -> None:
+        self._deadlines.seen(now_ms)
+        stopping = self._table.stopping
+        for replica, result in zip(operation.replicas, results, strict=True):
+            if replica.state is not State.RETIRING:
+                self._directories.leave_if_held(replica)
+                continue
+            self._note_retired(replica, result, now_ms)
+            self._logs.now_closed(replica, now_ms)
+            if result.needs_log and not stopping:
+                replica.when_open().append(partial(self._look_at_open, replica))
+                self._logs.proceed(replica, now_ms)
+        if not stopping and operation.directory in self._to_look_at:
+            self._look_at_closed(operation.directory, now_ms)
+        self._schedule.arm()
+
+    def _note_retired(self, replica: Replica, result: Retired, now_ms: int) -> None:
+        replica.size_bytes = result.size_bytes
+        if not result.needs_log:
+            self._schedule.expect(replica, result.next_ms)
+        if result.paths:
+            self._removals.unlink_later(replica, result.paths, now_ms)
+            reason = " and ".join(result.reasons)
+            self._report(SegmentsRetired(replica.name, result.segments, result.bytes, result.log_start_offset, reason))

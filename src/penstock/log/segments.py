@@ -1,0 +1,167 @@
+"""The segments of a log: which there are, where an offset lies in them, and what readers get of them.
+
+Offsets at which appends and reads ended are remembered with their positions, so a consumer that goes on where it was,
+or that waits at the end, needs no look-up at all; others find their batch through the indexes (`penstock.log.lookup`).
+Whatever looks into a file may raise NotResident.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from penstock.config.limits import POSITION_HINTS_MAX
+from penstock.log.disk import Disk, FileSlice
+from penstock.log.lookup import cut, first_at_time, first_of_max_time, locate, places
+from penstock.log.results import AbortedTransaction, LogRead
+from penstock.log.retention import UNKNOWN_END_OFFSET, Retention, extents
+from penstock.log.segment import Segment
+from penstock.log.walks import FoundOffset
+
+Hints = dict[int, tuple[int, int]]
+"""Offset -> (base offset of the segment, position) of the first batch that ends at or after it."""
+
+
+def remember(hints: Hints, offset: int, place: tuple[int, int]) -> None:
+    """Adds a hint; the oldest one makes room."""
+    hints[offset] = place
+    if len(hints) > POSITION_HINTS_MAX:
+        del hints[next(iter(hints))]
+
+
+class Segments:
+    """The segments of one log.
+
+    Attributes:
+        all: oldest first, the last one active; empty until a new log has its first file.
+        bases: their base offsets.
+        ends, hints: positions remembered from the latest appends and from the latest reads.
+    """
+
+    __slots__ = ("all", "bases", "disk", "ends", "hints")
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.all: list[Segment] = []
+        self.bases: list[int] = []
+        self.ends: Hints = {}
+        self.hints: Hints = {}
+
+    def replace(self, segments: Sequence[Segment], flushed_offset: int) -> None:
+        """The log has these from now on; what is below an offset is on the medium."""
+        self.all = list(segments)
+        self.bases = [segment.base_offset for segment in segments]
+        for segment, end_offset in zip(segments, self.bases[1:], strict=False):
+            segment.flushed = end_offset <= flushed_offset
+        self.forget_positions()
+
+    def begin(self, segment: Segment) -> None:
+        """Adds an active segment."""
+        self.all.append(segment)
+        self.bases.append(segment.base_offset)
+
+    def take_oldest(self, count: int) -> list[Segment]:
+        """Removes segments from the log."""
+        taken = self.all[:count]
+        del self.all[:count], self.bases[:count]
+        return taken
+
+    def due(self, rule: Retention, end_offset: int, wall_ms: int) -> list[str]:
+        """Why each of the oldest segments goes, of a log that ends at `end_offset` with all that is reserved."""
+        if not self.all[-1].reserved_bytes:
+            end_offset = UNKNOWN_END_OFFSET
+        return rule.due(
+            extents(self.bases, (segment.size_bytes for segment in self.all), end_offset),
+            wall_ms,
+            lambda place: self.all[place].retention_time_ms(self.disk),
+        )
+
+    def next_retention_ms(self, rule: Retention) -> int | None:
+        """The wall time at which age removes the oldest; None for never."""
+        if rule.retention_ms < 0 or not self.size_bytes:
+            return None
+        return rule.next_ms(self.all[0].retention_time_ms(self.disk))
+
+    def written(self, segment: Segment, end_offset: int) -> None:
+        """The records of a segment up to an offset are in its file."""
+        remember(self.ends, end_offset, (segment.base_offset, segment.size_bytes))
+
+    def forget_positions(self) -> None:
+        """What was remembered may be wrong from now on."""
+        self.ends.clear()
+        self.hints.clear()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all records."""
+        return sum(segment.size_bytes for segment in self.all)
+
+    def read(
+        self, offset: int, upper_offset: int, max_bytes: int, *, up_to_end: bool, at_least_one: bool = True
+    ) -> LogRead:
+        """As `Log.read`, of offsets that the log has. `up_to_end`: all that is written is below `upper_offset`."""
+        bases = self.bases
+        for number in range(max(bisect_right(bases, offset) - 1, 0), len(bases)):
+            segment = self.all[number]
+            start = self._position(segment, offset)
+            is_last = number + 1 == len(bases) or bases[number + 1] > upper_offset
+            next_offset = upper_offset if is_last else bases[number + 1]
+            end = self._position(segment, upper_offset) if is_last and not up_to_end else segment.size_bytes
+            if start < end:
+                return self._slice(segment, (start, end, next_offset), offset, max_bytes, at_least_one)
+            if next_offset >= upper_offset:
+                break
+        return LogRead([], 0, offset, -1, -1)
+
+    def _slice(
+        self, segment: Segment, extent: tuple[int, int, int], offset: int, max_bytes: int, at_least_one: bool
+    ) -> LogRead:
+        """The batches of an extent (start, end, the offset at the end) within the limit of bytes."""
+        start, end, next_offset = extent
+        size_bytes = end - start
+        if size_bytes > max_bytes:
+            size_bytes, next_offset = cut(self.disk, segment, start, max_bytes, end)
+            if not size_bytes:
+                first = next(places(self.disk, segment.log_path, start, end))
+                if not at_least_one:
+                    return LogRead([], 0, offset, segment.base_offset, start, first.size_bytes)
+                size_bytes, next_offset = first.size_bytes, first.last_offset + 1
+        remember(self.hints, next_offset, (segment.base_offset, start + size_bytes))
+        piece = FileSlice(self.disk.directory, segment.log_path, start, size_bytes, self.disk.names_version)
+        return LogRead([piece], size_bytes, next_offset, segment.base_offset, start)
+
+    def _position(self, segment: Segment, offset: int) -> int:
+        """Position of the first batch of the segment that ends at or after `offset`; its size if there is none."""
+        if offset <= segment.base_offset:
+            return 0
+        hint = self.ends.get(offset) or self.hints.get(offset)
+        if hint is not None and hint[0] == segment.base_offset:
+            return hint[1]
+        place = locate(self.disk, segment, offset)
+        return segment.size_bytes if place is None else place.position
+
+    def offset_for_timestamp(self, timestamp_ms: int, from_offset: int) -> FoundOffset | None:
+        """The first record from an offset on with at least this timestamp."""
+        for segment in self.all:
+            if segment.size_bytes and segment.retention_time_ms(self.disk) >= timestamp_ms:
+                found = first_at_time(self.disk, segment, timestamp_ms, from_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def offset_of_max_timestamp(self) -> FoundOffset | None:
+        """The first record with the largest timestamp of the log (ListOffsets -3)."""
+        written = [segment for segment in self.all if segment.size_bytes]
+        latest = max(written, key=lambda segment: segment.largest_readable(self.disk)[0], default=None)
+        return None if latest is None else first_of_max_time(self.disk, latest)
+
+    def aborted_transactions(self, offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """Aborted transactions that overlap [offset, upper_offset)."""
+        found = []
+        for segment in self.all[max(bisect_right(self.bases, offset) - 1, 0) :]:
+            for aborted in map(AbortedTransaction._make, segment.aborted_index.all(self.disk)):
+                if aborted.last_offset >= offset and aborted.first_offset < upper_offset:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= upper_offset:
+                    return found
+        return found

@@ -1,0 +1,95 @@
+"""Errors that should never happen: each ends the one thing that was being handled, and nothing else.
+
+Where the node hands over to code that serves one request, partition, group, timer or parked answer, it catches whatever
+is raised, tells it here, ends that one thing and goes on. Here it is counted by its place and logged with its cause:
+with the traceback the first time; what comes again from the same line is counted, and logged once in a while, so that
+a client which has found such a line cannot fill the disk with it.
+
+Only the metadata log ends a node: what raises while that is written, replayed or voted on leaves a state that nobody
+can trust, and `Quorum` says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from penstock.config.limits import BUG_CAUSES_MAX, BUG_LOGGED_AGAIN_MS
+from penstock.errors import Report
+from penstock.events import RateLimit
+from penstock.node.metrics import COUNTER, Sample
+
+PLACES = {
+    "request": "a request was handled",
+    "answer": "an answer was encoded",
+    "parked": "a parked request was completed",
+    "append": "somebody was told of an append",
+    "timer": "a timer fired",
+    "duty": "a part of the node did what was due",
+    "work": "a step of long work was done",
+    "operation": "the end of a disk operation was handled",
+    "call": "another node's answer was handled",
+    "group": "a coordinator did something for a group",
+    "metadata": "a new metadata image was applied",
+    "connection": "a connection was served",
+}
+"""Where an error may be caught; the values complete "while"."""
+
+logger = logging.getLogger(__name__)
+
+
+class Bugs:
+    """Counts and logs. `then`, if given, gets each error instead of the log: the simulator raises it.
+
+    Attributes: `counts`, by place.
+    """
+
+    def __init__(self, now: Callable[[], int], then: Report | None = None) -> None:
+        self.counts = dict.fromkeys(PLACES, 0)
+        self._now = now
+        self._then = then
+        self._limit = RateLimit(BUG_LOGGED_AGAIN_MS, BUG_CAUSES_MAX)
+        self._damage_limit = RateLimit(BUG_LOGGED_AGAIN_MS, BUG_CAUSES_MAX)
+
+    def caught(self, place: str, what: str, error: Exception) -> None:
+        """`error` was raised while `what` was handled. Call it once for an error, where that is caught."""
+        self.counts[place] += 1
+        if self._then is not None:
+            self._then(what, error)
+        else:
+            self._log(place, what, error)
+
+    def of(self, place: str) -> Report:
+        """What a part of the node reports to that knows only one place."""
+        return lambda what, error: self.caught(place, what, error)
+
+    def samples(self) -> Iterator[Sample]:
+        """The counters."""
+        name = "penstock_node_bugs_total"
+        for place, count in self.counts.items():
+            yield Sample(name, COUNTER, "Errors that should never happen; see the log.", count, {"place": place})
+        name = "kafka_server_broker_metadata_metrics_metadata_apply_error_count"
+        yield Sample(name, COUNTER, "Errors while a metadata image was applied.", self.counts["metadata"])
+
+    def _log(self, place: str, what: str, error: Exception) -> None:
+        suppressed = self._limit.suppressed((type(error).__name__, raised_at(error)), self._now())
+        if suppressed == 0:
+            logger.error("a bug while %s (%s): %r", PLACES[place], what, error, exc_info=error)
+        elif suppressed is not None:
+            logger.error("a bug, %d times more, while %s (%s): %r", suppressed + 1, PLACES[place], what, error)
+
+    def damage(self, what: str, error: Exception) -> None:
+        """No bug: `what` failed over bytes on the disk that are damaged. Logs it, seldom."""
+        suppressed = self._damage_limit.suppressed((what, str(error)), self._now())
+        if suppressed is not None:
+            logger.error("%s failed%s: %s", what, f" {suppressed + 1} times more" if suppressed else "", error)
+
+
+def raised_at(error: Exception) -> str:
+    """File and line that raised it; empty for one that nobody has raised."""
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

@@ -1,0 +1,54 @@
+"""Reads of what was not resident: in the lane of the directory, so that whoever needs it goes on with it in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import NotResident
+from penstock.log.disk import Disk, Operation
+
+
+class ColdRead(Operation):
+    """Reads what is missing. `owner` goes on after it."""
+
+    __slots__ = ("missing",)
+
+    def __init__(self, missing: NotResident, owner: Waiter, connection: int) -> None:
+        super().__init__(missing.directory, f"read for connection {connection}", owner)
+        self.missing = missing
+
+    def run(self, disk: Disk) -> Any:
+        return self.missing.read(disk)
+
+
+class Waiter:
+    """Owner of a cold read: `go_on(now_ms)` after it, also after an error of the disk, which is met once more then.
+
+    `failed(directory, error, now_ms)` is told of that; `broke(now_ms)` of a bug in the read, which ends what waits.
+    """
+
+    __slots__ = ("broke", "failed", "go_on")
+
+    def __init__(
+        self,
+        go_on: Callable[[int], None],
+        broke: Callable[[int], None],
+        failed: Callable[[int, OSError, int], None],
+    ) -> None:
+        self.go_on = go_on
+        self.broke = broke
+        self.failed = failed
+
+    def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
+        assert isinstance(operation, ColdRead)
+        operation.missing.was_read(result)
+        self.go_on(now_ms)
+
+    def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
+        self.failed(operation.directory, error, now_ms)
+        self.go_on(now_ms)
+
+    def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
+        self.broke(now_ms)
+        self.go_on(now_ms)  # what waits has ended, and its connection has not

@@ -1,0 +1,144 @@
+"""The topic that a coordinator keeps its state in: which partition a key belongs to, and how the topic is made.
+
+It is made when somebody first asks for a coordinator, by the active controller, here or on another node.
+Source: AutoTopicCreationManager of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.config.limits import GROUP_PLACES_ID_MAX, GROUP_PLACES_MAX
+from penstock.errors import ErrorCode, RequestError
+from penstock.metadata import topics as topic_control
+from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from penstock.protocol.messages.create_topics_response import CreateTopicsResponse
+
+if TYPE_CHECKING:
+    from penstock.metadata.image import MetadataImage
+    from penstock.node.broker import Broker
+    from penstock.protocol.message import Message
+
+logger = logging.getLogger(__name__)
+
+
+class TopicSpec(NamedTuple):
+    """How the topic is made.
+
+    Attributes: serves: what there is none of without it, for messages. replication_setting: whence the factor comes.
+    """
+
+    name: str
+    serves: str
+    partition_count: int
+    replication_factor: int
+    replication_setting: str
+    configs: Mapping[str, str]
+
+
+class CoordinatorTopic:
+    """See the module's head. `coordinator`: whose, for messages."""
+
+    def __init__(self, node: Broker, coordinator: str, spec: TopicSpec) -> None:
+        self.name = spec.name
+        self._coordinator = coordinator
+        self._node = node
+        self._spec = spec
+        self._counted_in: MetadataImage | None = None
+        self._partition_count = 0
+        self._creating: list[Callable[[int], None]] | None = None
+        self._why_none = ""
+
+    def partition_of(self, key: str) -> int:
+        """The partition of a key; while there is no such topic, which nobody leads, the one that it will be."""
+        image = self._node.image
+        if image is not self._counted_in:
+            topic = image.topics_by_name.get(self.name)
+            found = self._spec.partition_count if topic is None else len(topic.partitions)
+            self._partition_count, self._counted_in = found, image
+        return partition_for(key, self._partition_count)
+
+    def create(self, then: Callable[[int], None], now_ms: int) -> None:
+        """Has the topic made by the active controller; `then(now_ms)` when it has answered, well or not."""
+        if self._creating is not None:
+            self._creating.append(then)
+            return
+        self._creating = [then]
+        spec = self._spec
+        topic = CreatableTopic(
+            name=spec.name,
+            num_partitions=spec.partition_count,
+            replication_factor=spec.replication_factor,
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in spec.configs.items()],
+        )
+        controller = self._node.controller
+        if not controller.active:
+            self._node.channel.to_controller(CreateTopicsRequest(topics=[topic]), self._answered, now_ms)
+            return
+        result = topic_control.create_topics(controller.state, [topic])
+        (created,) = result.response
+        if not isinstance(created, topic_control.CreatedTopic):
+            self._created(why_none(created.code, created.message), now_ms)
+            return
+
+        def committed(at_ms: int) -> None:
+            self._node.journal.made_by_itself(result.response)
+            self._created("", at_ms)
+
+        try:
+            controller.append(
+                result.records,
+                committed,
+                lambda code, at_ms: self._created(code.name, at_ms),
+                now_ms,
+            )
+        except RequestError as error:
+            self._created(str(error), now_ms)
+
+    def _answered(self, answer: Message | None, now_ms: int) -> None:
+        why = "the controller does not answer"
+        if isinstance(answer, CreateTopicsResponse):
+            (topic,) = answer.topics
+            why = why_none(ErrorCode(topic.error_code), topic.error_message)
+        self._created(why, now_ms)
+
+    def _created(self, why_not: str, now_ms: int) -> None:
+        waiting, self._creating = self._creating, None
+        if why_not and why_not != self._why_none:  # once: clients ask again and again
+            spec = self._spec
+            logger.warning(
+                "%s could not be made, so there are no %s: %s (%s is %d)",
+                *(spec.name, spec.serves, why_not, spec.replication_setting, spec.replication_factor),
+            )
+        self._why_none = why_not
+        for then in waiting or ():
+            self._node.guarded(self._coordinator, f"the making of {self.name}", then, now_ms)
+
+
+def why_none(code: ErrorCode, message: str | None) -> str:
+    """Why there is no topic after an answer to its creation; empty if there is one, this node's doing or not."""
+    return "" if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS) else f"{code.name}: {message}"
+
+
+def partition_for(key: str, partition_count: int) -> int:
+    """Kafka's place of a key: Java's hash of the text, its absolute value, modulo the number of partitions."""
+    absolute = remembered_hash if len(key) <= GROUP_PLACES_ID_MAX else absolute_hash
+    return absolute(key) % partition_count
+
+
+def absolute_hash(key: str) -> int:
+    """The absolute value of Java's hash of a text, as Kafka takes it: 0 for the number that has none."""
+    code = 0
+    encoded = key.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(encoded), 2):
+        code = (31 * code + (encoded[position] << 8 | encoded[position + 1])) & 0xFFFFFFFF
+    if code >= 0x80000000:
+        code = 0 if code == 0x80000000 else 0x100000000 - code
+    return code
+
+
+remembered_hash = lru_cache(GROUP_PLACES_MAX)(absolute_hash)
+"""`absolute_hash`, remembered for keys that come again and again."""

@@ -1,0 +1,493 @@
+"""Fetches on their way: what each looks at, what it waits for, and its answer.
+
+A fetch looks at the ready partitions of its session, some a step. An error, enough bytes or its deadline ends it;
+else it is parked: it hangs on its session, which tells it of every partition that has something new. One that has
+enough then is woken, and looks at the end of the turn, when what else was appended in it is there too. A timer at the
+deadline has it look a last time. Whoever waits longest makes room for one too many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from random import Random
+from typing import TYPE_CHECKING
+
+from penstock.config import limits
+from penstock.config.server import Settings
+from penstock.errors import ErrorCode, NotResident, RequestError
+from penstock.log.manager import NotOpen
+from penstock.node.fetch_answers import NO_RECORDS, Said, add_answer, divergence, failed, sum_of, to_be_told
+from penstock.node.leaders import current_leader, endpoints_of
+from penstock.node.request import AGAIN, LATER, Outcome, Request
+from penstock.node.steps import Pace, Stepped
+from penstock.protocol.message import Message
+from penstock.protocol.messages.fetch_request import FetchRequest
+from penstock.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from penstock.replication.fetch_session import (
+    INITIAL_EPOCH,
+    INVALID_SESSION_ID,
+    Key,
+    Session,
+    SessionCache,
+    Subscription,
+)
+from penstock.replication.partition import Partition
+from penstock.replication.replicas import Replicas
+from penstock.security.rights import ACT_IN_CLUSTER, READ_TOPIC
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+    from penstock.node.timers import Timer
+    from penstock.replication.follower import Follower
+
+CONSUMER = -1
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+SESSIONS_FROM = 7
+FOLLOWERS_FROM = 11
+LEADERS_FROM = 16
+LOOKS_PER_STEP = 100
+"""Partitions that a fetch looks at before others have their turn."""
+SENT_WITH_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class Fetches:
+    """The fetches of a node.
+
+    Attributes:
+        sessions: those that clients name (KIP-227).
+        waiting: the parked fetches by their timers, oldest first.
+        woken: those that look again at the end of the turn.
+        looked_at: how many partitions fetches have looked at.
+    """
+
+    def __init__(self, settings: Settings, replicas: Replicas, random: Random, guarded: Callable[..., object]) -> None:
+        self.sessions = SessionCache(settings.max_incremental_fetch_session_cache_slots, random)
+        self.waiting: dict[Timer, Fetch] = {}
+        self.woken: dict[Fetch, None] = {}
+        self.looked_at = 0
+        self._replicas = replicas
+        self._guarded = guarded
+
+    def wait(self, fetch: Fetch, timer: Timer, now_ms: int) -> None:
+        """Parks a fetch until its timer, or until it is woken; the oldest is answered early if there are too many."""
+        self.waiting[timer] = fetch
+        if len(self.waiting) > limits.PARKED_REQUESTS_MAX:
+            next(iter(self.waiting.values())).hurry(now_ms)
+
+    def serve_woken(self, now_ms: int) -> None:
+        """Has those look again that have waited for what was appended in this turn."""
+        woken, self.woken = self.woken, {}
+        for fetch in woken:
+            self._guarded("request", "a fetch that waited", fetch.wake, now_ms)
+
+    def hurry_followers(self, now_ms: int) -> None:
+        """We lead partitions anew: has the fetches of their followers answered, so that they come back for those."""
+        if not self._replicas.expected:
+            return
+        for fetch in list(self.waiting.values()):
+            if not fetch.consumer and self._replicas.expects(fetch.replica_id, now_ms):
+                fetch.hurry(now_ms)
+
+
+def replica_id(body: FetchRequest) -> int:
+    """Who fetches: a broker's id, or -1 for a consumer. From v15 it stands in the replica state."""
+    return body.replica_id if body.replica_id != CONSUMER else body.replica_state.replica_id
+
+
+class Fetch:
+    """One fetch on its session: what it wants, and its wait."""
+
+    __slots__ = (
+        "answers",
+        "at_once",
+        "body_session_epoch",
+        "consumer",
+        "deadline_ms",
+        "expected_epoch",
+        "isolation_level",
+        "looks_left",
+        "max_bytes",
+        "min_bytes",
+        "missing_bytes",
+        "node",
+        "rack",
+        "replica_epoch",
+        "replica_id",
+        "request",
+        "session",
+        "size_bytes",
+        "tells_watermarks",
+        "throttled",
+        "timer",
+    )
+
+    def __init__(self, node: Broker, request: Request[FetchRequest], session: Session) -> None:
+        body = request.body
+        self.node = node
+        self.request = request
+        self.session = session
+        self.expected_epoch = session.epoch
+        self.body_session_epoch = body.session_epoch
+        self.replica_id = replica_id(body)
+        self.replica_epoch = body.replica_state.replica_epoch
+        self.consumer = self.replica_id == CONSUMER
+        selects = node.settings.replica_selector_class is not None
+        self.rack = body.rack_id if self.consumer and selects else ""
+        self.tells_watermarks = selects and not self.consumer
+        self.isolation_level = body.isolation_level
+        self.max_bytes = min(body.max_bytes, node.settings.fetch_max_bytes)
+        self.min_bytes = min(body.min_bytes, self.max_bytes)
+        self.deadline_ms = request.arrived_ms + body.max_wait_ms
+        self.missing_bytes = 0
+        self.timer: Timer | None = None
+        self.answers: dict[Key, tuple[Subscription, PartitionData]] = {}
+        self.looks_left = 0
+        self.size_bytes = 0
+        self.at_once = False
+        self.throttled: dict[Key, None] = {}
+        request.abandoned = self.abandon
+
+    def attempt(self, now_ms: int) -> Outcome | Stepped[Outcome]:
+        """Looks at what is ready. Answers, or waits for more."""
+        session = self.session
+        if session.epoch != self.expected_epoch:
+            return self.finished(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
+        if not self.answers:
+            self.looks_left = len(session.ready)
+            self.throttled.clear()
+        if self.looks_left > 0:
+            self.look_at_some(now_ms)
+            if self.looks_left > 0:
+                return AGAIN
+        at_once = self.at_once or now_ms >= self.deadline_ms or not session.partitions
+        if at_once or self.size_bytes >= self.min_bytes:
+            if len(self.answers) > limits.PARTITIONS_PER_STEP:
+                return self.respond_in_steps()
+            said = Said()
+            for subscription, answer in self.answers.values():
+                self.say(subscription, answer, said)
+            return self.respond(said, now_ms)
+        self.park(now_ms)
+        return LATER
+
+    def look_at_some(self, now_ms: int) -> None:
+        """Looks at the next partitions of the ready set. Their answers are kept when one that is not open or not in
+        memory has the fetch run again; who changes meanwhile is ready again."""
+        ready = self.session.ready
+        incremental = self.session.id != INVALID_SESSION_ID
+        not_open: NotOpen | None = None
+        for subscription in list(islice(ready.values(), min(LOOKS_PER_STEP, self.looks_left))):
+            try:
+                answer = self.look(subscription, self.max_bytes - self.size_bytes, self.size_bytes == 0, now_ms)
+            except NotOpen as error:
+                not_open = error
+                continue
+            ready.pop(subscription.key, None)
+            before = self.answers.pop(subscription.key, None)
+            if before is not None:
+                self.size_bytes -= sum_of(before[1])
+            self.answers[subscription.key] = (subscription, answer)
+            self.size_bytes += sum_of(answer)
+            self.looks_left -= 1
+            self.node.fetches.looked_at += 1
+            if answer.error_code or answer.diverging_epoch.end_offset >= 0 or answer.preferred_read_replica >= 0:
+                self.at_once = True
+            if self.tells_watermarks and to_be_told(subscription, answer):
+                self.at_once = True  # followers whom consumers read should have high watermarks without delay
+            if incremental and self.consumer and self.size_bytes >= self.max_bytes:
+                self.looks_left = 0  # the others stay ready, before those that were served now
+                break
+        if not ready:
+            self.looks_left = 0
+        if not_open is not None and self.looks_left > 0:
+            raise not_open  # the last of them: by then the others are open too
+
+    def look(self, subscription: Subscription, limit_bytes: int, first: bool, now_ms: int) -> PartitionData:
+        """What one partition has for the client. Changes nothing but the subscription's own link to the partition."""
+        node = self.node
+        topic = subscription.topic
+        if topic is None:
+            topic = node.replicas.topic_name(subscription.topic_id)
+            if topic is None:
+                return failed(subscription.index, ErrorCode.UNKNOWN_TOPIC_ID)
+            subscription.topic = topic
+        gate, request = node.gate, self.request
+        if not (gate.allows(request, READ_TOPIC, topic) if self.consumer else gate.allows(request, ACT_IN_CLUSTER)):
+            return failed(subscription.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = self.replica(subscription, topic, now_ms)
+        if isinstance(partition, PartitionData):
+            return partition
+        subscription.attach(partition)
+        try:
+            return self.read(subscription, partition, limit_bytes, first)
+        except RequestError as error:
+            return failed(subscription.index, error.code)
+        except NotResident:
+            raise
+        except Exception as error:
+            code = node.partition_error("fetch", topic, subscription.index, error, now_ms)
+            return failed(subscription.index, code)
+
+    def replica(self, subscription: Subscription, topic: str, now_ms: int) -> Partition | Follower | PartitionData:
+        """The replica to read from: led here, or followed, which consumers may read too. Or why there is none."""
+        replicas = self.node.replicas
+        partition: Partition | Follower | ErrorCode = replicas.leader(topic, subscription.index, now_ms)
+        if partition is ErrorCode.NOT_LEADER_OR_FOLLOWER and self.consumer and self.request.version >= FOLLOWERS_FROM:
+            partition = replicas.reader(topic, subscription.index, now_ms) or partition
+        if isinstance(partition, ErrorCode):
+            if self.session.uses_topic_ids and replicas.topic_name(subscription.topic_id) is None:
+                subscription.topic = None
+                partition = ErrorCode.UNKNOWN_TOPIC_ID
+            return self.refused(subscription, topic, partition)
+        if self.session.uses_topic_ids and partition.topic_id != subscription.topic_id:
+            return failed(subscription.index, ErrorCode.INCONSISTENT_TOPIC_ID)
+        wrong = partition.check_epoch(subscription.leader_epoch)
+        if not wrong and self.replica_id >= 0 and isinstance(partition, Partition):
+            wrong = partition.check_replica(self.replica_id, subscription.leader_epoch)
+        return self.refused(subscription, topic, wrong) if wrong else partition
+
+    def read(
+        self, subscription: Subscription, partition: Partition | Follower, limit_bytes: int, first: bool
+    ) -> PartitionData:
+        """Reads from the log of a partition that we lead, or follow, within the limits."""
+        assert partition.log is not None
+        log = partition.log
+        offset = subscription.fetch_offset
+        diverging = divergence(partition, subscription) if subscription.last_fetched_epoch >= 0 else None
+        if offset < log.log_start_offset or (offset > log.log_end_offset and diverging is None):
+            behind = offset > log.log_end_offset and not isinstance(partition, Partition)
+            # A follower that is behind must not have a consumer start over: the leader has what it asks for.
+            raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER if behind else ErrorCode.OFFSET_OUT_OF_RANGE)
+        # A debugging consumer (-2) reads as a follower does, and is none.
+        if self.replica_id >= 0 and diverging is None and isinstance(partition, Partition):
+            self.follower_has(subscription, partition)
+        subscription.seen_bytes = partition.readable_bytes if self.consumer else partition.written_bytes
+        committed = self.isolation_level == READ_COMMITTED
+        stable_offset = partition.last_stable_offset
+        data = PartitionData(
+            partition_index=subscription.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if committed else None,
+            records=NO_RECORDS,
+        )
+        if diverging is not None:
+            data.diverging_epoch = diverging
+            return data
+        if self.rack and self.is_closer_elsewhere(partition, offset, data):
+            return data
+        if not self.consumer:
+            upper_offset = log.log_end_offset
+        else:
+            upper_offset = stable_offset if committed else partition.high_watermark
+        if offset >= upper_offset or (limit_bytes <= 0 and not first):
+            return data
+        if self.replica_id >= 0 and isinstance(partition, Partition) and self.holds_back(subscription, partition):
+            return data
+        limit_bytes = max(0, min(subscription.max_bytes, limit_bytes))
+        found = log.read(offset, limit_bytes, upper_offset, at_least_one=first)
+        if found.size_bytes:
+            data.records = found.slices
+            if committed:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                    for aborted in log.segments.aborted_transactions(offset, found.next_offset)
+                ]
+        return data
+
+    def is_closer_elsewhere(self, partition: Partition | Follower, offset: int, data: PartitionData) -> bool:
+        """Whether a consumer should read from another replica, in its rack; then the answer says which."""
+        if not isinstance(partition, Partition) or not partition.isr.followers:
+            return False
+        closest = partition.isr.closest(self.rack, self.node.rack_of, offset)
+        if closest == self.node.node_id:
+            return False
+        data.preferred_read_replica = closest
+        return True
+
+    def follower_has(self, subscription: Subscription, partition: Partition) -> None:
+        """A follower asks for an offset that its log goes on from: the leader takes note of it."""
+        code = partition.follower_fetched(
+            self.replica_id,
+            subscription.fetch_offset,
+            subscription.follower_log_start_offset,
+            broker_epoch=self.replica_epoch,
+            session=self.session,
+            now_ms=self.node.now_ms,
+        )
+        if code is not ErrorCode.NONE:
+            raise RequestError(code)
+
+    def holds_back(self, subscription: Subscription, partition: Partition) -> bool:
+        """Whether a follower has had too much of throttled partitions lately; it gets no more for a while."""
+        throttles, now_ms = self.node.throttles, self.node.now_ms
+        if not throttles.holds_back(partition, self.replica_id, now_ms):
+            return False
+        self.throttled[subscription.key] = None
+        self.deadline_ms = min(self.deadline_ms, throttles.leader.free_at_ms(now_ms))
+        return True
+
+    def refused(self, subscription: Subscription, topic: str, code: ErrorCode) -> PartitionData:
+        """An error; with the leader that the client should ask, when it is not we."""
+        version = self.request.version
+        if code is ErrorCode.KAFKA_STORAGE_ERROR and version <= 5:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        data = failed(subscription.index, code)
+        if version >= LEADERS_FROM and code in SENT_WITH_LEADER:
+            leader_id, leader_epoch = current_leader(self.node, topic, subscription.index)
+            data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+        return data
+
+    # Waiting
+
+    def park(self, now_ms: int) -> None:
+        """Waits on the session's ready set and the deadline. What had nothing is not ready any more."""
+        session = self.session
+        self.missing_bytes = self.min_bytes - self.size_bytes
+        for subscription, answer in self.answers.values():
+            if sum_of(answer) or to_be_told(subscription, answer) or self.has_more(subscription):
+                session.ready[subscription.key] = subscription
+        self.answers.clear()
+        self.size_bytes = 0
+        session.waiter = self
+        if not self.consumer and self.node.replicas.expects(self.replica_id, now_ms):
+            self.deadline_ms = min(self.deadline_ms, now_ms + limits.EXPECTED_FOLLOWER_WAIT_MS)
+        if self.timer is None:
+            self.timer = self.node.timers.at(self.deadline_ms, self.wake)
+            self.node.fetches.wait(self, self.timer, now_ms)
+
+    def changed(self, subscription: Subscription, now_ms: int) -> None:
+        """A partition of the session has something new: enough, perhaps. Then we look at the end of the turn, when what
+        else was appended in it is there too: one answer instead of one for each partition.
+        """
+        partition = subscription.partition
+        if partition is None:
+            self.deadline_ms = now_ms
+        elif subscription.key in self.throttled:
+            return  # it gets nothing before the deadline
+        else:
+            self.missing_bytes -= subscription.new_bytes()
+        if self.missing_bytes <= 0 or partition is None or self.tells_watermarks:
+            self.node.fetches.woken[self] = None
+
+    def hurry(self, now_ms: int) -> None:
+        """Answers now: a follower has more to ask for than when it sent this, or others need the room."""
+        self.deadline_ms = now_ms
+        self.wake(now_ms)
+
+    def superseded(self, now_ms: int) -> None:
+        """The client sent the next fetch of the session without waiting for this one."""
+        self.wake(now_ms)
+
+    def broke(self, error: Exception, now_ms: int) -> None:
+        """A bug in `changed`: this fetch ends."""
+        self.node.dispatcher.broke(self.request, error, now_ms, place="parked")
+
+    def wake(self, now_ms: int) -> None:
+        """Looks again, unless it was answered meanwhile, or a cold read is on its way, after which it looks anyway."""
+        if self.request.held or self.timer is None:
+            return
+        if self.session.waiter is self:
+            self.session.waiter = None
+        self.node.dispatcher.run(self.request, now_ms)
+
+    def abandon(self) -> None:
+        """The connection is gone. A session lives on; subscriptions of a single fetch end."""
+        self.stop_waiting()
+        for key, (subscription, _) in self.answers.items():
+            self.session.ready[key] = subscription
+        if self.session.id == INVALID_SESSION_ID:
+            self.session.close()
+
+    def stop_waiting(self) -> None:
+        if self.session.waiter is self:
+            self.session.waiter = None
+        if self.timer is not None:
+            self.node.timers.cancel(self.timer)
+            del self.node.fetches.waiting[self.timer]
+            self.timer = None
+
+    # Answering
+
+    def respond_in_steps(self) -> Stepped[Outcome]:
+        """The response of many partitions. Nothing wakes the fetch any more."""
+        self.stop_waiting()
+        said, pace = Said(), Pace()
+        for subscription, answer in self.answers.values():
+            if pace.is_over():
+                yield None
+            self.say(subscription, answer, said)
+        return self.respond(said, self.node.now_ms)
+
+    def say(self, subscription: Subscription, answer: PartitionData, said: Said) -> None:
+        """Puts the answer of one partition into the response, if there is something to tell."""
+        session = self.session
+        size_bytes = sum_of(answer)
+        told = session.id == INVALID_SESSION_ID or size_bytes > 0 or to_be_told(subscription, answer)
+        if size_bytes:
+            said.served.append(subscription)
+        elif answer.error_code or self.has_more(subscription):
+            session.ready[subscription.key] = subscription
+        if told:
+            self.told(subscription, answer, size_bytes)
+            add_answer(said.topics, subscription, answer)
+            if answer.current_leader.leader_id >= 0:
+                said.leaders[answer.current_leader.leader_id] = None
+
+    def respond(self, said: Said, now_ms: int) -> Message:
+        """The response, and what the session remembers of it."""
+        session, topics, leaders = self.session, said.topics, said.leaders
+        for subscription in said.served:
+            session.to_the_end(subscription)
+        if self.replica_id >= 0:
+            self.count_throttled(said.served, now_ms)
+        if self.body_session_epoch == INITIAL_EPOCH and self.request.version >= SESSIONS_FROM and session.partitions:
+            self.node.fetches.sessions.add(session, now_ms)
+        response = FetchResponse(session_id=session.id, responses=topics)
+        if leaders:
+            response.node_endpoints = endpoints_of(self.node, leaders, self.request.listener)
+        return self.finished(response)
+
+    def told(self, subscription: Subscription, answer: PartitionData, size_bytes: int) -> None:
+        """Remembers what the client is told of a partition, and counts it."""
+        subscription.high_watermark = -1 if answer.error_code else answer.high_watermark
+        subscription.log_start_offset = answer.log_start_offset
+        if subscription.topic is not None:
+            counters = self.node.topic_metrics.of(subscription.topic)
+            counters.fetches += 1
+            counters.bytes_out += size_bytes
+            counters.failed_fetches += answer.error_code != 0
+
+    def count_throttled(self, served: list[Subscription], now_ms: int) -> None:
+        """What a follower gets of throttled partitions counts, whether it is in sync or not."""
+        throttles = self.node.throttles
+        for subscription in served:
+            partition = subscription.partition
+            if isinstance(partition, Partition) and throttles.leads_throttled(partition):
+                throttles.leader.record(sum_of(self.answers[subscription.key][1]), now_ms)
+
+    def has_more(self, subscription: Subscription) -> bool:
+        """Whether a partition that gave nothing was only cut off by the limits."""
+        partition = subscription.partition
+        if partition is None or partition.log is None:
+            return False
+        if not self.consumer:
+            return subscription.fetch_offset < partition.log.log_end_offset
+        if self.isolation_level == READ_COMMITTED:
+            return subscription.fetch_offset < partition.last_stable_offset
+        return subscription.fetch_offset < partition.high_watermark
+
+    def finished(self, response: Message) -> Message:
+        self.stop_waiting()
+        self.request.abandoned = None
+        if self.session.id == INVALID_SESSION_ID:
+            self.session.close()
+        return response

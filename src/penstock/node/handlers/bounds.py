@@ -1,0 +1,17 @@
+"""What a request may name of something of which a node or a cluster has few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.config.limits import REGISTERED_PER_NODE_MAX
+from penstock.errors import ErrorCode, RequestError
+
+
+def check_few(*arrays: Sequence[Any]) -> None:
+    """Raises RequestError INVALID_REQUEST when one of these has more than REGISTERED_PER_NODE_MAX elements."""
+    most = max(map(len, arrays))
+    if most > REGISTERED_PER_NODE_MAX:
+        sentence = f"{most} of what a node has few of: at most {REGISTERED_PER_NODE_MAX} are looked at."
+        raise RequestError(ErrorCode.INVALID_REQUEST, sentence)

@@ -1,0 +1,372 @@
+"""What an operator reads in the log: who changed what, who leads, which brokers come and go, what was refused.
+
+Changes are told when they are committed, with who asked for them: those of the metadata by the active controller,
+deleted groups and offsets by the group's coordinator, deleted records by the partition's leader. Leaderships and in-
+sync replicas are told by the broker that they concern, as its metadata says; what was so before a node started is not
+told. A refused feature is told again for the same client's host only after REFUSAL_REPEAT_MS, with how often it was
+refused since. Nothing here is told a record or a request: under load the log is quiet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.config.limits import (
+    JOURNAL_LINES_MAX,
+    JOURNAL_PARTITIONS_MAX,
+    JOURNAL_TEXT_MAX,
+    REFUSAL_REPEAT_MS,
+    REFUSALS_REMEMBERED_MAX,
+)
+from penstock.config.server import SETTINGS
+from penstock.events import RateLimit, events
+from penstock.metadata.configs import APPEND, DELETE, SET, SUBTRACT
+from penstock.metadata.image import NO_LEADER, BrokerRegistration, ConfigResource, PartitionRegistration
+from penstock.metadata.names import is_internal
+from penstock.metadata.result import ApiError
+from penstock.metadata.topics import CreatedTopic
+from penstock.node.request import Request
+from penstock.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from penstock.metadata.delta import MetadataDelta
+    from penstock.metadata.image import MetadataImage
+    from penstock.node.broker import Broker
+    from penstock.node.connection import Connection
+
+Fields = dict[str, Any]
+Lines = Iterator[tuple[str, Fields]]
+
+HIDDEN = "(hidden)"
+NO_LEADER_NOW = "partitions without a leader"
+UNCLEAN = "unclean leader elections, records may be lost"
+RECOVERING = 1
+RESOURCES = {
+    ConfigResource.TOPIC: "topic",
+    ConfigResource.BROKER: "broker",
+    ConfigResource.GROUP: "group",
+    ConfigResource.CLIENT_METRICS: "client_metrics",
+}
+OPERATORS = {SET: "=", APPEND: "+=", SUBTRACT: "-="}
+CLEANUP_POLICY = "cleanup.policy"
+NO_TRANSACTIONS = "transactions are not supported yet"
+NO_SHARE_GROUPS = "share groups are not supported yet"
+NOT_YET = (
+    ("Sasl", "SASL is not supported yet"),
+    ("Txn", NO_TRANSACTIONS),
+    ("Transaction", NO_TRANSACTIONS),
+    ("Share", NO_SHARE_GROUPS),
+    ("Streams", "streams groups are not supported yet"),
+    ("Acl", "ACLs are not supported yet"),
+    ("Quota", "client quotas are not supported yet"),
+    ("Scram", "SCRAM credentials are not supported yet"),
+    ("DelegationToken", "delegation tokens are not supported yet"),
+)
+"""What a request for an API that is not served asks for, by a part of the API's name."""
+
+logger = events("node.journal")
+
+
+class Journal:
+    """See the module's head.
+
+    Attributes: `unclean_elections`, how many this node has seen while it was the active controller.
+    """
+
+    def __init__(self, node: Broker) -> None:
+        self._node = node
+        self.unclean_elections = 0
+        self._refusals = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
+
+    # Who changed what
+
+    def committed(self, request: Request[Any], body: Any, response: Any, told: int = 0) -> int:
+        """What a request asked for, or a part of it, is committed: `body` and its answer.
+
+        `told` lines were told of the request before; gives how many it are then.
+        """
+        describe = CHANGES.get(request.handler.key)
+        if describe is None or body is None:
+            return told
+        return tell_with_asker(request, describe(body, response), told)
+
+    def groups_deleted(self, request: Request[Any], group_ids: Iterable[str]) -> None:
+        tell_with_asker(request, (("group deleted", {"group": shortened(group_id)}) for group_id in group_ids))
+
+    def offsets_deleted(self, request: Request[Any], group_id: str, partitions: Sequence[str]) -> None:
+        """A group's committed offsets of these partitions are gone, other than by expiry."""
+        if partitions:
+            fields = {"group": shortened(group_id), "count": len(partitions), "partitions": listed(partitions)}
+            tell_with_asker(request, [("committed offsets deleted", fields)])
+
+    def records_deleted(self, request: Request[Any], ends: Sequence[object]) -> None:
+        """Logs of this broker begin later, other than by retention; `ends` are like `clicks-0 before 5`."""
+        if ends:
+            tell_with_asker(request, [("records deleted", {"count": len(ends), "partitions": listed(ends)})])
+
+    def made_by_itself(self, answers: Sequence[CreatedTopic | ApiError], request: Request[Any] | None = None) -> None:
+        """Topics were made that nobody created: a client asked for them, or this broker needs them."""
+        made = [each for each in answers if isinstance(each, CreatedTopic)]
+        who = {"by": "this broker"} if request is None else {"asked_for_by": str(request.principal), **origin(request)}
+        for topic in made[:JOURNAL_LINES_MAX]:
+            counts = {"partitions": topic.partition_count, "replication_factor": topic.replication_factor}
+            logger.info("topic created", topic=topic.name, **counts, **who)
+
+    # Who leads, and which brokers there are
+
+    def published(self, old: MetadataImage, delta: MetadataDelta) -> None:
+        """There is a new image. Costs what has changed."""
+        node = self._node
+        if node.controller.active:
+            for broker_id, registration in delta.brokers.items():
+                if what := broker_change(old.brokers.get(broker_id), registration):
+                    logger.info(what, broker=broker_id, epoch=registration.epoch if registration else None)
+            for (kind, name), configs in delta.configs.items():
+                if kind == ConfigResource.TOPIC and compacts(configs) and not compacts(old.topic_configs(name)):
+                    self._compaction_wanted(name)
+            self.unclean_elections += sum(
+                after.leader_recovery_state == RECOVERING and before.leader != after.leader != NO_LEADER
+                for _, before, after in partition_changes(old, delta)
+            )
+        if node.replicas.caught_up or node.controller.active:
+            tell(leadership_changes(node, old, delta), expected=node.lifecycle.stopping or self._is_alone_and_starts)
+
+    @property
+    def _is_alone_and_starts(self) -> bool:
+        """Whether what has no leader gets one as soon as this node, the only broker, is registered again."""
+        return not self._node.lifecycle.ready and self._node.image.brokers.keys() <= {self._node.node_id}
+
+    def _compaction_wanted(self, topic: str) -> None:
+        if not is_internal(topic):
+            logger.warning("cleanup.policy=compact has no effect yet: all records are kept", topic=topic)
+
+    def controller_changed(self, controller_id: int | None) -> None:
+        """Another node is the active controller; None: nobody is known to be."""
+        if controller_id is None:
+            logger.info("the active controller is not known")
+        else:
+            logger.info("active controller", node=controller_id, this_node=controller_id == self._node.node_id)
+
+    # What was refused
+
+    def not_served(self, connection: Connection, api_name: str, client_id: str | None) -> None:
+        """A client asked for an API that is not there: its connection is closed."""
+        why = next((why for part, why in NOT_YET if part in api_name), "this API is not served on this listener")
+        self._refused(
+            why, connection, {"api": api_name, "client": shortened(client_id), "listener": connection.listener}
+        )
+
+    def refused(self, why: str, request: Request[Any], **fields: Any) -> None:
+        """A client asked for something that does not exist yet."""
+        fields = {"api": request.api.name, "client": shortened(request.client_id), **fields}
+        self._refused(why, request.connection, fields)
+
+    def _refused(self, why: str, connection: Connection, fields: Fields) -> None:
+        suppressed = self._refusals.suppressed((why, connection.client_host), self._node.now_ms)
+        if suppressed is not None:
+            more = {"more_since_the_last": suppressed} if suppressed else {}
+            logger.warning(f"refused: {why}", **fields, principal=connection.principal, peer=connection.peer, **more)
+
+
+def tell_with_asker(request: Request[Any], lines: Iterable[tuple[str, Fields]], told: int = 0) -> int:
+    """What a request has changed, with who asked for it; of very many lines the first. `told`: lines of it so far."""
+    if told > JOURNAL_LINES_MAX:
+        return told
+    who = asker(request)
+    for what, fields in lines:
+        told += 1
+        if told > JOURNAL_LINES_MAX:
+            logger.info("and more of the same request", **who)
+            break
+        logger.info(what, **fields, **who)
+    return told
+
+
+def listed(partitions: Sequence[object]) -> str:
+    """The first of them, and how many more there are."""
+    rest = len(partitions) - JOURNAL_PARTITIONS_MAX
+    named = ", ".join(map(str, partitions[:JOURNAL_PARTITIONS_MAX]))
+    return f"{named}, and {rest} more" if rest > 0 else named
+
+
+def asker(request: Request[Any]) -> Fields:
+    """Who asks."""
+    return {"by": str(request.principal), **origin(request)}
+
+
+def origin(request: Request[Any]) -> Fields:
+    """The client that asks, and its host."""
+    return {"client": shortened(request.client_id), "host": request.connection.client_host.lstrip("/")}
+
+
+def shortened(text: str | None) -> str:
+    """What a client may have made very long."""
+    text = text or ""
+    return text if len(text) <= JOURNAL_TEXT_MAX else f"{text[:JOURNAL_TEXT_MAX]}..."
+
+
+def compacts(configs: Mapping[str, str]) -> bool:
+    """Whether a topic with these overrides asks for compaction."""
+    return "compact" in configs.get(CLEANUP_POLICY, "")
+
+
+def tell(changes: Iterator[tuple[str, str]], *, expected: bool) -> None:
+    """One line for all partitions to which the same has happened; the first of them are named. Nothing of it is a
+    warning when it was to be expected.
+    """
+    named: dict[str, list[str]] = {}
+    counts: Counter[str] = Counter()
+    for what, partition in changes:
+        counts[what] += 1
+        if counts[what] <= JOURNAL_PARTITIONS_MAX:
+            named.setdefault(what, []).append(partition)
+    for what, partitions in named.items():
+        rest = counts[what] - len(partitions)
+        more = f", and {rest} more" if rest else ""
+        log = logger.warning if what in (NO_LEADER_NOW, UNCLEAN) and not expected else logger.info
+        log(what, count=counts[what], partitions=f"{', '.join(partitions)}{more}")
+
+
+def broker_change(before: BrokerRegistration | None, after: BrokerRegistration | None) -> str:
+    """What has become of a broker, as an event; empty if nothing that matters."""
+    if after is None:
+        return "broker unregistered"
+    if before is None or before.epoch != after.epoch:
+        return "broker registered"
+    if after.in_controlled_shutdown and not before.in_controlled_shutdown:
+        return "broker is stopping"
+    if before.fenced != after.fenced:
+        return "broker fenced" if after.fenced else "broker unfenced"
+    return ""
+
+
+def partition_changes(
+    old: MetadataImage, delta: MetadataDelta
+) -> Iterator[tuple[str, PartitionRegistration, PartitionRegistration]]:
+    """Partitions that were there before: name, what they were and what they are."""
+    for topic in delta.topics.values():
+        was = old.topics_by_id.get(topic.id)
+        if was is not None:
+            for index, after in topic.partitions.items():
+                if index < len(was.partitions):
+                    yield f"{topic.name}-{index}", was.partitions[index], after
+
+
+def leadership_changes(node: Broker, old: MetadataImage, delta: MetadataDelta) -> Iterator[tuple[str, str]]:
+    """Leaderships that this broker wins or loses, in-sync replicas of what it leads, and from the active controller
+    elections of leaders that were not in sync, and partitions that nobody leads.
+    """
+    for name, before, after in partition_changes(old, delta):
+        for what in leadership_change(node, before, after):
+            yield what, f"{name} ({leadership(after)})"
+
+
+def leadership_change(node: Broker, before: PartitionRegistration, after: PartitionRegistration) -> Iterator[str]:
+    """What has changed for this node."""
+    own = node.node_id
+    if after.leader == NO_LEADER != before.leader and node.controller.active:
+        yield NO_LEADER_NOW
+    if node.controller.active and after.leader_recovery_state == RECOVERING and before.leader != after.leader:
+        yield UNCLEAN
+    if after.leader == own != before.leader:
+        yield "leads partitions"
+    elif before.leader == own != after.leader:
+        yield "leads partitions no more"
+    elif after.leader == own and set(after.isr) != set(before.isr):
+        yield "in-sync replicas fewer" if len(after.isr) < len(before.isr) else "in-sync replicas more"
+
+
+def leadership(after: PartitionRegistration) -> str:
+    leader = "none" if after.leader == NO_LEADER else after.leader
+    in_sync, replicas = (" ".join(map(str, ids)) or "none" for ids in (after.isr, after.replicas))
+    return f"leader {leader}, epoch {after.leader_epoch}, in sync {in_sync} of {replicas}"
+
+
+def topics_created(body: Any, response: Any) -> Lines:
+    configs = {topic.name: topic.configs for topic in body.topics}
+    for topic in response.topics:
+        if not topic.error_code:
+            settings = ",".join(f"{config.name}={config.value}" for config in configs.get(topic.name, ()))
+            counts = {"partitions": topic.num_partitions, "replication_factor": topic.replication_factor}
+            given = {"configs": shortened(settings)} if settings else {}
+            yield "topic created", {"topic": topic.name, **counts, **given}
+
+
+def topics_deleted(body: Any, response: Any) -> Lines:
+    for topic in response.responses:
+        if not topic.error_code:
+            yield "topic deleted", {"topic": topic.name, "id": topic.topic_id}
+
+
+def partitions_added(body: Any, response: Any) -> Lines:
+    counts = {topic.name: topic.count for topic in body.topics}
+    for topic in response.results:
+        if not topic.error_code:
+            yield "partitions added", {"topic": topic.name, "partitions": counts.get(topic.name)}
+
+
+def configs_changed(body: Any, response: Any) -> Lines:
+    wanted = {(each.resource_type, each.resource_name): each.configs for each in body.resources}
+    for each in response.responses:
+        key = (each.resource_type, each.resource_name)
+        if not each.error_code and key in wanted:
+            changes = ",".join(config_change(each.resource_type, config) for config in wanted[key])
+            kind = RESOURCES.get(each.resource_type, "resource")
+            yield "configs changed", {kind: each.resource_name or "(all)", "configs": shortened(changes) or "none"}
+
+
+def config_change(kind: int, config: Any) -> str:
+    """`retention.ms=5`, `cleanup.policy+=compact`, `retention.ms to its default`; what may be a secret is hidden."""
+    operation = getattr(config, "config_operation", SET)
+    if operation == DELETE or config.value is None:
+        return f"{config.name} to its default"
+    setting = SETTINGS.get(config.name)
+    secret = kind == ConfigResource.BROKER and (setting is None or setting.type.sensitive)
+    return f"{config.name}{OPERATORS.get(operation, '=')}{HIDDEN if secret else config.value}"
+
+
+def replicas_reassigned(body: Any, response: Any) -> Lines:
+    wanted = {(topic.name, each.partition_index): each.replicas for topic in body.topics for each in topic.partitions}
+    for topic in response.responses:
+        for each in topic.partitions:
+            if not each.error_code:
+                replicas = wanted.get((topic.name, each.partition_index))
+                partition = f"{topic.name}-{each.partition_index}"
+                if replicas is None:
+                    yield "reassignment cancelled", {"partition": partition}
+                else:
+                    yield "replicas reassigned", {"partition": partition, "replicas": ",".join(map(str, replicas))}
+
+
+def leaders_elected(body: Any, response: Any) -> Lines:
+    kind = "unclean" if body.election_type else "preferred"
+    for topic in response.replica_election_results:
+        for each in topic.partition_result:
+            if not each.error_code:
+                yield "leader elected", {"partition": f"{topic.topic}-{each.partition_id}", "election": kind}
+
+
+def features_updated(body: Any, response: Any) -> Lines:
+    if not response.error_code:
+        for each in body.feature_updates:
+            yield "feature changed", {"feature": each.feature, "level": each.max_version_level}
+
+
+def broker_unregistered(body: Any, response: Any) -> Lines:
+    if not response.error_code:
+        yield "broker unregistered", {"broker": body.broker_id}
+
+
+CHANGES: Mapping[ApiKey, Callable[[Any, Any], Lines]] = {
+    ApiKey.CREATE_TOPICS: topics_created,
+    ApiKey.DELETE_TOPICS: topics_deleted,
+    ApiKey.CREATE_PARTITIONS: partitions_added,
+    ApiKey.ALTER_CONFIGS: configs_changed,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs_changed,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: replicas_reassigned,
+    ApiKey.ELECT_LEADERS: leaders_elected,
+    ApiKey.UPDATE_FEATURES: features_updated,
+    ApiKey.UNREGISTER_BROKER: broker_unregistered,
+}

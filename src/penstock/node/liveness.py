@@ -1,0 +1,61 @@
+"""Whether the process of a broker is still there: it is gone when nothing listens at its address any more.
+
+A lost connection alone proves nothing. A process that dies closes its connections one by one, and may take a last one
+meanwhile that breaks too: so an answer that does not come is asked for again a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.config.limits import LOST_CONNECTION_GRACE_MS
+from penstock.node.outgoing import Outgoing, Peer
+from penstock.node.timers import TimerWheel
+from penstock.protocol.message import Message
+from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
+
+CHANNEL = "liveness"
+TRIES_MAX = 4
+RETRY_MS = 20
+
+
+class Liveness:
+    """Connects to brokers. `gone(broker_id, broker_epoch, now_ms)` is told of a process that is no more."""
+
+    def __init__(
+        self,
+        outgoing: Outgoing,
+        timers: TimerWheel,
+        peer_of: Callable[[int], Peer | None],
+        gone: Callable[[int, int, int], None],
+    ) -> None:
+        self._outgoing = outgoing
+        self._timers = timers
+        self._peer_of = peer_of
+        self._gone = gone
+
+    def check(self, broker_id: int, broker_epoch: int, now_ms: int, *, tries: int = TRIES_MAX) -> None:
+        """Has a broker answer, or be told as gone; one that nobody knows the address of is let be."""
+        peer = self._peer_of(broker_id)
+        if peer is None:
+            return
+
+        def again(later_ms: int) -> None:
+            self.check(broker_id, broker_epoch, later_ms, tries=tries - 1)
+
+        def answered(answer: Message | None, reason: str | None, at_ms: int) -> None:
+            self._outgoing.hang_up(peer, CHANNEL, "the check whether the broker still listens is over", at_ms)
+            if answer is None and self._outgoing.is_gone(peer, reason):
+                self._gone(broker_id, broker_epoch, at_ms)
+            elif answer is None and tries > 1:
+                self._timers.at(at_ms + RETRY_MS, again)
+
+        self._outgoing.call(
+            peer,
+            ApiVersionsRequest(),
+            version=0,
+            timeout_ms=LOST_CONNECTION_GRACE_MS,
+            done=answered,
+            now_ms=now_ms,
+            channel=CHANNEL,
+        )

@@ -1,0 +1,175 @@
+"""For handlers that may have much to do: generators whose yields make room for others (see `penstock.node.request`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+from penstock.config.limits import ELEMENTS_PER_STEP, PARTITIONS_PER_STEP
+from penstock.errors import ErrorCode, NotResident
+from penstock.protocol.message import Struct
+from penstock.security.rights import Right
+
+if TYPE_CHECKING:
+    from penstock.node.broker import Broker
+    from penstock.node.request import Request
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Stepped = Generator[NotResident | None, None, R]
+"""Work in steps that comes to an R."""
+
+
+class Lazily(Sequence[R]):
+    """An array of an answer whose elements are made while it is written, and gone after: what is written in steps is
+    made in steps, too, and never in memory as a whole.
+    """
+
+    __slots__ = ("_items", "_make")
+
+    def __init__(self, make: Callable[[Any], R], items: Sequence[Any]) -> None:
+        self._make = make
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[R]:
+        return map(self._make, self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> R: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[R]: ...
+    def __getitem__(self, index: int | slice) -> R | Sequence[R]:
+        found = self._items[index]
+        return Lazily(self._make, found) if isinstance(index, slice) else self._make(found)
+
+
+def lazily(make: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """The array of an answer with what `make` makes of each item, `Lazily`."""
+    return cast("list[R]", Lazily(make, items))
+
+
+@cache
+def arrays_of(cls: type) -> tuple[str, ...]:
+    """The arrays of a message or of a structure in one; of anything else there are none."""
+    if not issubclass(cls, Struct):
+        return ()
+    return tuple(name for name, kind in cls.KINDS.items() if kind.startswith("list["))
+
+
+def let_go(messages: list[Any]) -> Stepped[None]:
+    """Frees messages that nobody else has in steps: all at once, a wide one takes as long as many steps do.
+
+    Nothing in them changes: what somebody has after all stays as it is. `messages` is empty in the end, and the caller
+    has no name for any of them.
+    """
+    yield from spread_out(messages)
+    messages.reverse()  # what holds others goes before them, and they are let go by themselves
+    while messages:
+        del messages[-ELEMENTS_PER_STEP:]
+        yield None
+
+
+def spread_out(messages: list[Any]) -> Stepped[None]:
+    """Adds what the arrays of messages hold, and the arrays of that, in steps."""
+    done = 0
+    while done < len(messages):
+        some = messages[done : done + ELEMENTS_PER_STEP]
+        done += len(some)
+        for each in some:
+            for name in arrays_of(each.__class__):
+                array = getattr(each, name)
+                if array.__class__ is Lazily:
+                    array = array._items
+                if array.__class__ is list:
+                    messages += array
+        yield None
+
+
+class Pace:
+    """Counts what is to be done, over several loops of a handler: `if pace.is_over(): yield None` before each."""
+
+    __slots__ = ("_done", "_per_step")
+
+    def __init__(self, per_step: int = PARTITIONS_PER_STEP) -> None:
+        self._done = 0
+        self._per_step = per_step
+
+    def is_over(self) -> bool:
+        """Whether what comes now belongs to another step."""
+        done = self._done
+        self._done = done + 1
+        return done > 0 and not done % self._per_step
+
+
+def resident(look: Callable[[], R]) -> Stepped[R]:
+    """What `look` returns, once what it needs is in memory."""
+    while True:
+        try:
+            return look()
+        except NotResident as missing:
+            yield missing
+
+
+def in_steps(do: Callable[[T], R], items: Iterable[T], pace: Pace | None = None) -> Stepped[list[R]]:
+    """`do` of each item, in order. What raises NotResident for lack of data is done again for that item alone."""
+    pace = pace or Pace()
+    results = []
+    for item in items:
+        if pace.is_over():
+            yield None
+        while True:
+            try:
+                results.append(do(item))
+                break
+            except NotResident as missing:
+                yield missing
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class OfPartitions(Generic[T, R]):
+    """What a request does to partitions, each by itself: one that fails is answered so, and the others go on.
+
+    Attributes: `name`, for the log; the `right` on their topic that one needs; `index_of` an element, `do` it, and
+    what is `failed` with a code.
+    """
+
+    name: str
+    right: Right
+    index_of: Callable[[T], int]
+    do: Callable[[str, T], R]
+    failed: Callable[[T, ErrorCode], R]
+
+    def in_steps(
+        self, node: Broker, request: Request[Any], topic: str, partitions: Sequence[T], pace: Pace
+    ) -> Stepped[list[R]]:
+        """`do` of each of a topic's partitions, whose logs are opened side by side before; for who may."""
+        if not node.gate.allows(request, self.right, topic):
+            refused = self.right.refusal
+            return (yield from in_steps(lambda each: self.failed(each, refused), partitions, pace))
+        results: list[R] = []
+        for start in range(0, len(partitions), PARTITIONS_PER_STEP):
+            some = partitions[start : start + PARTITIONS_PER_STEP]
+            indexes = [self.index_of(each) for each in some]
+            broken: dict[int, Exception] = {}
+            yield from resident(partial(node.replicas.open_led, topic, indexes, broken, node.now_ms))
+            results += yield from in_steps(partial(self.alone, node, topic, broken), some, pace)
+        return results
+
+    def alone(self, node: Broker, topic: str, broken: dict[int, Exception], partition: T) -> R:
+        """`do` of one partition, or what is answered instead; also when it is `broken`."""
+        index = self.index_of(partition)
+        try:
+            if index in broken:
+                raise broken.pop(index)
+            return self.do(topic, partition)
+        except NotResident:
+            raise
+        except Exception as error:
+            return self.failed(partition, node.partition_error(self.name, topic, index, error, node.now_ms))

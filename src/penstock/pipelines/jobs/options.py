@@ -1,0 +1,56 @@
+"""Options that several jobs have, and where their results go."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.job import REQUIRED, Option
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.pipelines.context import Context
+
+STARTING = Option("starting", str, "earliest", "Where the first run begins.", choices=("earliest", "latest"))
+LATE_SECONDS = Option(
+    "late_seconds",
+    int,
+    60,
+    "So long after the newest event a window still takes events; later ones are dropped.",
+    at_least=0,
+)
+AHEAD_SECONDS = Option(
+    "ahead_seconds", int, 300, "An event further ahead of the clock than this is a dead letter.", at_least=0
+)
+TABLES = Option("tables", str, None, "Directory for the Delta tables; none: `tables` in the pipeline's own directory.")
+CLICK_OPTIONS = (
+    Option("topic", str, REQUIRED, "Topic of views and clicks, as JSON.", reads=True, example="clicks"),
+    STARTING,
+    LATE_SECONDS,
+    AHEAD_SECONDS,
+)
+
+STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def table_path(context: Context) -> Callable[[str], str]:
+    """Where a job's table of a name is."""
+    root = context.options["tables"] or str(context.directory / "tables")
+    return lambda name: f"{root.rstrip('/')}/{name}"
+
+
+@contextlib.contextmanager
+def rocksdb(spark: SparkSession) -> Iterator[None]:
+    """Queries that are started within the block keep their state in RocksDB; others keep what the session says."""
+    before = spark.conf.get(STATE_STORE, None)
+    spark.conf.set(STATE_STORE, ROCKSDB)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(STATE_STORE)
+        else:
+            spark.conf.set(STATE_STORE, before)

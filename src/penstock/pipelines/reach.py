@@ -1,0 +1,50 @@
+"""Whether what a pipeline needs from outside is there: its brokers answer, and they have the topics that it reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from penstock.client.client import Client
+from penstock.config.nearest import did_you_mean
+from penstock.errors import PenstockError
+from penstock.pipelines.declaration import Pipeline, Problem
+from penstock.pipelines.job import Option
+
+TIMEOUT_MS = 5_000
+
+
+def unreachable(pipelines: Sequence[Pipeline]) -> list[Problem]:
+    """What of the brokers and topics that pipelines name is not there."""
+    problems = []
+    for pipeline in pipelines:
+        try:
+            there = asyncio.run(_topics(pipeline.bootstrap))
+        except (PenstockError, ValueError) as error:
+            problems.append(Problem(str(pipeline.file), 0, f"[kafka] bootstrap: {error}"))
+            continue
+        for option, topic in topics_read(pipeline.job.options, pipeline.options):
+            if topic not in there:
+                text = f"{option} is {topic}: there is no such topic at {pipeline.bootstrap}"
+                problems.append(Problem(str(pipeline.file), 0, text + did_you_mean(topic, there)))
+    return problems
+
+
+async def _topics(bootstrap: str) -> list[str]:
+    async with Client(bootstrap, client_id="penstock-validate", timeout_ms=TIMEOUT_MS) as client:
+        return await client.topic_names()
+
+
+def topics_read(options: Sequence[Option], values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(option, topic) of each topic that must be there."""
+    for option in options:
+        value = values.get(option.name)
+        if value is None:
+            continue
+        if option.fields:
+            for table in value:
+                yield from topics_read(option.fields, table)
+        elif option.reads:
+            for topic in [value] if isinstance(value, str) else value:
+                yield option.name, topic

@@ -1,0 +1,59 @@
+"""What an append to a led partition comes to at first: it is refused, something comes before it, or it has a place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.records.batch import BatchHeader
+from penstock.records.validation import BatchRejectedError, RecordError
+from penstock.replication.rewrite import Rewrite
+
+ACKS_ALL = -1
+
+
+@dataclass(slots=True)
+class Rejected:
+    """Nothing was appended. `record_errors` names single records at fault, by index."""
+
+    code: ErrorCode
+    message: str
+    record_errors: Sequence[RecordError] = ()
+
+
+Reason = Rewrite
+"""What may come before an append. Each kind is begun in its own way; all end alike, with the batch to append, or why it
+is refused."""
+
+
+@dataclass(slots=True)
+class Deferred:
+    """`reason` has to be done with first; give `Partition.resume` what it came to.
+
+    The batch with this header was accepted in `leader_epoch`, and is appended in no other.
+    """
+
+    reason: Reason
+    header: BatchHeader
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Reserved: the batch has these offsets if its write completes. Also for a batch that was appended before.
+
+    `next_offset` is what the log end (acks=1) or the high watermark (acks=all) must reach. `timestamp_ms` is the
+    log append time, -1 with create time.
+    """
+
+    base_offset: int
+    next_offset: int
+    timestamp_ms: int
+
+
+def rejected(error: PenstockError) -> Rejected:
+    """An error as the answer to an append."""
+    if isinstance(error, BatchRejectedError):
+        return Rejected(error.code, str(error), error.record_errors)
+    return Rejected(error.code, error.message if isinstance(error, RequestError) else str(error))
