@@ -92,6 +92,9 @@ class ConsumerMember(Member):
                 self.end(code.name)
             case _ if code is ErrorCode.UNRELEASED_INSTANCE_ID:
                 self.later(self.random.randrange(1_000), self.step)
+            case _ if code is ErrorCode.GROUP_ID_NOT_FOUND and not self.history.one_protocol:
+                # A classic group one of whose members cannot be read stays what it is, until that member is gone.
+                self.later(RETRY_MS, self.step)
             case _:
                 self.again(code)
 
