@@ -24,7 +24,7 @@ TIMEOUT_MS = 30_000
 Answered = Callable[[Any], None]
 
 
-class Connection:
+class ClientConnection:
     """One connection of a client: the first request goes out when it is up."""
 
     def __init__(self, client: Client) -> None:
@@ -73,7 +73,7 @@ class Client:
         self.machine = machine
         self.name = name
         self.latencies_us: list[int] = []
-        self._connection: Connection | None = None
+        self._connection: ClientConnection | None = None
         self._connected_to: Machine | None = None
         self._correlation_id = 0
         self._waiting: tuple[int, Api, int, int, Answered] | None = None
@@ -95,7 +95,7 @@ class Client:
         connection = self._connection
         if connection is None or connection.dead or self._connected_to is not self.machine:
             self.close()
-            connection = self._connection = Connection(self)
+            connection = self._connection = ClientConnection(self)
             self._connected_to = self.machine
             connection.socket = self.machine.network.dial(self.name, self.machine.address(), connection)
             self.simulation.after_ms(CONNECT_MS, connection.give_up)
@@ -117,7 +117,7 @@ class Client:
         self.latencies_us.append(self.simulation.now_us - asked_us)
         answered(message)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: ClientConnection) -> None:
         """The connection broke, or could not be made: what was not sent is sent on the next one."""
         if connection is not self._connection:
             return  # a new connection has been made since

@@ -1,4 +1,4 @@
-"""A machine that runs one replica of a quorum and nothing else: the real Replica and Storage on a simulated disk.
+"""A machine that runs one replica of a quorum and nothing else: the real RaftReplica and Storage on a simulated disk.
 
 Its state machine is a hash over all committed batches, in order: two nodes that have applied the same log have the
 same hash, and a checkpoint holds it. Whatever the replica says and does is shown to `RaftRules`.
@@ -30,7 +30,7 @@ from penstock.raft.effects import (
     WriteSnapshot,
 )
 from penstock.raft.history import QuorumHistory
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.storage import Storage
 from penstock.raft.topic import METADATA
 from penstock.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
@@ -108,7 +108,7 @@ class RaftNode:
         self._applied_epoch = 0
 
     @property
-    def replica(self) -> Replica:
+    def replica(self) -> RaftReplica:
         return self.driver.replica
 
     @property

@@ -21,7 +21,7 @@ from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime import loading
 from penstock.coordinator.runtime.loading import Loader
 from penstock.coordinator.runtime.result import Result
-from penstock.coordinator.runtime.shard import Batch, Operation, Shard
+from penstock.coordinator.runtime.shard import Batch, PendingWrite, Shard
 from penstock.errors import ErrorCode, RequestError, raise_it
 from penstock.node.handlers import heartbeat as handler
 from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -54,8 +54,8 @@ def answered_before_replicated(patch: pytest.MonkeyPatch) -> None:
     """An operation is answered when its records are written, not when they are committed."""
     real: Any = Shard.write
 
-    def write(shard: Shard[Any], result: Any, done: Any, now_ms: int) -> Operation:
-        operation: Operation = real(shard, result, done, now_ms)
+    def write(shard: Shard[Any], result: Any, done: Any, now_ms: int) -> PendingWrite:
+        operation: PendingWrite = real(shard, result, done, now_ms)
         operation.complete(ErrorCode.NONE, "", now_ms, raise_it)
         return operation
 

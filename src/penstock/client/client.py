@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 from uuid import UUID
 
-from penstock.client.connection import Connection
+from penstock.client.connection import BrokerConnection
 from penstock.client.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
 from penstock.errors import ErrorCode, PenstockError, RequestError, UnreachableError
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -97,7 +97,7 @@ class Client:
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._brokers: dict[int, tuple[str, int]] = {}
-        self._connections: dict[int | None, Connection] = {}
+        self._connections: dict[int | None, BrokerConnection] = {}
         self._opening: dict[int | None, asyncio.Lock] = {}
         self._topics: dict[str, TopicState] = {}
         self.controller_id = -1
@@ -121,7 +121,7 @@ class Client:
             connection.close()
         self._connections.clear()
 
-    async def connection(self, node_id: int | None) -> Connection:
+    async def connection(self, node_id: int | None) -> BrokerConnection:
         """The connection to a broker, opened if need be; None is whichever bootstrap address answers first."""
         async with self._opening.setdefault(node_id, asyncio.Lock()):
             connection = self._connections.get(node_id)
@@ -133,12 +133,12 @@ class Client:
             connection = self._connections[node_id] = await self._first_of(candidates)
             return connection
 
-    async def _first_of(self, candidates: Sequence[tuple[str, int]]) -> Connection:
+    async def _first_of(self, candidates: Sequence[tuple[str, int]]) -> BrokerConnection:
         """A connection to the first that answers. One that hangs does not hold up for long those after it."""
         failure: PenstockError | None = None
         for limit_ms in (HURRY_MS, self._timeout_ms) if len(candidates) > 1 else (self._timeout_ms,):
             for host, port in candidates:
-                connection = Connection(host, port, self._client_id, self._timeout_ms)
+                connection = BrokerConnection(host, port, self._client_id, self._timeout_ms)
                 try:
                     await connection.open(min(limit_ms, self._timeout_ms))
                     return connection

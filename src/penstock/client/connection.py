@@ -19,7 +19,7 @@ class NoAnswer(UnreachableError):
     """A request had no answer in time."""
 
 
-class Connection:
+class BrokerConnection:
     """A connection with negotiated versions. Not shared between event loops."""
 
     def __init__(self, host: str, port: int, client_id: str, timeout_ms: int) -> None:

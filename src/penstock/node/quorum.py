@@ -32,7 +32,7 @@ from penstock.raft.core import Identity
 from penstock.raft.driver import Driver, read
 from penstock.raft.effects import Answer, Call, Committed, Effect, LeaderChanged, Target
 from penstock.raft.history import QuorumHistory
-from penstock.raft.replica import QuorumDescription, Replica
+from penstock.raft.replica import QuorumDescription, RaftReplica
 from penstock.raft.storage import Storage
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from penstock.records.builder import BatchBuilder
@@ -139,7 +139,7 @@ class Quorum:
         return self._replica.kraft_version
 
     @property
-    def _replica(self) -> Replica:
+    def _replica(self) -> RaftReplica:
         return self._driver.replica
 
     # Start

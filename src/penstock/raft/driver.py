@@ -35,7 +35,7 @@ from penstock.raft.effects import (
 )
 from penstock.raft.election import ElectionState
 from penstock.raft.history import QuorumHistory
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.storage import Storage
 from penstock.raft.topic import METADATA, QuorumTopic
 from penstock.raft.voters import VoterSet
@@ -136,7 +136,9 @@ class Driver:
         self.storage = Storage(disk, settings, self, randoms[0], now_ms, wall=wall, topic=topic)
         identity, history = prepare(self.storage)
         assert identity.topic == topic, "the replica speaks of the log that is stored"
-        self.replica = Replica(identity, history, self.storage.election, self.storage, config=config, random=randoms[1])
+        self.replica = RaftReplica(
+            identity, history, self.storage.election, self.storage, config=config, random=randoms[1]
+        )
 
     def start(self, now_ms: int) -> None:
         """Begins to take part."""

@@ -63,7 +63,7 @@ class QuorumDescription:
     observers: Sequence[Progress]
 
 
-class Replica:
+class RaftReplica:
     """See the module's head."""
 
     def __init__(

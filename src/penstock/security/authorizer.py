@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Protocol
 
 
-class Operation(IntEnum):
+class AclOperation(IntEnum):
     """Kafka's AclOperation codes (the wire values of DescribeAcls and of the authorized-operations bit fields)."""
 
     ALL = 2
@@ -62,11 +62,11 @@ ANONYMOUS = Principal("User", "ANONYMOUS")
 class Authorizer(Protocol):
     """Decides. Called on the loop for each name of each request, so it answers from memory."""
 
-    def authorize(self, principal: Principal, operation: Operation, resource: ResourceType, name: str) -> bool: ...
+    def authorize(self, principal: Principal, operation: AclOperation, resource: ResourceType, name: str) -> bool: ...
 
 
 class AllowAll:
     """Everybody may do everything: what a cluster without an authorizer does."""
 
-    def authorize(self, principal: Principal, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def authorize(self, principal: Principal, operation: AclOperation, resource: ResourceType, name: str) -> bool:
         return True

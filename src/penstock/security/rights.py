@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ErrorCode
 from penstock.protocol.api import ApiKey
-from penstock.security.authorizer import Operation, ResourceType
+from penstock.security.authorizer import AclOperation, ResourceType
 
 REFUSALS = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -28,9 +28,9 @@ REFUSALS = {
 class Right:
     """An operation on a resource of a kind. `or_on_cluster`: this operation on the cluster does as well."""
 
-    operation: Operation
+    operation: AclOperation
     resource: ResourceType
-    or_on_cluster: Operation | None = None
+    or_on_cluster: AclOperation | None = None
 
     @property
     def refusal(self) -> ErrorCode:
@@ -65,30 +65,30 @@ def each(*named: Right, on_controllers: Right | None = None) -> Row:
 
 OPEN = each()
 
-READ_TOPIC = Right(Operation.READ, ResourceType.TOPIC)
-WRITE_TOPIC = Right(Operation.WRITE, ResourceType.TOPIC)
-DESCRIBE_TOPIC = Right(Operation.DESCRIBE, ResourceType.TOPIC)
-CREATE_TOPIC = Right(Operation.CREATE, ResourceType.TOPIC, or_on_cluster=Operation.CREATE)
-ALTER_TOPIC = Right(Operation.ALTER, ResourceType.TOPIC)
-DELETE_TOPIC = Right(Operation.DELETE, ResourceType.TOPIC, or_on_cluster=Operation.DELETE)
-SEE_TOPIC_TO_DELETE = Right(Operation.DESCRIBE, ResourceType.TOPIC, or_on_cluster=Operation.DELETE)
-DELETE_RECORDS = Right(Operation.DELETE, ResourceType.TOPIC)
-READ_GROUP = Right(Operation.READ, ResourceType.GROUP)
-DESCRIBE_GROUP = Right(Operation.DESCRIBE, ResourceType.GROUP)
-LIST_GROUP = Right(Operation.DESCRIBE, ResourceType.GROUP, or_on_cluster=Operation.DESCRIBE)
-DELETE_GROUP = Right(Operation.DELETE, ResourceType.GROUP)
-WRITE_TRANSACTIONAL_ID = Right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
-DESCRIBE_TRANSACTIONAL_ID = Right(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
-DESCRIBE_TOPIC_CONFIGS = Right(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
-DESCRIBE_GROUP_CONFIGS = Right(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP)
-DESCRIBE_CLUSTER_CONFIGS = Right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
-ALTER_TOPIC_CONFIGS = Right(Operation.ALTER_CONFIGS, ResourceType.TOPIC)
-ALTER_GROUP_CONFIGS = Right(Operation.ALTER_CONFIGS, ResourceType.GROUP)
-ALTER_CLUSTER_CONFIGS = Right(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
-DESCRIBE_CLUSTER = Right(Operation.DESCRIBE, ResourceType.CLUSTER)
-ALTER_CLUSTER = Right(Operation.ALTER, ResourceType.CLUSTER)
-ACT_IN_CLUSTER = Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
-WRITE_IDEMPOTENTLY = Right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+READ_TOPIC = Right(AclOperation.READ, ResourceType.TOPIC)
+WRITE_TOPIC = Right(AclOperation.WRITE, ResourceType.TOPIC)
+DESCRIBE_TOPIC = Right(AclOperation.DESCRIBE, ResourceType.TOPIC)
+CREATE_TOPIC = Right(AclOperation.CREATE, ResourceType.TOPIC, or_on_cluster=AclOperation.CREATE)
+ALTER_TOPIC = Right(AclOperation.ALTER, ResourceType.TOPIC)
+DELETE_TOPIC = Right(AclOperation.DELETE, ResourceType.TOPIC, or_on_cluster=AclOperation.DELETE)
+SEE_TOPIC_TO_DELETE = Right(AclOperation.DESCRIBE, ResourceType.TOPIC, or_on_cluster=AclOperation.DELETE)
+DELETE_RECORDS = Right(AclOperation.DELETE, ResourceType.TOPIC)
+READ_GROUP = Right(AclOperation.READ, ResourceType.GROUP)
+DESCRIBE_GROUP = Right(AclOperation.DESCRIBE, ResourceType.GROUP)
+LIST_GROUP = Right(AclOperation.DESCRIBE, ResourceType.GROUP, or_on_cluster=AclOperation.DESCRIBE)
+DELETE_GROUP = Right(AclOperation.DELETE, ResourceType.GROUP)
+WRITE_TRANSACTIONAL_ID = Right(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID)
+DESCRIBE_TRANSACTIONAL_ID = Right(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+DESCRIBE_TOPIC_CONFIGS = Right(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
+DESCRIBE_GROUP_CONFIGS = Right(AclOperation.DESCRIBE_CONFIGS, ResourceType.GROUP)
+DESCRIBE_CLUSTER_CONFIGS = Right(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
+ALTER_TOPIC_CONFIGS = Right(AclOperation.ALTER_CONFIGS, ResourceType.TOPIC)
+ALTER_GROUP_CONFIGS = Right(AclOperation.ALTER_CONFIGS, ResourceType.GROUP)
+ALTER_CLUSTER_CONFIGS = Right(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER)
+DESCRIBE_CLUSTER = Right(AclOperation.DESCRIBE, ResourceType.CLUSTER)
+ALTER_CLUSTER = Right(AclOperation.ALTER, ResourceType.CLUSTER)
+ACT_IN_CLUSTER = Right(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+WRITE_IDEMPOTENTLY = Right(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
 
 CONFIGS_ALTERED = each(ALTER_TOPIC_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_CLUSTER_CONFIGS)
 

@@ -24,7 +24,7 @@ from penstock.events import events
 from penstock.node.effects import REFUSED, Dial, HangUp, SendTo
 from penstock.protocol.frames import foreign_protocol
 from penstock.server import connection
-from penstock.server.connection import Connection, Receiver
+from penstock.server.connection import Receiver, SocketConnection
 from penstock.server.limits import PEER_ANSWER_MAX_BYTES
 from penstock.server.node import Node
 from penstock.server.transport import Transport
@@ -83,7 +83,7 @@ class Links:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self.connected: dict[int, Connection] = {}
+        self.connected: dict[int, SocketConnection] = {}
         self._dialling: dict[int, Dialling] = {}
         self._lookups: dict[tuple[str, int], asyncio.Future[list[Any]]] = {}
 
@@ -203,7 +203,7 @@ class Links:
         del self._dialling[link]
         dial, transport = dialling.dial, self._host.transport_of(dialling.dial.listener, sock)
         peer = f"{bracketed(dial.host)}:{dial.port}"
-        connection = self.connected[link] = Connection(
+        connection = self.connected[link] = SocketConnection(
             self._host, self, transport, -link, listener=dial.listener, address=dial.host, peer=peer
         )
         connection.start()
@@ -214,7 +214,7 @@ class Links:
     def receiver(self) -> Receiver:
         return self._host.node.link_received
 
-    def established(self, connection: Connection) -> None:
+    def established(self, connection: SocketConnection) -> None:
         self._host.node.link_up(-connection.number, self._host.now_ms)
 
     def refusal(self, size_bytes: int) -> str:
@@ -222,10 +222,10 @@ class Links:
             return f"the other side speaks {spoken}, not Kafka's protocol"
         return f"an answer of {size_bytes} bytes; at most {PEER_ANSWER_MAX_BYTES} are received"
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: SocketConnection) -> None:
         del self.connected[-connection.number]
 
-    def lost(self, connection: Connection, reason: str) -> None:
+    def lost(self, connection: SocketConnection, reason: str) -> None:
         logger.info("connection to another node lost", peer=connection.peer, reason=reason)
         self._host.node.link_lost(-connection.number, reason, self._host.now_ms)
 

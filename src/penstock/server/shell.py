@@ -24,7 +24,7 @@ from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, Res
 from penstock.protocol.frames import foreign_protocol
 from penstock.server.buffers import BufferPool, Storage
 from penstock.server.clock import Clock
-from penstock.server.connection import Connection, Pause, Receiver
+from penstock.server.connection import Pause, Receiver, SocketConnection
 from penstock.server.histogram import Histogram
 from penstock.server.lane import Completions, Lane
 from penstock.server.limits import CLOSE_LINGER_MS, RECEIVE_BUFFER_BYTES, ShellLimits
@@ -94,7 +94,7 @@ class Shell:
         self.read_buffer: Storage = bytearray(RECEIVE_BUFFER_BYTES)
         self.transport_of = transport_of
         self.largest_bytes = limits.request_max_bytes
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, SocketConnection] = {}
         self.links = Links(self)
         self.unsent_pieces_bytes = 0
         self.callback_seconds = Histogram()
@@ -112,10 +112,10 @@ class Shell:
         self._next_number = 1
         self._addresses: dict[str, int] = {}
         self._used_buffers: list[Storage] = []
-        self._to_flush: dict[int, Connection] = {}
-        self._arriving: dict[int, Connection] = {}
-        self._starved: dict[int, Connection] = {}
-        self._closing: dict[int, Connection] = {}
+        self._to_flush: dict[int, SocketConnection] = {}
+        self._arriving: dict[int, SocketConnection] = {}
+        self._starved: dict[int, SocketConnection] = {}
+        self._closing: dict[int, SocketConnection] = {}
         self._idle_checks: list[tuple[int, int]] = []
         self._turn_ends = False
         self._timer: asyncio.TimerHandle | None = None
@@ -291,7 +291,7 @@ class Shell:
         number = self._next_number
         self._next_number += 1
         transport = self.transport_of(listener, sock)
-        connection = Connection(self, self, transport, number, listener=listener, address=address, peer=peer)
+        connection = SocketConnection(self, self, transport, number, listener=listener, address=address, peer=peer)
         self.connections[number] = connection
         self._addresses[address] = of_address + 1
         if limits.idle_ms >= 0:
@@ -300,7 +300,7 @@ class Shell:
         self.node.connected(number, listener, peer, self.now_ms)
         connection.start()
 
-    def lose(self, connection: Connection, reason: str) -> None:
+    def lose(self, connection: SocketConnection, reason: str) -> None:
         """Closes a connection now, and tells the node unless it was the node's wish."""
         if connection.closed:
             return
@@ -318,7 +318,7 @@ class Shell:
     def receiver(self) -> Receiver:
         return self.node.received
 
-    def established(self, connection: Connection) -> None:
+    def established(self, connection: SocketConnection) -> None:
         """A client speaks first: there is nothing to do."""
 
     def refusal(self, size_bytes: int) -> str:
@@ -327,11 +327,11 @@ class Shell:
             return f"the client speaks {spoken}, this listener is PLAINTEXT"
         return f"request of {size_bytes} bytes; socket.request.max.bytes is {self.largest_bytes}"
 
-    def lost(self, connection: Connection, reason: str) -> None:
+    def lost(self, connection: SocketConnection, reason: str) -> None:
         """The node hears that a client is gone."""
         self.node.disconnected(connection.number, self.now_ms)
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: SocketConnection) -> None:
         """A client's connection is closed: it does not count any more."""
         del self.connections[connection.number]
         left = self._addresses[connection.address] - 1
@@ -342,12 +342,12 @@ class Shell:
 
     # The end of a connection
 
-    def lose_by_bug(self, connection: Connection, error: Exception) -> None:
+    def lose_by_bug(self, connection: SocketConnection, error: Exception) -> None:
         """Closes a connection that our own code cannot go on with."""
         self.lose(connection, "a bug while it was served")
         self.node.bug("connection", f"the connection of {connection.peer}", error)
 
-    def refuse(self, connection: Connection, reason: str) -> None:
+    def refuse(self, connection: SocketConnection, reason: str) -> None:
         """Closes a connection that broke the rules of framing."""
         suppressed = self._refusals.suppressed((connection.address, reason), self.now_ms)
         if suppressed is not None:
@@ -355,7 +355,7 @@ class Shell:
             logger.info("connection refused", peer=connection.peer, reason=reason, **more)
         self.lose(connection, reason)
 
-    def close_after_answers(self, connection: Connection, reason: str) -> None:
+    def close_after_answers(self, connection: SocketConnection, reason: str) -> None:
         """Closes a connection when what was sent to it has left, or after CLOSE_LINGER_MS."""
         if connection.close_reason is None:
             connection.close_reason = reason
@@ -366,7 +366,7 @@ class Shell:
             self.flush_later(connection)
             self._sweep_soon()
 
-    def flush_later(self, connection: Connection) -> None:
+    def flush_later(self, connection: SocketConnection) -> None:
         """Flushes the connection at the end of this turn."""
         self._to_flush[connection.number] = connection
 
@@ -376,7 +376,7 @@ class Shell:
         if connection is not None:
             connection.watch_writable(wanted)
 
-    def _connection(self, number: int) -> Connection | None:
+    def _connection(self, number: int) -> SocketConnection | None:
         """A client's connection, or with a negative number a link."""
         return self.connections.get(number) if number > 0 else self.links.connected.get(-number)
 
@@ -401,7 +401,7 @@ class Shell:
             self._used_buffers.append(buffer)
             self._end_turn_soon()
 
-    def frame_begins(self, connection: Connection) -> None:
+    def frame_begins(self, connection: SocketConnection) -> None:
         """A frame has arrived in part: its time is running."""
         connection.frame_since_ms = self.now_ms
         self._arriving.pop(connection.number, None)
@@ -409,16 +409,16 @@ class Shell:
         self._sweep_soon()
         self.check_memory(connection)
 
-    def frame_arrived(self, connection: Connection) -> None:
+    def frame_arrived(self, connection: SocketConnection) -> None:
         """The frame that was arriving is whole."""
         self._arriving.pop(connection.number, None)
 
-    def may_grow(self, connection: Connection) -> bool:
+    def may_grow(self, connection: SocketConnection) -> bool:
         """Whether there is memory to spare for a frame of this connection."""
         short = self.pool.held_bytes > self.limits.received_max_bytes // 2
         return not short or connection is next(iter(self._arriving.values()), None)
 
-    def check_memory(self, connection: Connection) -> None:
+    def check_memory(self, connection: SocketConnection) -> None:
         """Stops reading from a connection when memory for requests is short: large frames first, all when it is gone.
 
         The frame that has been arriving longest is always read on, so that some frame gets finished. So are answers of
@@ -444,7 +444,7 @@ class Shell:
     def _feed_starved(self) -> None:
         self.pool.look(self.pool.lent_buffers)
         if self.pool.held_bytes <= self.limits.received_max_bytes // 2:
-            fed: Iterable[Connection] = list(self._starved.values())
+            fed: Iterable[SocketConnection] = list(self._starved.values())
         else:
             fed = [connection for connection in list(self._arriving.values())[:1] if connection.number in self._starved]
         for connection in fed:

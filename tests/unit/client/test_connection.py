@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.client.client import parse_address
-from penstock.client.connection import Connection, reason_of
+from penstock.client.connection import BrokerConnection, reason_of
 from penstock.client.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
 from penstock.client.transport import Frames
 from penstock.errors import ProtocolError, UnreachableError, UnsupportedVersionError
@@ -37,8 +37,8 @@ class Transport:
         self.aborted = True
 
 
-def connected() -> tuple[Connection, Transport]:
-    connection = Connection("127.0.0.1", 9092, "test", 30_000)
+def connected() -> tuple[BrokerConnection, Transport]:
+    connection = BrokerConnection("127.0.0.1", 9092, "test", 30_000)
     transport = Transport()
     connection._transport = transport  # type: ignore[assignment]
     connection.versions = {int(ApiKey.METADATA): (0, VERSION)}
@@ -60,7 +60,7 @@ def answer(correlation_id: int, cluster_id: str) -> bytes:
     return b"".join(bytes(chunk) for chunk in encode_response(APIS[ApiKey.METADATA], VERSION, correlation_id, message))
 
 
-def run(body: Callable[[Connection, Transport], Coroutine[Any, Any, None]]) -> None:
+def run(body: Callable[[BrokerConnection, Transport], Coroutine[Any, Any, None]]) -> None:
     async def work() -> None:
         await body(*connected())
 
@@ -69,7 +69,7 @@ def run(body: Callable[[Connection, Transport], Coroutine[Any, Any, None]]) -> N
 
 @pytest.mark.parametrize("piece", [1, 7, 4096, CLIENT_SCRATCH_BYTES])
 def test_answers_find_their_requests_however_the_stream_is_cut(piece: int) -> None:
-    async def body(connection: Connection, transport: Transport) -> None:
+    async def body(connection: BrokerConnection, transport: Transport) -> None:
         asked = [asyncio.ensure_future(connection.send(MetadataRequest())) for _ in range(3)]
         await asyncio.sleep(0)
         large = "x" * (CLIENT_SCRATCH_BYTES // 4)
@@ -93,7 +93,7 @@ def test_a_frame_larger_than_the_scratch_buffer_is_received_in_its_own() -> None
 
 @pytest.mark.parametrize("size", [-1, 3, CLIENT_RESPONSE_BYTES + 1])
 def test_a_frame_of_impossible_size_ends_the_connection(size: int) -> None:
-    async def body(connection: Connection, transport: Transport) -> None:
+    async def body(connection: BrokerConnection, transport: Transport) -> None:
         asked = asyncio.ensure_future(connection.send(MetadataRequest()))
         await asyncio.sleep(0)
         receive(Frames(connection), struct.pack(">i", size), 4)
@@ -106,7 +106,7 @@ def test_a_frame_of_impossible_size_ends_the_connection(size: int) -> None:
 
 
 def test_all_who_wait_are_told_that_the_broker_closed_the_connection() -> None:
-    async def body(connection: Connection, _: Transport) -> None:
+    async def body(connection: BrokerConnection, _: Transport) -> None:
         asked = [asyncio.ensure_future(connection.send(MetadataRequest())) for _ in range(2)]
         await asyncio.sleep(0)
         Frames(connection).connection_lost(None)
@@ -120,7 +120,7 @@ def test_all_who_wait_are_told_that_the_broker_closed_the_connection() -> None:
 
 
 def test_a_late_answer_is_dropped_and_broken_bytes_are_not() -> None:
-    async def body(connection: Connection, transport: Transport) -> None:
+    async def body(connection: BrokerConnection, transport: Transport) -> None:
         with pytest.raises(UnreachableError, match="did not answer Metadata in time"):
             await connection.send(MetadataRequest(), timeout_ms=0)
         frames = Frames(connection)
@@ -136,7 +136,7 @@ def test_a_late_answer_is_dropped_and_broken_bytes_are_not() -> None:
 
 
 def test_a_request_without_an_answer_does_not_wait() -> None:
-    async def body(connection: Connection, transport: Transport) -> None:
+    async def body(connection: BrokerConnection, transport: Transport) -> None:
         assert await connection.send(MetadataRequest(), answered=False) is None
         assert transport.written
 
@@ -216,7 +216,7 @@ def refusal_of(
                 gone.set()
 
         async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
-            connection = Connection("127.0.0.1", server.sockets[0].getsockname()[1], "test", 30_000)
+            connection = BrokerConnection("127.0.0.1", server.sockets[0].getsockname()[1], "test", 30_000)
             with pytest.raises(UnreachableError) as raised:
                 await connection.open(timeout_ms)
             connection.close()

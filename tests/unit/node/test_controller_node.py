@@ -19,7 +19,7 @@ from penstock.protocol.messages.metadata.begin_transaction_record import BeginTr
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.feature_level_record import FeatureLevelRecord
 from penstock.raft.election import parse_election
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.topic import METADATA
 from penstock.raft.voters import ReplicaKey
 from penstock.records.batch import headers
@@ -250,13 +250,13 @@ def test_the_check_above_notices_a_controller_that_answers_before_the_flush(monk
 
 def test_the_check_above_notices_a_voter_that_leads_before_its_vote_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: the election counts as persisted at once. The next start leads the same epoch again."""
-    start = Replica.start
+    start = RaftReplica.start
 
-    def careless(self: Replica, now_ms: int) -> list[object]:
+    def careless(self: RaftReplica, now_ms: int) -> list[object]:
         effects = start(self, now_ms)
         return [*effects, *self.election_persisted(self.role.election(), now_ms)]
 
-    monkeypatch.setattr(Replica, "start", careless)
+    monkeypatch.setattr(RaftReplica, "start", careless)
     run = Harness(formatted_disk())
     run.quorum.start(run.now_ms)
     run.take()

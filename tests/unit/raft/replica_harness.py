@@ -33,7 +33,7 @@ from penstock.raft.effects import (
 from penstock.raft.election import ElectionState
 from penstock.raft.history import QuorumHistory
 from penstock.raft.messages import LeaderView, vote_answer
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.replica_log import EpochEnd
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from penstock.records.batch import headers
@@ -163,7 +163,7 @@ class One:
         bootstrap = [target_of(each) for each in voters]
         own = (VoterEndpoint(LISTENER, f"host-{node_id}", 9093),)
         identity = Identity(self.key, CLUSTER, LISTENER, own, bootstrap, stands)
-        self.replica = Replica(
+        self.replica = RaftReplica(
             identity, self.history, election, self.log, config=config or RaftConfig(), random=Random(node_id)
         )
         self.effects: list[Effect] = []

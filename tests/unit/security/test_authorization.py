@@ -33,7 +33,7 @@ from penstock.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from penstock.security import rights
-from penstock.security.authorizer import ANONYMOUS, AllowAll, Operation, Principal, ResourceType
+from penstock.security.authorizer import ANONYMOUS, AclOperation, AllowAll, Principal, ResourceType
 from penstock.security.rights import ROWS, Right, Row
 
 NODE = Path(gate.__file__).parent
@@ -75,19 +75,19 @@ def test_the_gate_alone_asks_the_authorizer() -> None:
 
 def test_rows_are_kafkas() -> None:
     assert ROWS[ApiKey.API_VERSIONS] == Row(None, (), None)
-    assert ROWS[ApiKey.PRODUCE].named[0] == Right(Operation.WRITE, ResourceType.TOPIC)
-    assert ROWS[ApiKey.LIST_OFFSETS].named == (Right(Operation.DESCRIBE, ResourceType.TOPIC),)
+    assert ROWS[ApiKey.PRODUCE].named[0] == Right(AclOperation.WRITE, ResourceType.TOPIC)
+    assert ROWS[ApiKey.LIST_OFFSETS].named == (Right(AclOperation.DESCRIBE, ResourceType.TOPIC),)
     assert ROWS[ApiKey.OFFSET_COMMIT].named == (rights.READ_GROUP, rights.READ_TOPIC)
-    assert ROWS[ApiKey.INIT_PRODUCER_ID].first == Right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
-    assert ROWS[ApiKey.DESCRIBE_LOG_DIRS].first == Right(Operation.DESCRIBE, ResourceType.CLUSTER)
+    assert ROWS[ApiKey.INIT_PRODUCER_ID].first == Right(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+    assert ROWS[ApiKey.DESCRIBE_LOG_DIRS].first == Right(AclOperation.DESCRIBE, ResourceType.CLUSTER)
 
 
 def test_a_right_on_the_cluster_does_as_well_where_the_row_says_so(node: Node) -> None:
     cases = (
-        (rights.CREATE_TOPIC, Operation.CREATE),
-        (rights.DELETE_TOPIC, Operation.DELETE),
-        (rights.SEE_TOPIC_TO_DELETE, Operation.DELETE),
-        (rights.LIST_GROUP, Operation.DESCRIBE),
+        (rights.CREATE_TOPIC, AclOperation.CREATE),
+        (rights.DELETE_TOPIC, AclOperation.DELETE),
+        (rights.SEE_TOPIC_TO_DELETE, AclOperation.DELETE),
+        (rights.LIST_GROUP, AclOperation.DESCRIBE),
     )
     for right, on_cluster in cases:
         node.broker.gate.authorizer = Deny(
@@ -108,16 +108,16 @@ def test_replicas_alone_fetch_on_controllers_listeners(node: Node) -> None:
 
 
 def test_everybody_may_do_everything_without_an_authorizer() -> None:
-    assert AllowAll().authorize(Principal("User", "x"), Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
+    assert AllowAll().authorize(Principal("User", "x"), AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
 
 
 class Denies:
     """Denies everything on what is called `denied`, and everything on the cluster."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Operation, ResourceType, str]] = []
+        self.asked: list[tuple[AclOperation, ResourceType, str]] = []
 
-    def authorize(self, principal: Principal, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def authorize(self, principal: Principal, operation: AclOperation, resource: ResourceType, name: str) -> bool:
         self.asked.append((operation, resource, name))
         return resource is not ResourceType.CLUSTER and name != "denied"
 

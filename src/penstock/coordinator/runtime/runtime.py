@@ -11,7 +11,7 @@ from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS, COORDINATOR_TIMER
 from penstock.coordinator.runtime.loading import Loader
 from penstock.coordinator.runtime.partition_log import PartitionLog
 from penstock.coordinator.runtime.result import Result
-from penstock.coordinator.runtime.shard import Done, Machine, Operation, Shard, ShardState, tell
+from penstock.coordinator.runtime.shard import Done, Machine, PendingWrite, Shard, ShardState, tell
 from penstock.coordinator.runtime.timers import ShardTimers, Timers
 from penstock.errors import ErrorCode, PenstockError, Report, RequestError
 from penstock.records.wall import WallTime
@@ -64,7 +64,7 @@ class Runtime(Generic[M]):
         self._wall = wall or WallTime()
         self._open: dict[int, Shard[M]] = {}
         self._unread: dict[int, tuple[int, Loader]] = {}
-        self._timeouts: deque[tuple[int, Operation]] = deque()
+        self._timeouts: deque[tuple[int, PendingWrite]] = deque()
 
     # Leadership
 

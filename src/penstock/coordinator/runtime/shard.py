@@ -86,8 +86,8 @@ class Machine(Protocol):
 M = TypeVar("M", bound=Machine)
 
 
-class Operation:
-    """What one operation waits for: the commit of its records."""
+class PendingWrite:
+    """An operation whose records are not committed yet, and who is told when they are."""
 
     __slots__ = ("appended", "done", "response")
 
@@ -139,7 +139,7 @@ class Batch:
         self.builder = builder
         self.max_bytes = max_bytes
         self.opened_ms = now_ms
-        self.operations: list[Operation] = []
+        self.operations: list[PendingWrite] = []
 
     def has_room(self, size_bytes: int) -> bool:
         return self.builder.size_bytes + size_bytes <= self.max_bytes
@@ -176,7 +176,7 @@ class Shard(Generic[M]):
         self.written_offset = log.log_start_offset
         self.committed_offset = log.log_start_offset
         self.batch: Batch | None = None
-        self._waiting: deque[tuple[int, Operation]] = deque()
+        self._waiting: deque[tuple[int, PendingWrite]] = deque()
         self._report = report
         self._distrust = distrust
 
@@ -229,7 +229,7 @@ class Shard(Generic[M]):
         if self.state is not ShardState.ACTIVE:
             raise RequestError(ErrorCode.NOT_COORDINATOR, "this broker is not the coordinator")
 
-    def write(self, result: Result[Any], done: Done | None, now_ms: int) -> Operation:
+    def write(self, result: Result[Any], done: Done | None, now_ms: int) -> PendingWrite:
         """Takes what an operation returned. `done` is called when it is committed, with NONE, or with
 
         - NOT_COORDINATOR: leadership was lost, nobody knows what became of the records;
@@ -237,7 +237,7 @@ class Shard(Generic[M]):
         - what the append was refused with: nothing of the records is in the state any more;
         - UNKNOWN_SERVER_ERROR after a bug: likewise.
         """
-        operation = Operation(result.response, done, result.appended)
+        operation = PendingWrite(result.response, done, result.appended)
         if not result.records:
             self._wait(operation, now_ms)
             return operation
@@ -250,7 +250,7 @@ class Shard(Generic[M]):
             self._report(f"records of {self!r}", error)
         return operation
 
-    def _wait(self, operation: Operation, now_ms: int) -> None:
+    def _wait(self, operation: PendingWrite, now_ms: int) -> None:
         if self.batch is not None:
             self.batch.operations.append(operation)
         elif self.committed_offset < self.written_offset:
@@ -258,7 +258,7 @@ class Shard(Generic[M]):
         else:
             operation.complete(ErrorCode.NONE, "", now_ms, self._report)
 
-    def _append(self, result: Result[Any], operation: Operation, now_ms: int) -> None:
+    def _append(self, result: Result[Any], operation: PendingWrite, now_ms: int) -> None:
         encoded = [encode(record) for record in result.records]
         replayed = result.records if result.replay is True else [None] * len(encoded)
         if result.atomic:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.client.client import CONSUMER, EARLIEST, LATEST, READ_UNCOMMITTED, Client, Partition
-from penstock.client.connection import Connection
+from penstock.client.connection import BrokerConnection
 from penstock.errors import ConfigError, ErrorCode, PenstockError
 from penstock.log.meta_properties import FILE, MetaProperties, parse_meta_properties
 from penstock.protocol.api import ApiKey
@@ -36,7 +36,7 @@ class Lead:
     topic: str
     partition: int
     leader_epoch: int
-    connection: Connection
+    connection: BrokerConnection
     directory: Path
     start: int
     end: int
@@ -113,7 +113,7 @@ async def _led_by(
 
 
 async def _told(
-    connection: Connection, partitions: dict[Partition, int], cluster_id: str, node_id: int
+    connection: BrokerConnection, partitions: dict[Partition, int], cluster_id: str, node_id: int
 ) -> dict[Partition, Path | str]:
     """Where the leader itself says that the partitions are."""
     topics: dict[str, list[int]] = {}
@@ -139,7 +139,7 @@ async def _told(
 
 
 async def _bounds(
-    connection: Connection, epochs: dict[Partition, int], isolation: int
+    connection: BrokerConnection, epochs: dict[Partition, int], isolation: int
 ) -> dict[Partition, tuple[int, int]]:
     """First and end offset of what readers may have; a partition whose leader or epoch is another now has none."""
     if connection.version_for(ApiKey.LIST_OFFSETS) < FENCED_FROM_VERSION:

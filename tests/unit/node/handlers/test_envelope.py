@@ -17,7 +17,7 @@ from penstock.protocol.messages.create_topics_request import CreatableTopic, Cre
 from penstock.protocol.messages.envelope_request import EnvelopeRequest
 from penstock.protocol.messages.envelope_response import EnvelopeResponse
 from penstock.protocol.messages.metadata_request import MetadataRequest
-from penstock.security.authorizer import ANONYMOUS, Operation, Principal, ResourceType
+from penstock.security.authorizer import ANONYMOUS, AclOperation, Principal, ResourceType
 
 ALICE = Principal("User", "alice")
 
@@ -61,13 +61,13 @@ def test_it_is_authorized_with_the_principal_of_the_client() -> None:
     asked = []
 
     class Records:
-        def authorize(self, principal: Principal, operation: Operation, resource: ResourceType, name: str) -> bool:
+        def authorize(self, principal: Principal, operation: AclOperation, resource: ResourceType, name: str) -> bool:
             asked.append((principal, operation, resource))
             return True
 
     node.broker.gate.authorizer = Records()
     ask(node, framed(create("t"), 7))
-    assert asked[0] == (ANONYMOUS, Operation.CLUSTER_ACTION, ResourceType.CLUSTER), "the broker may forward"
+    assert asked[0] == (ANONYMOUS, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER), "the broker may forward"
     assert {principal for principal, _, _ in asked[1:]} == {ALICE}
 
 

@@ -40,24 +40,24 @@ from penstock.protocol.messages.find_coordinator_request import FindCoordinatorR
 from penstock.protocol.messages.join_group_response import JoinGroupResponse
 from penstock.protocol.messages.list_groups_request import ListGroupsRequest
 from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
-from penstock.security.authorizer import Operation, ResourceType
+from penstock.security.authorizer import AclOperation, ResourceType
 
 UNKNOWN_ID = UUID(int=77)
 JOINED = JoinGroupResponse(generation_id=1, member_id="m", protocol_name="range")
 
-OF_A_GROUP: dict[str, tuple[Callable[[], Message], int, Operation]] = {
-    "FindCoordinator": (find, 4, Operation.DESCRIBE),
-    "JoinGroup": (join, 9, Operation.READ),
-    "SyncGroup": (lambda: sync(JOINED), 5, Operation.READ),
-    "Heartbeat": (lambda: heartbeat("m"), 4, Operation.READ),
-    "LeaveGroup": (lambda: leave("m"), 5, Operation.READ),
-    "OffsetCommit": (lambda: commit({("t", 0): 1}), 8, Operation.READ),
-    "OffsetFetch": (lambda: fetch_offsets({"t": [0]}), 8, Operation.DESCRIBE),
-    "OffsetDelete": (lambda: delete_offsets("t", 0), 0, Operation.DELETE),
-    "DeleteGroups": (delete_groups, 2, Operation.DELETE),
-    "DescribeGroups": (describe, 6, Operation.DESCRIBE),
-    "ConsumerGroupHeartbeat": (lambda: consumer_heartbeat("m"), 1, Operation.READ),
-    "ConsumerGroupDescribe": (describe_consumers, 1, Operation.DESCRIBE),
+OF_A_GROUP: dict[str, tuple[Callable[[], Message], int, AclOperation]] = {
+    "FindCoordinator": (find, 4, AclOperation.DESCRIBE),
+    "JoinGroup": (join, 9, AclOperation.READ),
+    "SyncGroup": (lambda: sync(JOINED), 5, AclOperation.READ),
+    "Heartbeat": (lambda: heartbeat("m"), 4, AclOperation.READ),
+    "LeaveGroup": (lambda: leave("m"), 5, AclOperation.READ),
+    "OffsetCommit": (lambda: commit({("t", 0): 1}), 8, AclOperation.READ),
+    "OffsetFetch": (lambda: fetch_offsets({"t": [0]}), 8, AclOperation.DESCRIBE),
+    "OffsetDelete": (lambda: delete_offsets("t", 0), 0, AclOperation.DELETE),
+    "DeleteGroups": (delete_groups, 2, AclOperation.DELETE),
+    "DescribeGroups": (describe, 6, AclOperation.DESCRIBE),
+    "ConsumerGroupHeartbeat": (lambda: consumer_heartbeat("m"), 1, AclOperation.READ),
+    "ConsumerGroupDescribe": (describe_consumers, 1, AclOperation.DESCRIBE),
 }
 """A request of each API that names a group, a version, and what one must be allowed to do with the group."""
 
@@ -190,7 +190,7 @@ def test_a_group_is_hidden_from_who_may_not_describe_the_topics_of_its_members(n
 def test_what_one_may_do_with_a_group_is_told_when_asked_for(node: Node, client: Client) -> None:
     stable_member(client)
     assert client.ask(consumer_heartbeat("m", group_id="new"), 1).error_code == ErrorCode.NONE
-    node.broker.gate.authorizer = Deny(lambda operation, *_: operation is Operation.DELETE)
+    node.broker.gate.authorizer = Deny(lambda operation, *_: operation is AclOperation.DELETE)
     bits = sum(1 << code for code in (3, 8, 10, 11))
     for request, version in (
         (describe(include_authorized_operations=True), 6),
@@ -319,7 +319,9 @@ def test_groups_of_many_partitions_are_deleted_with_one_answer() -> None:
     groups = [f"group-{number}" for number in range(20)]
     for group in groups[:10]:
         client.ask(commit({("t", 0): 1}, group), 8)
-    node.broker.gate.authorizer = Deny(lambda operation, _, name: operation is Operation.DELETE and name == "group-3")
+    node.broker.gate.authorizer = Deny(
+        lambda operation, _, name: operation is AclOperation.DELETE and name == "group-3"
+    )
     answer = client.ask(delete_groups(*groups), 2)
     codes = {each.group_id: each.error_code for each in answer.results}
     wanted = {
