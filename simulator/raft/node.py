@@ -7,10 +7,12 @@ same hash, and a checkpoint holds it. Whatever the replica says and does is show
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from uuid import UUID
 
+from penstock.config.server import Settings
 from penstock.protocol.message import Message
 from penstock.raft.checkpoint import BOOTSTRAP, CheckpointId, checkpoint_batches, write_checkpoint
 from penstock.raft.config import RaftConfig
@@ -37,12 +39,9 @@ from penstock.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
 from penstock.records.batch import headers
 from penstock.records.builder import BatchBuilder
 from penstock.records.wall import WallTime
-from simulator.raft.rules import EMPTY_HASH, applied_hash
+from simulator.raft.rules import EMPTY_HASH, RaftRules, applied_hash
 from simulator.world.disk import PowerLoss, SimulatedDisk
-from simulator.world.driver import Lanes
-
-if TYPE_CHECKING:
-    from simulator.raft.world import RaftWorld
+from simulator.world.driver import Lanes, Simulation
 
 LISTENER = "CONTROLLER"
 RESTART_DELAY_MS = 400
@@ -80,20 +79,55 @@ class SlowDisk(SimulatedDisk):
         self.busy_us += self.slow_fsync_us
 
 
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What all nodes of a quorum have in common. `static_voters` are those of `controller.quorum.voters`, if any."""
+
+    simulation: Simulation
+    rules: RaftRules
+    settings: Settings
+    bootstrap_ids: Sequence[int]
+    static_voters: VoterSet
+    checkpoint_every: int
+
+
+class Surroundings(Protocol):
+    """Who carries what a node sends, and is told what befalls it."""
+
+    def send(self, sender: RaftNode, call: Call) -> None:
+        """Carries a request; its sender hears of the end of it in any case."""
+
+    def answer(self, node: RaftNode, token: Any, response: Message) -> None:
+        """Carries a response back to where its request came from."""
+
+    def persists_election(self, node: RaftNode) -> None:
+        """A vote or an epoch is about to be written to the disk."""
+
+    def node_died(self, dead: RaftNode) -> None:
+        """A node went down."""
+
+
 class RaftNode:
     """One incarnation after the other of a replica on the same disk.
 
     Attributes:
         replica, storage: the present ones, while `running`.
+        snapshots_installed: how many it has got from a leader.
         applied_offset, state_hash: how far its state machine is, and what it is.
         acknowledged: what to do when an offset is committed, by the last offset of what was appended.
     """
 
-    def __init__(self, world: RaftWorld, node_id: int, directory_id: UUID, *, stands: bool) -> None:
-        self.world = world
+    def __init__(
+        self, setup: Setup, surroundings: Surroundings, node_id: int, directory_id: UUID, *, stands: bool
+    ) -> None:
+        self.setup = setup
+        self.simulation = setup.simulation
+        self.rules = setup.rules
+        self.surroundings = surroundings
         self.key = ReplicaKey(node_id, directory_id)
         self.stands = stands
-        self.disk = SlowDisk(random=Random(world.random.getrandbits(64)), clock=world.simulation.clock)
+        self.disk = self._new_disk()
+        self.snapshots_installed = 0
         self.running = False
         self.incarnation = 0
         self.applied_offset = 0
@@ -119,6 +153,9 @@ class RaftNode:
     def name(self) -> str:
         return f"node {self.key.id}"
 
+    def _new_disk(self) -> SlowDisk:
+        return SlowDisk(random=Random(self.simulation.random.getrandbits(64)), clock=self.simulation.clock)
+
     # Life
 
     def format(self, voters: VoterSet) -> None:
@@ -135,16 +172,16 @@ class RaftNode:
         if self.running:
             return
         self.incarnation += 1
-        now_ms = self.world.simulation.now_ms
+        now_ms = self.simulation.now_ms
         self._tick_ms, self._writing_checkpoint = None, False
         self.open_calls, self.waiting = {}, []
-        self._lanes = Lanes(self.world.simulation, [self.disk], on_event=self.drain, on_crash=self.kill)
-        self.world.simulation.trace(f"{self.name} starts")
-        randoms = Random(self.key.id), Random(self.world.random.getrandbits(64))
+        self._lanes = Lanes(self.simulation, [self.disk], on_event=self.drain, on_crash=self.kill)
+        self.simulation.trace(f"{self.name} starts")
+        randoms = Random(self.key.id), Random(self.simulation.random.getrandbits(64))
         try:
             self.driver = Driver(
                 self.disk,
-                self.world.settings,
+                self.setup.settings,
                 self,
                 self._prepare,
                 config=CONFIG,
@@ -162,7 +199,7 @@ class RaftNode:
     def _prepare(self, storage: Storage) -> tuple[Identity, QuorumHistory]:
         """Restores the state machine from the newest checkpoint; the log after it is not known to be committed."""
         self.applied_offset, self.state_hash, self.snapshot_offset = 0, EMPTY_HASH, 0
-        history, found, _ = read(storage, self.world.static_voters)
+        history, found, _ = read(storage, self.setup.static_voters)
         if found is not None:
             snapshot, checkpoint = found
             self.snapshot_offset = snapshot.end_offset
@@ -173,52 +210,52 @@ class RaftNode:
             "simulated-cluster",
             LISTENER,
             (endpoint_of(self.key.id),),
-            [target_of(each) for each in self.world.bootstrap_ids if each != self.key.id],
+            [target_of(each) for each in self.setup.bootstrap_ids if each != self.key.id],
             self.stands,
         )
         return identity, history
 
     def _restore(self, snapshot: CheckpointId, value: bytes) -> None:
         self.applied_offset, self.state_hash = snapshot.end_offset, value
-        self.world.rules.applied(self.key, self.applied_offset, self.state_hash)
+        self.rules.applied(self.key, self.applied_offset, self.state_hash)
 
     def kill(self, *, power_failed: bool = True) -> None:
         """The machine, or the process alone, goes down now and comes back a little later."""
         self._lanes.stop()
         self.running = False
         self.disk.restart(power_failed=power_failed)
-        self.world.simulation.trace(f"{self.name} {'loses power' if power_failed else 'is killed'}")
-        self.world.node_died(self)
-        self.world.simulation.after_ms(RESTART_DELAY_MS + self.world.random.randrange(2_000), self.start)
+        self.simulation.trace(f"{self.name} {'loses power' if power_failed else 'is killed'}")
+        self.surroundings.node_died(self)
+        self.simulation.after_ms(RESTART_DELAY_MS + self.simulation.random.randrange(2_000), self.start)
 
     def wipe(self, directory_id: UUID) -> None:
         """The disk is replaced by an empty one: to the quorum this is another replica with the same id."""
         self._lanes.stop()
         self.running = False
         self.key = ReplicaKey(self.key.id, directory_id)
-        self.disk = SlowDisk(random=Random(self.world.random.getrandbits(64)), clock=self.world.simulation.clock)
-        self.world.simulation.trace(f"{self.name} has lost its disk")
-        self.world.simulation.after_ms(RESTART_DELAY_MS, self.start)
+        self.disk = self._new_disk()
+        self.simulation.trace(f"{self.name} has lost its disk")
+        self.simulation.after_ms(RESTART_DELAY_MS, self.start)
 
     # Events
 
     def act(self, event: Callable[[int], Sequence[Effect]]) -> None:
         """Tells the replica of something, and lets the disk and the clock know."""
-        now_ms = self.world.simulation.now_ms
+        now_ms = self.simulation.now_ms
         self.driver.hear(lambda: event(now_ms), now_ms)
         self.drain()
 
     def drain(self) -> None:
         if not self.running:
             return
-        self._lanes.run(self.storage.take_operations(self.world.simulation.now_ms))
+        self._lanes.run(self.storage.take_operations(self.simulation.now_ms))
         fault = self.replica.fault
-        self.world.rules.sound(self.key, fault)
+        self.rules.sound(self.key, fault)
         deadline_ms = self.replica.next_deadline_ms()
         if deadline_ms is not None and (self._tick_ms is None or deadline_ms < self._tick_ms):
             self._tick_ms = deadline_ms
             incarnation = self.incarnation
-            self.world.simulation.at_ms(deadline_ms, lambda: self._tick(incarnation, deadline_ms))
+            self.simulation.at_ms(deadline_ms, lambda: self._tick(incarnation, deadline_ms))
 
     def _tick(self, incarnation: int, set_for_ms: int) -> None:
         if self.running and incarnation == self.incarnation and self._tick_ms == set_for_ms:
@@ -227,24 +264,24 @@ class RaftNode:
 
     def receive(self, request: Message, version: int, token: object) -> None:
         if self.running:
-            self.driver.handle(request, version, token, self.world.simulation.now_ms)
+            self.driver.handle(request, version, token, self.simulation.now_ms)
             self.drain()
 
     def answered(self, incarnation: int, call: int, response: Message | None) -> None:
         """The end of a call, once; what comes later is dropped, as a shell does."""
         if self.running and incarnation == self.incarnation and self.open_calls.pop(call, None) is not None:
-            self.driver.answered(call, response, self.world.simulation.now_ms)
+            self.driver.answered(call, response, self.simulation.now_ms)
             self.drain()
 
     def append(self, values: list[bytes]) -> None:
         """A client's write to the leader."""
-        now_ms = self.world.simulation.now_ms
+        now_ms = self.simulation.now_ms
         base_offset, epoch = self.storage.end_offset, self.replica.epoch
         builder = BatchBuilder(base_offset=base_offset, leader_epoch=epoch)
         for value in values:
             builder.append(now_ms, None, value)
         batch = builder.build()
-        self.world.rules.wrote(self.key, batch)
+        self.rules.wrote(self.key, batch)
         self.driver.append(batch, base_offset + len(values), now_ms)
         self.waiting.append(base_offset + len(values) - 1)
         self.drain()
@@ -252,49 +289,48 @@ class RaftNode:
     # What is around the replica, see `raft.driver.Host`
 
     def carries_out(self, effect: Effect) -> None:
-        self.world.simulation.trace(f"{self.name}: {shown(effect)}")
-        rules = self.world.rules
+        self.simulation.trace(f"{self.name}: {shown(effect)}")
         match effect:
             case PersistElection():
-                self.world.persists_election(self)
+                self.surroundings.persists_election(self)
             case AppendControl(epoch, records) if records[0].NAME == "LeaderChangeMessage":
                 end_offset = self.storage.end_offset
-                rules.elected(self.key, epoch, self._batches(self.storage.start_offset, end_offset), end_offset)
+                self.rules.elected(self.key, epoch, self._batches(self.storage.start_offset, end_offset), end_offset)
             case AppendFetched(records, _):
-                rules.wrote(self.key, records)
+                self.rules.wrote(self.key, records)
             case Truncate(offset):
-                rules.cut(self.key, offset)
+                self.rules.cut(self.key, offset)
 
     def control_appended(self, batch: bytearray, last_offset: int, epoch: int, now_ms: int) -> None:
-        self.world.rules.wrote(self.key, batch)
+        self.rules.wrote(self.key, batch)
 
     def call(self, call: Call, now_ms: int) -> None:
         self.open_calls[call.call] = call.target
-        self.world.send(self, call)
+        self.surroundings.send(self, call)
 
     def answer(self, answer: Answer, now_ms: int) -> None:
-        self.world.answer(self, answer.token, answer.response)
+        self.surroundings.answer(self, answer.token, answer.response)
 
     def leader_changed(self, changed: LeaderChanged, now_ms: int) -> None:
         if changed.leader_id == self.key.id:
-            self.world.rules.leads(self.key, changed.epoch)
+            self.rules.leads(self.key, changed.epoch)
         else:
             self.waiting.clear()
 
     def truncated(self, now_ms: int) -> None:
-        written = read(self.storage, self.world.static_voters).history
-        self.world.rules.knows_the_voters(self.key, self.replica.history.voters, written.voters)
+        written = read(self.storage, self.setup.static_voters).history
+        self.rules.knows_the_voters(self.key, self.replica.history.voters, written.voters)
 
     def performed(self, now_ms: int) -> None:
         """`drain` follows."""
 
     def failed(self, error: Exception, now_ms: int, *, raised: bool = False) -> None:
-        self.world.rules.sound(self.key, self.replica.fault)
+        self.rules.sound(self.key, self.replica.fault)
         if raised:
             raise error
-        self.world.simulation.trace(f"{self.name}: {error}")
+        self.simulation.trace(f"{self.name}: {error}")
         incarnation = self.incarnation
-        self.world.simulation.after_us(0, lambda: self._down(incarnation))
+        self.simulation.after_us(0, lambda: self._down(incarnation))
 
     def _batches(self, offset: int, end_offset: int) -> list[tuple[int, int, int, int]]:
         """(base offset, next offset, epoch, checksum) of the batches from `offset` to `end_offset` that are written."""
@@ -310,20 +346,20 @@ class RaftNode:
 
     def committed(self, committed: Committed, now_ms: int) -> None:
         high_watermark = committed.high_watermark
-        self.world.rules.told(self.key, self.incarnation, high_watermark)
+        self.rules.told(self.key, self.incarnation, high_watermark)
         for base_offset, next_offset, epoch, crc in self._batches(self.applied_offset, high_watermark):
-            self.world.rules.committed(self.key, base_offset, next_offset, epoch, crc)
+            self.rules.committed(self.key, base_offset, next_offset, epoch, crc)
             self.state_hash = applied_hash(self.state_hash, base_offset, epoch, crc)
             self.applied_offset = next_offset
             self._applied_epoch = epoch
-            self.world.rules.applied(self.key, next_offset, self.state_hash)
-        self.world.rules.reached(self.key, self.applied_offset, high_watermark)
+            self.rules.applied(self.key, next_offset, self.state_hash)
+        self.rules.reached(self.key, self.applied_offset, high_watermark)
         while self.waiting and self.waiting[0] < high_watermark:
-            self.world.rules.acknowledged(self.waiting.pop(0))
+            self.rules.acknowledged(self.waiting.pop(0))
         self._consider_checkpoint()
 
     def load_snapshot(self, snapshot: CheckpointId, now_ms: int) -> None:
-        self.world.snapshots_installed += 1
+        self.snapshots_installed += 1
         found = self.storage.newest_checkpoint()
         assert found is not None
         assert found[0] == snapshot, "the installed snapshot is the newest"
@@ -331,7 +367,7 @@ class RaftNode:
         self._restore(snapshot, found[1].values[0])
 
     def _consider_checkpoint(self) -> None:
-        if self._writing_checkpoint or self.applied_offset - self.snapshot_offset < self.world.checkpoint_every:
+        if self._writing_checkpoint or self.applied_offset - self.snapshot_offset < self.setup.checkpoint_every:
             return
         self._writing_checkpoint = True
         self.snapshot_offset = self.applied_offset
@@ -357,7 +393,7 @@ class RaftNode:
 
     def _down(self, incarnation: int) -> None:
         if self.running and incarnation == self.incarnation:
-            self.kill(power_failed=self.world.random.random() < 0.5)
+            self.kill(power_failed=self.simulation.random.random() < 0.5)
 
 
 def shown(effect: Effect) -> str:

@@ -25,7 +25,7 @@ from penstock.protocol.messages.vote_response import VoteResponse
 from penstock.raft.effects import Call
 from penstock.raft.history import NO_VOTERS
 from penstock.raft.voters import ReplicaKey, Voter, VoterSet
-from simulator.raft.node import RaftNode, endpoint_of
+from simulator.raft.node import RaftNode, Setup, endpoint_of
 from simulator.raft.rules import RaftRules
 from simulator.world.checks import Violation, check
 from simulator.world.driver import Simulation
@@ -53,15 +53,11 @@ class RaftWorld:
         self.simulation = Simulation(seed)
         self.random = self.simulation.random
         self.rules = RaftRules()
-        self.settings = Settings.for_node(
-            1, internal_metadata_log_segment_bytes=1_500, metadata_max_retention_bytes=2_500
-        )
         self.faulty = True
-        self.snapshots_installed = 0
         self.voter_changes = 0
         self.upgrades = 0
         self.refused: dict[str, int] = {}
-        self.checkpoint_every = self.random.choice((15, 40, 10_000))
+        checkpoint_every = self.random.choice((15, 40, 10_000))
         self._loss = self.random.choice((0.0, 0.01, 0.1))
         self._repeat = self.random.choice((0.0, 0.05))
         self._blocked: set[tuple[int, int]] = set()
@@ -72,18 +68,29 @@ class RaftWorld:
         self.dynamic = self.random.random() < 0.5
         count = self.random.choice((1, 3, 3, 3, 5))
         observers = self.random.choice((0, 1, 2))
-        self.bootstrap_ids = list(range(1, count + 1))
-        voters = [RaftNode(self, node_id, self._directory(), stands=True) for node_id in self.bootstrap_ids]
-        extra = range(count + 1, count + 1 + observers)
+        ids = list(range(1, count + 1))
+        static = VoterSet(Voter(ReplicaKey(node_id), (endpoint_of(node_id),)) for node_id in ids)
+        setup = Setup(
+            self.simulation,
+            self.rules,
+            Settings.for_node(1, internal_metadata_log_segment_bytes=1_500, metadata_max_retention_bytes=2_500),
+            ids,
+            NO_VOTERS if self.dynamic else static,
+            checkpoint_every,
+        )
+        voters = [RaftNode(setup, self, node_id, self._directory(), stands=True) for node_id in ids]
         self.nodes = {node.key.id: node for node in voters}
-        for node_id in extra:
-            self.nodes[node_id] = RaftNode(self, node_id, self._directory(), stands=self.dynamic)
+        for node_id in range(count + 1, count + 1 + observers):
+            self.nodes[node_id] = RaftNode(setup, self, node_id, self._directory(), stands=self.dynamic)
         formatted = VoterSet(Voter(node.key, (endpoint_of(node.key.id),)) for node in voters)
-        static = VoterSet(Voter(ReplicaKey(node.key.id), (endpoint_of(node.key.id),)) for node in voters)
-        self.static_voters = NO_VOTERS if self.dynamic else static
         if self.dynamic:
             for node in voters:
                 node.format(formatted)
+
+    @property
+    def snapshots_installed(self) -> int:
+        """By all nodes."""
+        return sum(node.snapshots_installed for node in self.nodes.values())
 
     def _directory(self) -> UUID:
         self._directories += 1

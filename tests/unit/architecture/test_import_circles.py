@@ -14,7 +14,6 @@ SOURCE = ROOT / "src"
 
 LEFT: dict[str, tuple[str, ...]] = {
     "parts of a node are handed the broker": ("penstock.node",),
-    "the simulator's raft nodes tell the world that made them": ("simulator.raft",),
 }
 """Packages in which circles are left, by why they are there. The list only gets shorter."""
 
