@@ -44,7 +44,7 @@ class Scenario:
         meddlers: others change what the load stands on, by one of the `meddlings`. settings: of all nodes, beyond what
             a world gives them.
         topic_configs: of the topics of the load; with retention, what it may delete is not missed.
-        limits: names of config/limits.py, with other values. stall_probability, reboots: of the machines.
+        limits: names of a room's limits.py, with other values. stall_probability, reboots: of the machines.
         drawn: all but the name is drawn from the seed, see `swarm`.
         voters: of the `controllers`, that many are voters at first; more are added and removed. None: the voters stand
             in the settings.

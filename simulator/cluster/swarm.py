@@ -15,7 +15,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from penstock.config import limits
+import penstock.metadata.limits
+import penstock.node.limits
+import penstock.replication.limits
 from simulator.cluster.meddlers import EVERYTHING, SMALL_METADATA_SEGMENT_BYTES, create_too_much
 from simulator.cluster.scenarios import BALANCED, STORM, Scenario
 
@@ -33,6 +35,7 @@ STEPS = (
     "MOVES_AT_ONCE_MAX",
 )
 """Limits of how much is done at once: whatever they are, the rest follows."""
+ROOMS = (penstock.metadata.limits, penstock.node.limits, penstock.replication.limits)
 REFUSED_SEEDS = 5
 """In each so manyth seed the metadata log refuses what an admin asks for."""
 SMALL_METADATA_SEGMENTS = {"internal_metadata_log_segment_bytes": SMALL_METADATA_SEGMENT_BYTES}
@@ -93,7 +96,7 @@ def small_limits(values: Mapping[str, int]) -> Iterator[None]:
     """Gives limits other values for a while, in every module that has taken them over."""
     changed: list[tuple[Any, str, int]] = []
     for name, value in values.items():
-        before = getattr(limits, name)
+        before = next(getattr(room, name) for room in ROOMS if hasattr(room, name))
         modules = [module for key, module in list(sys.modules.items()) if key.startswith("penstock.")]
         for module in modules:
             if module.__dict__.get(name) == before:

@@ -15,10 +15,10 @@ from enum import Enum
 from random import Random
 from typing import Any
 
-from penstock.config.limits import STRING_MAX_BYTES
 from penstock.coordinator.group.classic_requests import MEMBER_ID_PREFIX_MAX_BYTES
 from penstock.node.coordinator_topic import partition_for
 from penstock.node.groups import OFFSETS_TOPIC
+from penstock.protocol.limits import STRING_MAX_BYTES
 from penstock.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from simulator.cluster.client import ClusterClient
 from simulator.groups.load import GroupLoad

@@ -1,4 +1,4 @@
-"""Limits of the client: what bounds its buffers and its tries. As in `config.limits`, nobody needs to tune them."""
+"""Limits of the client: what bounds its buffers and its tries. Nobody needs to tune them."""
 
 from penstock.config.values import KiB, MiB
 

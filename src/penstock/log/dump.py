@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.config.limits import RECOVERY_CHUNK_BYTES
 from penstock.errors import CorruptRecordError, InvalidRecordError
 from penstock.log import leader_epochs, partition_metadata, producer_snapshot
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX, AbortedIndex, OffsetIndex, TimeIndex
+from penstock.log.limits import RECOVERY_CHUNK_BYTES
 from penstock.log.names import (
     ABORTED_INDEX,
     LEADER_EPOCHS,

@@ -17,9 +17,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any, ClassVar
 
-from penstock.config.limits import INDEX_BLOCK_ENTRIES, INDEX_TAIL_ENTRIES
 from penstock.errors import StorageError
 from penstock.log.disk import Disk
+from penstock.log.limits import INDEX_BLOCK_ENTRIES, INDEX_TAIL_ENTRIES
 from penstock.records.batch import NO_TIMESTAMP
 
 RELATIVE_OFFSET_MAX = 2**31 - 1

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from penstock.config.limits import BATCHES_PER_PRODUCER, RECALLED_INDEX_ENTRIES
 from penstock.config.topic import TopicConfig
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log import leader_epochs, partition_metadata, producer_snapshot
 from penstock.log.disk import Disk, FileInfo
 from penstock.log.index import Index
 from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.limits import BATCHES_PER_PRODUCER, RECALLED_INDEX_ENTRIES
 from penstock.log.lookup import batch_headers
 from penstock.log.names import (
     ABORTED_INDEX,

@@ -13,7 +13,9 @@ from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
-from penstock.config.limits import (
+from penstock.errors import InvalidRecordError, NotResident, PenstockError, StorageError
+from penstock.log.disk import Disk
+from penstock.log.limits import (
     HEADER_WINDOW_BYTES,
     LOOKED_UP_INLINE_MAX_BYTES,
     LOOKED_UP_INLINE_MAX_RECORDS,
@@ -21,8 +23,6 @@ from penstock.config.limits import (
     LOOKED_UP_UNPACKED_MAX_BYTES,
     WALKS_REMEMBERED_MAX,
 )
-from penstock.errors import InvalidRecordError, NotResident, PenstockError, StorageError
-from penstock.log.disk import Disk
 from penstock.log.segment import Segment
 from penstock.log.walks import FoundOffset, Walked, Wanted
 from penstock.records.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, Buffer, read_header

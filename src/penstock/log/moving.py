@@ -19,11 +19,11 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from penstock.config.limits import PREFERRED_DIRECTORIES_MAX
 from penstock.errors import StorageError
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import SetAside
+from penstock.log.limits import PREFERRED_DIRECTORIES_MAX
 from penstock.log.log import Log
 from penstock.log.names import aside_name
 from penstock.log.open_logs import OpenLogs

@@ -11,8 +11,8 @@ import errno
 from collections import deque
 from typing import NamedTuple
 
-from penstock.config.limits import NAME_CHANGES_REMEMBERED_MAX
 from penstock.log.disk import FileSlice
+from penstock.log.limits import NAME_CHANGES_REMEMBERED_MAX
 
 
 class Change(NamedTuple):

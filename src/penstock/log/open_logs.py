@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
 
-from penstock.config.limits import BUSY_LOGS_PASSED_OVER_MAX
 from penstock.errors import StorageError
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.deadlines import Deadlines
@@ -21,6 +20,7 @@ from penstock.log.directory_operations import OpenLog, RecoverLog, WritePartitio
 from penstock.log.events import LogEvent, RecordsLost, RecoveryFinished, TailCut
 from penstock.log.failures import Failures
 from penstock.log.flushes import Flushes
+from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX
 from penstock.log.listener import LogListener
 from penstock.log.loading import OpenArguments, RecoveryNeeded, nothing
 from penstock.log.log import Log

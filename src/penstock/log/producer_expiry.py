@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from penstock.config.limits import PRODUCERS_EXPIRED_PER_STEP
 from penstock.log.deadlines import Deadlines
+from penstock.log.limits import PRODUCERS_EXPIRED_PER_STEP
 from penstock.log.log import Log
 from penstock.log.replica import Replica, State
 from penstock.log.table import ReplicaTable

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from penstock.config.limits import BATCHES_PER_PRODUCER, PRODUCER_IDS_PER_PARTITION_MAX
 from penstock.errors import ErrorCode, RequestError
+from penstock.log.limits import BATCHES_PER_PRODUCER, PRODUCER_IDS_PER_PARTITION_MAX
 from penstock.records.batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 
 NO_OFFSET = -1

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from penstock.config.limits import RECOVERY_CHUNK_BYTES
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log import leader_epochs, producer_snapshot
 from penstock.log.disk import Disk, FileInfo
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.limits import RECOVERY_CHUNK_BYTES
 from penstock.log.loading import (
     OpenArguments,
     RecoveryNeeded,

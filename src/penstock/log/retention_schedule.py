@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from penstock.config.limits import RETENTION_WALL_STEP_MS
 from penstock.log.deadlines import Deadlines
+from penstock.log.limits import RETENTION_WALL_STEP_MS
 from penstock.log.replica import Replica
 from penstock.log.table import ReplicaTable
 from penstock.records.wall import WallTime

@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from penstock.config.limits import POSITION_HINTS_MAX
 from penstock.log.disk import Disk, FileSlice
+from penstock.log.limits import POSITION_HINTS_MAX
 from penstock.log.lookup import cut, first_at_time, first_of_max_time, locate, places
 from penstock.log.results import AbortedTransaction, LogRead
 from penstock.log.retention import UNKNOWN_END_OFFSET, Retention, extents

@@ -6,8 +6,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import OPEN_LOGS_MAX
 from penstock.log.directory import LogDirectory
+from penstock.log.limits import OPEN_LOGS_MAX
 from penstock.log.names import parse_future_name, parse_name
 from penstock.log.replica import Replica
 

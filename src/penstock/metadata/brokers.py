@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import LEADERSHIP_CHANGES_PER_STEP
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import leadership
 from penstock.metadata.features import KRAFT_VERSION, METADATA_VERSION, REGISTERED_FEATURES
 from penstock.metadata.image import BrokerRegistration, Endpoint
+from penstock.metadata.limits import LEADERSHIP_CHANGES_PER_STEP
 from penstock.metadata.result import MetadataMessage, Result
 from penstock.protocol.messages.metadata.broker_registration_change_record import BrokerRegistrationChangeRecord
 from penstock.protocol.messages.metadata.register_broker_record import (

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import LEADERSHIP_CHANGES_PER_STEP, LOST_CONNECTION_GRACE_MS
 from penstock.config.values import SECOND_MS
 from penstock.metadata import brokers, leadership
 from penstock.metadata.heartbeats import Heartbeats
+from penstock.metadata.limits import LEADERSHIP_CHANGES_PER_STEP, LOST_CONNECTION_GRACE_MS
 from penstock.metadata.result import MetadataMessage, Result
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from enum import Enum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import brokers
 from penstock.metadata.directories import report_directories
 from penstock.metadata.image import BrokerRegistration
+from penstock.metadata.limits import LOST_CONNECTION_GRACE_MS
 from penstock.metadata.result import MetadataMessage, Result
 
 if TYPE_CHECKING:

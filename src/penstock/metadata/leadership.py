@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import LEADERSHIP_CHANGES_PER_STEP
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import TopicImage
 from penstock.metadata.indexes import partition_index, partition_key, topic_number
+from penstock.metadata.limits import LEADERSHIP_CHANGES_PER_STEP
 from penstock.metadata.partition_change import changed_partition
 from penstock.metadata.result import OK, ApiError, Result
 from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord

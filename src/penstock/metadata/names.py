@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from penstock.config.limits import TOPIC_NAME_MAX_CHARACTERS
 from penstock.errors import ErrorCode, RequestError
+from penstock.metadata.limits import TOPIC_NAME_MAX_CHARACTERS
 from penstock.raft.topic import METADATA
 
 METADATA_TOPIC = METADATA.name

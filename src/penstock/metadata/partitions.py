@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
-from penstock.config.limits import REPLICAS_PER_PARTITION_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import BrokerRegistration
+from penstock.metadata.limits import REPLICAS_PER_PARTITION_MAX
 from penstock.protocol.messages.metadata.partition_record import PartitionRecord
 
 UNASSIGNED_DIRECTORY = UUID(int=0)

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import CONTROLLER_RECORDS_PER_BATCH_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from penstock.metadata.indexes import PartitionIndexes, partition_index, topic_number
+from penstock.metadata.limits import CONTROLLER_RECORDS_PER_BATCH_MAX
 from penstock.metadata.partition_change import changed_partition
 from penstock.metadata.partitions import check_assignment
 from penstock.metadata.result import OK, ApiError, Result

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import (
+from penstock.errors import ErrorCode, RequestError
+from penstock.metadata.configs import SET, ConfigChange, alter
+from penstock.metadata.image import ConfigResource, TopicImage
+from penstock.metadata.limits import (
     CONFIGS_PER_RESOURCE_MAX,
     CONTROLLER_RECORDS_PER_BATCH_MAX,
     PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
 )
-from penstock.errors import ErrorCode, RequestError
-from penstock.metadata.configs import SET, ConfigChange, alter
-from penstock.metadata.image import ConfigResource, TopicImage
 from penstock.metadata.names import check_topic_name, collision_key
 from penstock.metadata.partitions import Placer, active_of, check_assignment, new_partition
 from penstock.metadata.result import ApiError, MetadataMessage, Result

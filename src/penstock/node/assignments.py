@@ -18,14 +18,14 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import (
+from penstock.errors import ErrorCode
+from penstock.node.journal import listed
+from penstock.node.limits import (
     DIRECTORY_ASSIGNMENT_RETRY_MAX_MS,
     DIRECTORY_ASSIGNMENT_RETRY_MS,
     DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX,
     DIRECTORY_ASSIGNMENTS_PER_STEP,
 )
-from penstock.errors import ErrorCode
-from penstock.node.journal import listed
 from penstock.protocol.message import Message
 from penstock.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,

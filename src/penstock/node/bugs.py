@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from penstock.config.limits import BUG_CAUSES_MAX, BUG_LOGGED_AGAIN_MS
 from penstock.errors import Report
 from penstock.events import RateLimit
+from penstock.node.limits import BUG_CAUSES_MAX, BUG_LOGGED_AGAIN_MS
 from penstock.node.metrics import COUNTER, Sample
 
 PLACES = {

@@ -19,8 +19,8 @@ import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.limits import CONTROLLER_CALLS_MAX
 from penstock.errors import ErrorCode, ProtocolError
+from penstock.node.limits import CONTROLLER_CALLS_MAX
 from penstock.node.outgoing import Call, Peer
 from penstock.protocol import codec, frames
 from penstock.protocol.message import Message

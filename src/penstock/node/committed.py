@@ -15,13 +15,13 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.config.limits import METADATA_RECORDS_PER_STEP
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.difference import difference
 from penstock.metadata.features import METADATA_VERSIONS
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.metadata.loader import MetadataLoader, Publication
 from penstock.metadata.records import decode_records, encode_records, image_records
+from penstock.node.limits import METADATA_RECORDS_PER_STEP
 from penstock.raft.checkpoint import Checkpoint, CheckpointId, LogBatch, checkpoint_batches
 from penstock.raft.topic import METADATA
 from penstock.records.wall import WallTime

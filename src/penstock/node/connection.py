@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.limits import ROUND_SHARE_MS
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
+from penstock.node.limits import ROUND_SHARE_MS
 from penstock.node.request import Handler, Request
 from penstock.security.authorizer import ANONYMOUS, Principal
 

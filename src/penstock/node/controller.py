@@ -20,7 +20,6 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
-from penstock.config.limits import CONTROLLER_RECORDS_PER_BATCH_MAX, METADATA_APPENDS_MAX
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.metadata.activation import activation_records
@@ -28,9 +27,11 @@ from penstock.metadata.controller import Controller
 from penstock.metadata.duties import Duties
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
 from penstock.metadata.heartbeats import Heartbeat
+from penstock.metadata.limits import CONTROLLER_RECORDS_PER_BATCH_MAX
 from penstock.metadata.loader import MetadataLoader, Publication
 from penstock.metadata.records import encode_records
 from penstock.metadata.result import MetadataMessage
+from penstock.node.limits import METADATA_APPENDS_MAX
 from penstock.node.quorum import Quorum
 from penstock.protocol.messages.metadata.no_op_record import NoOpRecord
 from penstock.records.builder import BatchBuilder

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.limits import COORDINATOR_LOAD_BYTES
 from penstock.errors import ErrorCode, NotResident, PenstockError, RequestError
 from penstock.log.disk import Disk, FileSlice, Operation, read_slice
 from penstock.log.manager import NotOpen
 from penstock.node.effects import Run
+from penstock.node.limits import COORDINATOR_LOAD_BYTES
 from penstock.records.batch import read_header
 from penstock.replication.appends import ACKS_ALL, Prepared
 from penstock.replication.partition import Partition

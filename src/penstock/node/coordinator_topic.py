@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.config.limits import GROUP_PLACES_ID_MAX, GROUP_PLACES_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics as topic_control
+from penstock.node.limits import GROUP_PLACES_ID_MAX, GROUP_PLACES_MAX
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.create_topics_response import CreateTopicsResponse
 

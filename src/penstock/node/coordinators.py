@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from penstock.config.limits import DUTY_PAUSE_MS
 from penstock.coordinator.runtime.runtime import Runtime
 from penstock.coordinator.runtime.shard import Machine, Shard, ShardState
 from penstock.coordinator.runtime.timers import ShardTimers
@@ -19,6 +18,7 @@ from penstock.errors import ErrorCode
 from penstock.log.manager import NotOpen
 from penstock.node.coordinated import LedPartition
 from penstock.node.coordinator_topic import CoordinatorTopic, TopicSpec
+from penstock.node.limits import DUTY_PAUSE_MS
 from penstock.replication.partition import Partition
 
 if TYPE_CHECKING:

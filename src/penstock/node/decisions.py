@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.config.limits import CHANGES_PER_STEP
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.result import MetadataMessage, Result
+from penstock.node.limits import CHANGES_PER_STEP
 from penstock.node.request import Append, Request
 from penstock.node.steps import Stepped, in_steps
 from penstock.protocol.message import Message

@@ -23,13 +23,13 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.config.limits import STEPPED_FRAME_BYTES
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import Connection
 from penstock.node.effects import Run
 from penstock.node.exit import Exit
+from penstock.node.limits import STEPPED_FRAME_BYTES
 from penstock.node.request import (
     AGAIN,
     FORWARD,

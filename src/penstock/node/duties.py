@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.config.limits import DUTY_PAUSE_MS
 from penstock.node.bugs import Bugs
+from penstock.node.limits import DUTY_PAUSE_MS
 
 
 class Duty:

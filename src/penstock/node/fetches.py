@@ -13,10 +13,10 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING
 
-from penstock.config import limits
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode, NotResident, RequestError
 from penstock.log.manager import NotOpen
+from penstock.node import limits
 from penstock.node.fetch_answers import NO_RECORDS, Said, add_answer, divergence, failed, sum_of, to_be_told
 from penstock.node.leaders import current_leader, endpoints_of
 from penstock.node.request import AGAIN, LATER, Outcome, Request

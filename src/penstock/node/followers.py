@@ -18,18 +18,19 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import FETCH_RETRY_MS, FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_STEP, THROTTLED_LOOK_MS
 from penstock.errors import ErrorCode, PenstockError, StorageError
 from penstock.log.manager import NotOpen
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
 from penstock.metadata.image import NO_LEADER
 from penstock.node.leader_offsets import LeaderOffsets
+from penstock.node.limits import FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_STEP, THROTTLED_LOOK_MS
 from penstock.node.outgoing import Peer
 from penstock.node.timers import Timer
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_response import FetchResponse
 from penstock.replication.fetcher import BEGIN_ANEW, Fetcher, FetchLimits
 from penstock.replication.follower import Follower, State
+from penstock.replication.limits import FETCH_RETRY_MS
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker

@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.maintenance import delete_topics
 from penstock.coordinator.group.settings import GroupSettings
 from penstock.coordinator.group.state import GroupState
+from penstock.coordinator.limits import COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.errors import ErrorCode

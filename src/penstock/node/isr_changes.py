@@ -15,8 +15,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.config.limits import ALTER_PARTITION_RETRY_MS, ISR_CHANGES_PER_REQUEST_MAX, LAGGING_PER_STEP
 from penstock.errors import ErrorCode
+from penstock.node.limits import ALTER_PARTITION_RETRY_MS, ISR_CHANGES_PER_REQUEST_MAX, LAGGING_PER_STEP
 from penstock.protocol.message import Message
 from penstock.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,

@@ -13,13 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.limits import (
-    JOURNAL_LINES_MAX,
-    JOURNAL_PARTITIONS_MAX,
-    JOURNAL_TEXT_MAX,
-    REFUSAL_REPEAT_MS,
-    REFUSALS_REMEMBERED_MAX,
-)
 from penstock.config.server import SETTINGS
 from penstock.events import RateLimit, events
 from penstock.metadata.configs import APPEND, DELETE, SET, SUBTRACT
@@ -27,6 +20,13 @@ from penstock.metadata.image import NO_LEADER, BrokerRegistration, ConfigResourc
 from penstock.metadata.names import is_internal
 from penstock.metadata.result import ApiError
 from penstock.metadata.topics import CreatedTopic
+from penstock.node.limits import (
+    JOURNAL_LINES_MAX,
+    JOURNAL_PARTITIONS_MAX,
+    JOURNAL_TEXT_MAX,
+    REFUSAL_REPEAT_MS,
+    REFUSALS_REMEMBERED_MAX,
+)
 from penstock.node.request import Request
 from penstock.protocol.api import ApiKey
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.config.limits import LOST_CONNECTION_GRACE_MS
+from penstock.metadata.limits import LOST_CONNECTION_GRACE_MS
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.timers import TimerWheel
 from penstock.protocol.message import Message

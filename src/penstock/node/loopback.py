@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.limits import PEER_IN_FLIGHT_MAX
 from penstock.node.connection import Connection
 from penstock.node.effects import Chunk, Dial, Effect, HangUp, Send, SendTo
+from penstock.node.limits import PEER_IN_FLIGHT_MAX
 from penstock.security.authorizer import Principal
 
 if TYPE_CHECKING:

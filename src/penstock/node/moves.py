@@ -19,13 +19,13 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.limits import MOVE_READ_BYTES, MOVES_AT_ONCE_MAX, THROTTLED_LOOK_MS
 from penstock.errors import ErrorCode, NotResident, PenstockError, StorageError
 from penstock.log.directory_operations import ReadBytes
 from penstock.log.disk import FileSlice
 from penstock.log.log import Log
 from penstock.log.manager import NotOpen
 from penstock.log.replica import State as Stored
+from penstock.node.limits import MOVE_READ_BYTES, MOVES_AT_ONCE_MAX, THROTTLED_LOOK_MS
 from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
 from penstock.replication.follower import Follower, Position, State
 

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from random import Random
 
 from penstock import __version__
-from penstock.config.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIGHT_MAX
 from penstock.errors import ErrorCode, ProtocolError, Report, raise_it
 from penstock.node.effects import REFUSED, Dial, Effect, HangUp, SendTo
+from penstock.node.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIGHT_MAX
 from penstock.node.timers import Timer, TimerWheel
 from penstock.protocol.api import API_BY_NUMBER, APIS, Api, ApiKey
 from penstock.protocol.frames import decode_response, encode_request

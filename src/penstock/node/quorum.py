@@ -17,7 +17,6 @@ from random import Random
 from typing import Any, Protocol
 from uuid import UUID
 
-from penstock.config.limits import RAFT_VOTERS_MAX
 from penstock.config.listeners import split_address
 from penstock.config.server import Settings
 from penstock.errors import ConfigError, ErrorCode, StorageError
@@ -32,6 +31,7 @@ from penstock.raft.core import Identity
 from penstock.raft.driver import Driver, read
 from penstock.raft.effects import Answer, Call, Committed, Effect, LeaderChanged, Target
 from penstock.raft.history import QuorumHistory
+from penstock.raft.limits import RAFT_VOTERS_MAX
 from penstock.raft.replica import QuorumDescription, RaftReplica
 from penstock.raft.storage import Storage
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import METRICS_GROUP_OFFSETS_MAX, METRICS_PARTITIONS_MAX, METRICS_PARTITIONS_PER_STEP
 from penstock.metadata.image import NO_LEADER
+from penstock.node.limits import METRICS_GROUP_OFFSETS_MAX, METRICS_PARTITIONS_MAX, METRICS_PARTITIONS_PER_STEP
 from penstock.node.metrics import COUNTER, GAUGE, Sample, request_samples
 
 if TYPE_CHECKING:

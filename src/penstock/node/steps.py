@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
-from penstock.config.limits import ELEMENTS_PER_STEP, PARTITIONS_PER_STEP
 from penstock.errors import ErrorCode, NotResident
+from penstock.node.limits import PARTITIONS_PER_STEP
+from penstock.protocol.limits import ELEMENTS_PER_STEP
 from penstock.protocol.message import Struct
 from penstock.security.rights import Right
 

@@ -8,7 +8,7 @@ decide, partitions that such a broker leads are answered as being without a lead
 
 from __future__ import annotations
 
-from penstock.config.limits import LOST_CONNECTION_GRACE_MS
+from penstock.metadata.limits import LOST_CONNECTION_GRACE_MS
 from penstock.node.outgoing import Outgoing, Peer
 
 NOBODY: frozenset[int] = frozenset()

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from penstock.config.limits import DUTY_PAUSE_MS
 from penstock.errors import Report, raise_it
+from penstock.node.limits import DUTY_PAUSE_MS
 
 TICK_MS = 5
 

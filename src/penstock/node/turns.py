@@ -27,8 +27,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import LEAVING_CONNECTIONS_MAX, LONG_REQUESTS_MAX, ROUND_SHARE_MS, TURN_WORK_MS
 from penstock.errors import NotResident
+from penstock.node.limits import LEAVING_CONNECTIONS_MAX, LONG_REQUESTS_MAX, ROUND_SHARE_MS, TURN_WORK_MS
 
 if TYPE_CHECKING:
     from penstock.node.connection import Connection

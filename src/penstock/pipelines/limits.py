@@ -1,4 +1,4 @@
-"""Limits of declared pipelines and the jobs that come with them. As in `config.limits`, nobody needs to tune them."""
+"""Limits of declared pipelines and the jobs that come with them. Nobody needs to tune them."""
 
 from penstock.config.values import MiB
 

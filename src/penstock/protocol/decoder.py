@@ -11,7 +11,7 @@ it works on the memoryview, and record bytes are views of it.
 
 from __future__ import annotations
 
-from penstock.config.limits import ARRAY_ELEMENTS_MAX
+from penstock.protocol.limits import ARRAY_ELEMENTS_MAX
 from penstock.protocol.schema import FIXED_SIZES_BYTES, FIXED_TYPES, Field, MessageSchema, Struct
 from penstock.protocol.source import SourceWriter, qualified
 

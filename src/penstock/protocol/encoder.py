@@ -10,7 +10,7 @@ would silently get something else than what was meant.
 
 from __future__ import annotations
 
-from penstock.config.limits import STRING_MAX_BYTES
+from penstock.protocol.limits import STRING_MAX_BYTES
 from penstock.protocol.schema import FIXED_TYPES, Field, MessageSchema, Struct
 from penstock.protocol.source import SourceWriter, qualified
 from penstock.protocol.wire import JOINED_RECORDS_MAX_BYTES

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.config.limits import ELEMENTS_PER_STEP
+from penstock.protocol.limits import ELEMENTS_PER_STEP
 from penstock.protocol.schema import FIXED_SIZES_BYTES, FIXED_TYPES, Field, MessageSchema, Struct
 from penstock.protocol.wire import COMMON
 

@@ -9,8 +9,8 @@ import struct
 from typing import Any
 from uuid import UUID, SafeUUID
 
-from penstock.config.limits import ARRAY_ELEMENTS_MAX, STRING_MAX_BYTES, TAGGED_FIELDS_MAX, UUID_CACHE_MAX
 from penstock.errors import ProtocolError, UnsupportedVersionError
+from penstock.protocol.limits import ARRAY_ELEMENTS_MAX, STRING_MAX_BYTES, TAGGED_FIELDS_MAX, UUID_CACHE_MAX
 from penstock.protocol.message import ZERO_UUID, Buffer, Chunk, Records
 
 VARINT_MAX = 0x7FFFFFFF

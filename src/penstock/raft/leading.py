@@ -7,7 +7,6 @@ news of the high watermark if its replica asks for that.
 
 from __future__ import annotations
 
-from penstock.config.limits import RAFT_OBSERVERS_MAX
 from penstock.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages import fetch_response, fetch_snapshot_response
@@ -21,6 +20,7 @@ from penstock.raft.checkpoint import BOOTSTRAP, CheckpointId
 from penstock.raft.core import Core
 from penstock.raft.effects import AppendControl, Committed
 from penstock.raft.history import BOOTSTRAP_OFFSET
+from penstock.raft.limits import RAFT_OBSERVERS_MAX
 from penstock.raft.messages import LeaderView
 from penstock.raft.replica_log import EpochEnd
 from penstock.raft.states import Leader, Parked, Progress

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.config.limits import RAFT_VOTERS_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
@@ -25,6 +24,7 @@ from penstock.protocol.messages.update_raft_voter_response import CurrentLeader,
 from penstock.raft.core import Core
 from penstock.raft.effects import Target
 from penstock.raft.leading import Leading
+from penstock.raft.limits import RAFT_VOTERS_MAX
 from penstock.raft.states import Leader
 from penstock.raft.voters import SUPPORTED_KRAFT_VERSIONS, ReplicaKey, Voter, VoterEndpoint, VoterSet
 

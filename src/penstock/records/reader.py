@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from penstock.config.limits import DECOMPRESSED_BATCH_MAX_BYTES
 from penstock.errors import CorruptRecordError, InvalidRecordError
 from penstock.records.batch import HEADER_BYTES, BatchHeader, Buffer, TimestampType
 from penstock.records.compression import Codec, Contexts
 from penstock.records.compression import decompress as decompress_payload
+from penstock.records.limits import DECOMPRESSED_BATCH_MAX_BYTES
 from penstock.records.varint import read_varint, read_varlong
 
 Decompress = Callable[[Codec, Buffer], Buffer]

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.config.limits import RECORD_ERRORS_MAX
 from penstock.errors import ErrorCode, InvalidRecordError
 from penstock.records.batch import (
     HEADER_BYTES,
@@ -30,6 +29,7 @@ from penstock.records.batch import (
     read_header,
 )
 from penstock.records.compression import Codec
+from penstock.records.limits import RECORD_ERRORS_MAX
 from penstock.records.reader import Decompress, Record, read_record, record_bytes
 
 MAX_TIMESTAMP_MS = 2**63 - 1

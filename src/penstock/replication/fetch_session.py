@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from penstock.config.limits import FETCH_SESSION_PARTITIONS_MAX
 from penstock.errors import ErrorCode
+from penstock.replication.limits import FETCH_SESSION_PARTITIONS_MAX
 
 if TYPE_CHECKING:
     from penstock.log.log import Log

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from penstock.config.limits import FOLLOWED_PER_FETCH_MAX
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.fetch_request import (
     FetchPartition,
@@ -27,6 +26,7 @@ from penstock.protocol.messages.fetch_request import (
 from penstock.protocol.messages.fetch_response import FetchResponse
 from penstock.replication.fetch_session import INITIAL_EPOCH, INVALID_SESSION_ID, next_epoch
 from penstock.replication.follower import Follower, Position, State
+from penstock.replication.limits import FOLLOWED_PER_FETCH_MAX
 
 Key = tuple[UUID, int]
 

@@ -22,12 +22,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import UUID
 
-from penstock.config import limits
 from penstock.errors import CorruptRecordError, ErrorCode, PenstockError, RequestError, StorageError
 from penstock.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_OFFSET
 from penstock.log.log import Log
 from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
 from penstock.records.batch import Buffer, read_header
+from penstock.replication import limits
 from penstock.replication.remote import epoch_error
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from penstock.config import limits
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.log.log import Log
 from penstock.log.producer_state import Origin, VerificationGuard
 from penstock.log.results import Appended, Duplicate
 from penstock.records.batch import BatchHeader, WritableBuffer
 from penstock.records.validation import validate_header
+from penstock.replication import limits
 from penstock.replication.appends import ACKS_ALL, Deferred, Prepared, Rejected, rejected
 from penstock.replication.in_sync_replicas import InSyncReplicas, KnownBrokers, Proposal, Verdict
 from penstock.replication.remote import UNKNOWN_EPOCH, epoch_error

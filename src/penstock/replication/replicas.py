@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 from uuid import UUID
 
-from penstock.config.limits import EXPECTED_FOLLOWERS_MS
 from penstock.errors import ErrorCode, StorageError
 from penstock.log.log import Log
 from penstock.log.manager import LogManager, NotOpen, ReplicaRequest
 from penstock.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionRegistration
 from penstock.replication.follower import Follower, FollowerOwner
+from penstock.replication.limits import EXPECTED_FOLLOWERS_MS
 from penstock.replication.partition import IsrDriver, Partition
 
 OPENED_AT_ONCE_MAX = 500

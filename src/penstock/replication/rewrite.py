@@ -13,12 +13,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from penstock.config.limits import (
-    DEEP_VALIDATION_INLINE_MAX_BYTES,
-    DEEP_VALIDATION_INLINE_MAX_RECORDS,
-    DEEP_VALIDATION_MAX_RECORDS,
-    PRODUCED_BATCH_UNPACKED_MAX_BYTES,
-)
 from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode, PenstockError
 from penstock.log.disk import Disk, Operation, OperationOwner
@@ -40,6 +34,12 @@ from penstock.records.batch import (
 from penstock.records.compression import Codec, Contexts, DecompressionLimitError, compress
 from penstock.records.reader import bounded, record_bytes
 from penstock.records.validation import BatchRejectedError, Rules, validate_deep
+from penstock.replication.limits import (
+    DEEP_VALIDATION_INLINE_MAX_BYTES,
+    DEEP_VALIDATION_INLINE_MAX_RECORDS,
+    DEEP_VALIDATION_MAX_RECORDS,
+    PRODUCED_BATCH_UNPACKED_MAX_BYTES,
+)
 
 LENGTH = Struct(">i")
 PRODUCER = "producer"

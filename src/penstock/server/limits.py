@@ -1,5 +1,5 @@
-"""Limits of the server: those that nobody needs to tune, as in `config.limits`, and what the shell may use, the bounds
-that settings and the operating system set, resolved once at start.
+"""Limits of the server: those that nobody needs to tune, and what the shell may use, the bounds that settings and
+the operating system set, resolved once at start.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from heapq import heappop, heappush
 from time import perf_counter
 from typing import Any, Protocol
 
-from penstock.config.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
 from penstock.events import RateLimit, events
 from penstock.log.disk import Disk, Operation
 from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, ResumeReading, Run, Send, SendTo
+from penstock.node.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
 from penstock.protocol.frames import foreign_protocol
 from penstock.server.buffers import BufferPool, Storage
 from penstock.server.clock import Clock

@@ -1,4 +1,4 @@
-"""Limits of loads, reads and tables on Spark. As in `config.limits`, nobody needs to tune them."""
+"""Limits of loads, reads and tables on Spark. Nobody needs to tune them."""
 
 from penstock.config.values import KiB, MiB
 

@@ -1,4 +1,4 @@
-"""Limits of SQL over topics. As in `config.limits`, nobody needs to tune them."""
+"""Limits of SQL over topics. Nobody needs to tune them."""
 
 SQL_MEMORY = "1GiB"
 """What DuckDB holds in memory for a query; what exceeds it spills into a temporary directory."""

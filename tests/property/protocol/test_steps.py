@@ -11,9 +11,9 @@ import pytest
 from random_messages import RandomMessages
 from support import hostile
 
-from penstock.config.limits import ARRAY_ELEMENTS_MAX, ELEMENTS_PER_STEP
 from penstock.errors import ProtocolError
 from penstock.protocol import codec, schema
+from penstock.protocol.limits import ARRAY_ELEMENTS_MAX, ELEMENTS_PER_STEP
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequest

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.config import limits
-from penstock.node import committed
+from penstock.node import committed, limits
 from simulator.cluster.scenarios import SCENARIOS, STORM
 from simulator.cluster.swarm import STEPS, drawn, small_limits
 from simulator.cluster.world import ClusterWorld

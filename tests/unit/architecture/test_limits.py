@@ -1,4 +1,4 @@
-"""All limits: where they stand, that each says what becomes of what exceeds it, and that something heeds it."""
+"""All limits: that each stands in a room that uses it, says what becomes of what exceeds it, and is heeded."""
 
 from __future__ import annotations
 
@@ -10,8 +10,22 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "penstock"
-PLACES = ("client", "config", "pipelines", "server", "spark", "sql")
-"""Rooms with limits of their own; those of the pure rooms are in config."""
+PLACES = (
+    "client",
+    "coordinator",
+    "log",
+    "metadata",
+    "node",
+    "pipelines",
+    "protocol",
+    "raft",
+    "records",
+    "replication",
+    "server",
+    "spark",
+    "sql",
+)
+"""Rooms with limits: each has its own."""
 
 
 def limits_of(module: str) -> Iterator[tuple[str, bool]]:
@@ -42,6 +56,14 @@ def test_each_limit_is_heeded_and_named_once() -> None:
     used = re.findall(r"\b[A-Z][A-Z0-9_]+\b", text)
     counts = {name: used.count(name) for name in names}
     assert [name for name, count in counts.items() if count < 2] == [], "a limit that nothing looks at"
+
+
+def test_a_limit_stands_in_the_room_that_uses_it() -> None:
+    """The command line has none: what bounds a command stands in the room whose work it is."""
+    for room in PLACES:
+        text = "\n".join(path.read_text() for place in (room, "cli") for path in (SOURCE / place).rglob("*.py"))
+        for name, _ in limits_of((SOURCE / room / "limits.py").read_text()):
+            assert len(re.findall(rf"\b{name}\b", text)) > 1, f"{room} does not use its own {name}"
 
 
 def test_a_limit_without_a_word_is_found() -> None:

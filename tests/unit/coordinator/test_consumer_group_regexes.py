@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, with_topics
 
-from penstock.config import limits
+from penstock.coordinator import limits
 from penstock.coordinator.group.consumer import regex
 from penstock.errors import ErrorCode
 

@@ -7,12 +7,12 @@ from uuid import UUID
 import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, topic_id, with_topics
 
-from penstock.config.limits import (
+from penstock.coordinator.group.consumer.describe import describe_consumer_groups
+from penstock.coordinator.limits import (
     GROUP_SETTLING_HEARTBEATS_PER_SECOND,
     GROUP_SETTLING_MS,
     GROUP_STABLE_HEARTBEAT_MIN_MS,
 )
-from penstock.coordinator.group.consumer.describe import describe_consumer_groups
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.consumer_group_describe_response import DescribedGroup
 

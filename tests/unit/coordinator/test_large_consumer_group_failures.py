@@ -22,9 +22,9 @@ from unit.coordinator.large_groups import (
     told,
 )
 
-from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.group.consumer import target_runs
 from penstock.coordinator.group.consumer.target_run import is_outdated
+from penstock.coordinator.limits import COORDINATOR_TIMER_RETRY_MS
 from penstock.errors import ErrorCode
 
 

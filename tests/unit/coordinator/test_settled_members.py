@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from unit.coordinator.consumers import ConsumerWorld
 
-from penstock.config.limits import GROUP_SETTLING_MS
 from penstock.coordinator.group.consumer.heartbeat import consumer_group_heartbeat, full_heartbeat, settled_member
 from penstock.coordinator.group.context import Context
+from penstock.coordinator.limits import GROUP_SETTLING_MS
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
 CONTEXT = Context(1, "c", "/127.0.0.1")

@@ -6,7 +6,7 @@ import pytest
 from unit.coordinator.consumers import ConsumerWorld
 from unit.coordinator.world import SESSION_MS, World
 
-from penstock.config.limits import GROUP_SETTLING_MS
+from penstock.coordinator.limits import GROUP_SETTLING_MS
 
 DAY_MS = 86_400_000
 STEPS_MS = [-DAY_MS, -60_000, 12_000, 60_000, DAY_MS]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
 
-from penstock.config.limits import RECALLED_INDEX_ENTRIES
 from penstock.errors import ErrorCode, NotResident, RequestError, StorageError
+from penstock.log.limits import RECALLED_INDEX_ENTRIES
 from penstock.log.operations import Flush, ReplaceFile, Roll, Write
 from penstock.log.results import Duplicate
 from penstock.records.batch import TimestampType, check_crc, headers, read_header

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.logs import EXPIRATION_MS, NOW_MS, OneLog, batch, marker
 
-from penstock.config.limits import BATCHES_PER_PRODUCER
 from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.log import producer_snapshot, producer_state
+from penstock.log.limits import BATCHES_PER_PRODUCER
 from penstock.log.producer_state import Marker, Origin, Producer, ProducerState, VerificationGuard
 from penstock.records.batch import BatchHeader, read_header
 

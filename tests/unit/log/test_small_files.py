@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 from support.logs import NAME, NOW_MS, OneLog, batch, marker, topic_config
 
-from penstock.config.limits import INDEX_BLOCK_ENTRIES, INDEX_TAIL_ENTRIES
 from penstock.errors import StorageError
 from penstock.log import dump, leader_epochs, partition_metadata
 from penstock.log.index import OffsetIndex, TimeIndex
 from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.limits import INDEX_BLOCK_ENTRIES, INDEX_TAIL_ENTRIES
 from simulator.world.disk import SimulatedDisk
 
 

@@ -14,9 +14,9 @@ from threading import Thread
 
 import pytest
 
-from penstock.config.limits import NAME_CHANGES_REMEMBERED_MAX
 from penstock.errors import NotResident, StorageError
 from penstock.log.disk import FSYNC_FAILED, FileSlice
+from penstock.log.limits import NAME_CHANGES_REMEMBERED_MAX
 from penstock.log.name_history import NameHistory
 from penstock.server import disk as disk_module
 from penstock.server.directory_lock import DirectoryLock

@@ -9,13 +9,13 @@ import pytest
 from unit.metadata.cluster import Cluster
 from unit.metadata.controller_state import NOW_MS, directory_of
 
-from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import leadership
 from penstock.metadata.brokers import Registration, register_broker
 from penstock.metadata.duties import Duties
 from penstock.metadata.heartbeats import Heartbeat, HeartbeatReply, process_heartbeat
 from penstock.metadata.image import Endpoint
+from penstock.metadata.limits import LOST_CONNECTION_GRACE_MS
 
 SESSION_MS = 9_000
 

@@ -6,11 +6,11 @@ import pytest
 from unit.metadata.cluster import Cluster
 from unit.metadata.controller_state import NOW_MS, directory_of
 
-from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import brokers, directories, leadership
 from penstock.metadata.duties import Duties
 from penstock.metadata.heartbeats import Heartbeat
+from penstock.metadata.limits import LOST_CONNECTION_GRACE_MS
 from penstock.metadata.result import MetadataMessage
 
 UNCLEAN = {"unclean.leader.election.enable": "true"}

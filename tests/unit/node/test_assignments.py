@@ -10,10 +10,10 @@ import pytest
 from support.broker import Node
 from support.requests import batch, produced
 
-from penstock.config.limits import DUTY_PAUSE_MS
 from penstock.metadata.image import NO_LEADER
 from penstock.node import assignments
 from penstock.node.assignments import Assignments
+from penstock.node.limits import DUTY_PAUSE_MS
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.protocol.messages.metadata.partition_change_record import PartitionChangeRecord

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.config.limits import BUG_CAUSES_MAX, BUG_LOGGED_AGAIN_MS
 from penstock.errors import CorruptRecordError
 from penstock.node.bugs import Bugs
+from penstock.node.limits import BUG_CAUSES_MAX, BUG_LOGGED_AGAIN_MS
 
 
 def raised(message: str) -> Exception:

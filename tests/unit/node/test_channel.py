@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.config.limits import CONTROLLER_CALLS_MAX
 from penstock.errors import ErrorCode
 from penstock.node.channel import RETRY_BACKOFF_MS, Channel, address_bytes
+from penstock.node.limits import CONTROLLER_CALLS_MAX
 from penstock.node.outgoing import Peer
 from penstock.node.timers import TimerWheel
 from penstock.protocol.message import Message

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.config.limits import METADATA_RECORDS_PER_STEP
 from penstock.config.server import Settings
 from penstock.metadata.image import EMPTY_IMAGE
 from penstock.node.committed import CommittedMetadata
+from penstock.node.limits import METADATA_RECORDS_PER_STEP
 
 
 def publication(offset: int, partitions: int) -> Any:

@@ -8,11 +8,11 @@ import pytest
 from support.broker import Node
 from support.requests import batch, fetch, list_offsets, partitions_of, produce, produced, values_of, wanted
 
-from penstock.config.limits import TAGGED_FIELDS_MAX
 from penstock.errors import ErrorCode
 from penstock.log.operations import Write
 from penstock.node.handlers import registry
 from penstock.protocol.api import ApiKey
+from penstock.protocol.limits import TAGGED_FIELDS_MAX
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.list_transactions_request import ListTransactionsRequest
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.config.limits import DUTY_PAUSE_MS
 from penstock.node.bugs import Bugs
 from penstock.node.duties import Duty
+from penstock.node.limits import DUTY_PAUSE_MS
 
 
 class Part:

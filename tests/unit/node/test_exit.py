@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from support.broker import Node
 
-from penstock.config.limits import METADATA_ANSWER_KEPT_TOPICS_MAX
 from penstock.errors import ErrorCode
 from penstock.node.handlers import registry
+from penstock.node.limits import METADATA_ANSWER_KEPT_TOPICS_MAX
 from penstock.node.samples import samples_of
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message

@@ -8,9 +8,9 @@ import pytest
 from support.replicated import Cluster
 from support.requests import batch, fetch, partitions_of, produce, values_of, wanted
 
-from penstock.config.limits import FOLLOWER_WRITE_WAIT_MS
 from penstock.errors import ErrorCode
 from penstock.log.operations import Write
+from penstock.node.limits import FOLLOWER_WRITE_WAIT_MS
 from penstock.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

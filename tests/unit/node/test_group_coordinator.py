@@ -27,7 +27,7 @@ from support.group_requests import (
 )
 from support.requests import batch, produced
 
-from penstock.config.limits import COORDINATOR_LOAD_RETRY_MAX_MS, COORDINATOR_TIMER_RETRY_MS
+from penstock.coordinator.limits import COORDINATOR_LOAD_RETRY_MAX_MS, COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.runtime.shard import ShardState
 from penstock.errors import ErrorCode
 from penstock.log.disk import Disk, Operation

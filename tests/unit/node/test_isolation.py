@@ -25,8 +25,8 @@ from support.isolation import (
     versions,
 )
 
-from penstock.config.limits import DUTY_PAUSE_MS
 from penstock.node.bugs import PLACES
+from penstock.node.limits import DUTY_PAUSE_MS
 from penstock.node.request import AGAIN, LATER, Handler, Parked
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

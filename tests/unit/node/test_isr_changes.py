@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from penstock.config.limits import ISR_CHANGES_PER_REQUEST_MAX, LAGGING_PER_STEP
 from penstock.errors import ErrorCode
 from penstock.node.isr_changes import IsrChanges
+from penstock.node.limits import ISR_CHANGES_PER_REQUEST_MAX, LAGGING_PER_STEP
 from penstock.node.timers import TimerWheel
 from penstock.protocol.message import Message
 from penstock.protocol.messages import alter_partition_response as answers

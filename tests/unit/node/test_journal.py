@@ -10,10 +10,10 @@ from support.broker import Client, Node
 from support.group_requests import ALONE, commit, coordinate, delete_groups, delete_offsets
 from support.requests import batch, fetch, produce, wanted
 
-from penstock.config.limits import JOURNAL_LINES_MAX, JOURNAL_PARTITIONS_MAX, REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import ConfigResource
 from penstock.node.journal import NO_LEADER_NOW
+from penstock.node.limits import JOURNAL_LINES_MAX, JOURNAL_PARTITIONS_MAX, REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

@@ -6,8 +6,8 @@ from typing import Any
 
 from support.broker import Node
 
-from penstock.config.limits import ELEMENTS_PER_STEP
 from penstock.node.steps import lazily, let_go
+from penstock.protocol.limits import ELEMENTS_PER_STEP
 from penstock.protocol.message import ABSENT, Struct
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 

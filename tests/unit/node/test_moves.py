@@ -11,12 +11,12 @@ from support.broker import Client, Node
 from support.replicated import Cluster
 from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 
-from penstock.config import limits
 from penstock.errors import ErrorCode
 from penstock.log.directory_operations import ReadBytes, SetAside
 from penstock.log.disk import Operation
 from penstock.log.replica import Replica, State
 from penstock.metadata.image import ConfigResource
+from penstock.node import limits
 from penstock.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from support.wire import API_VERSIONS, METADATA, OTHER, PEER, SERVED, VOTE, Wire, serves
 
-from penstock.config.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIGHT_MAX
 from penstock.errors import ErrorCode
 from penstock.node.effects import REFUSED, Dial, HangUp
 from penstock.node.handlers import api_versions
+from penstock.node.limits import PEER_CALLS_MAX, PEER_CHANNELS_MAX, PEER_IN_FLIGHT_MAX
 from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS, NotServed
 from penstock.node.timers import TICK_MS
 from penstock.protocol import frames

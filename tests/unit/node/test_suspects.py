@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from support.broker import Node
 
-from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode
+from penstock.metadata.limits import LOST_CONNECTION_GRACE_MS
 from penstock.node.outgoing import Peer
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 

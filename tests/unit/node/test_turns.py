@@ -8,15 +8,15 @@ import pytest
 from support.broker import Client, Node
 from support.requests import batch, list_offsets, produce
 
-from penstock.config.limits import (
+from penstock.errors import NotResident
+from penstock.node.connection import Connection
+from penstock.node.limits import (
     LEAVING_CONNECTIONS_MAX,
     LONG_REQUESTS_MAX,
     PARTITIONS_PER_STEP,
     ROUND_SHARE_MS,
     TURN_WORK_MS,
 )
-from penstock.errors import NotResident
-from penstock.node.connection import Connection
 from penstock.node.turns import COUNTED_READING_MS, Turns, Work
 from penstock.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,

@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 from support.broker import Client, Node
 
-from penstock.config.limits import CHANGES_PER_STEP, JOURNAL_LINES_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.image import ConfigResource
 from penstock.metadata.records import image_records
@@ -20,6 +19,7 @@ from penstock.metadata.result import Result
 from penstock.node import decisions
 from penstock.node.channel import serialized
 from penstock.node.handlers import registry
+from penstock.node.limits import CHANGES_PER_STEP, JOURNAL_LINES_MAX
 from penstock.node.steps import Lazily
 from penstock.protocol import frames
 from penstock.protocol.api import API_BY_NUMBER

@@ -7,9 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from penstock.config import limits
 from penstock.errors import ProtocolError, UnsupportedVersionError
-from penstock.protocol import codec
+from penstock.protocol import codec, limits
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse, SupportedFeatureKey

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from penstock.config.limits import RECORD_ERRORS_MAX
 from penstock.errors import CorruptRecordError, ErrorCode, InvalidRecordError, PenstockError
 from penstock.records.batch import (
     CRC,
@@ -20,6 +19,7 @@ from penstock.records.batch import (
 )
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
+from penstock.records.limits import RECORD_ERRORS_MAX
 from penstock.records.validation import BatchRejectedError, Rules, only_batch, validate_deep, validate_header
 
 NOW_MS = 1_700_000_000_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from penstock.config.limits import FOLLOWED_PER_FETCH_MAX
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.replication.fetcher import Fetcher, FetchLimits
 from penstock.replication.follower import Follower, Position, State
+from penstock.replication.limits import FOLLOWED_PER_FETCH_MAX
 
 TOPIC = UUID(int=1)
 LIMITS = FetchLimits()

@@ -8,7 +8,6 @@ from support.broker import START_MS
 from support.leader import Leader
 from support.requests import batch
 
-from penstock.config.limits import DEEP_VALIDATION_INLINE_MAX_BYTES, DEEP_VALIDATION_INLINE_MAX_RECORDS
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.log.producer_state import VerificationGuard
 from penstock.records.batch import read_header
@@ -16,6 +15,7 @@ from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec, Contexts
 from penstock.replication import rewrite as rewrite_module
 from penstock.replication.appends import Deferred, Prepared, Rejected
+from penstock.replication.limits import DEEP_VALIDATION_INLINE_MAX_BYTES, DEEP_VALIDATION_INLINE_MAX_RECORDS
 from penstock.replication.partition import Partition
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from penstock.config.limits import PEER_IN_FLIGHT_MAX
 from penstock.node.effects import Dial, HangUp, SendTo
+from penstock.node.limits import PEER_IN_FLIGHT_MAX
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.timers import TimerWheel
 from penstock.protocol import frames

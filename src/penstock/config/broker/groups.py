@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from penstock.config.checks import some_distinct
-from penstock.config.limits import GROUP_ASSIGNED_PER_STEP
 from penstock.config.setting import CLUSTER, Group, Setting
 from penstock.config.values import INT, LIST, LONG, MINUTE_MS, SECOND_MS, SHORT, STRING, KiB, MiB
 
@@ -134,7 +133,7 @@ class GroupSettings(Group):
     penstock_group_consumer_assignment_step = Setting(
         "penstock.group.consumer.assignment.step",
         INT,
-        default=GROUP_ASSIGNED_PER_STEP,
+        default=500,
         at_least=1,
         internal=True,
         doc="Members of a consumer group up to which its assignment is computed at once, within a heartbeat; 16 of its "

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from penstock.config.limits import STRING_MAX_BYTES
 from penstock.coordinator.group.base import NO_MEMBER, Group, JoinReply, SyncReply
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.heartbeat import heartbeat_classic
@@ -25,6 +24,7 @@ from penstock.coordinator.group.context import Context
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
+from penstock.protocol.limits import STRING_MAX_BYTES
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
 from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
 from penstock.protocol.messages.join_group_request import JoinGroupRequest

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from penstock.config.limits import EXPIRY_OFFSETS_PER_STEP
 from penstock.config.values import MINUTE_MS
 from penstock.coordinator.group import records
 from penstock.coordinator.group.base import Group
 from penstock.coordinator.group.offsets.delete import all_tombstones
 from penstock.coordinator.group.offsets.state import CommittedOffset
 from penstock.coordinator.group.state import GroupState
+from penstock.coordinator.limits import EXPIRY_OFFSETS_PER_STEP
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.message import ZERO_UUID

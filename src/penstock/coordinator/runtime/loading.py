@@ -20,7 +20,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.config.limits import (
+from penstock.coordinator.limits import (
     COORDINATOR_LATEST_RECORDS_MAX,
     COORDINATOR_LOAD_ATTEMPTS,
     COORDINATOR_LOAD_RETRY_MAX_MS,

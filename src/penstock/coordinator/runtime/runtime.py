@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
-from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS, COORDINATOR_TIMERS_PER_TURN
+from penstock.coordinator.limits import COORDINATOR_TIMER_RETRY_MS, COORDINATOR_TIMERS_PER_TURN
 from penstock.coordinator.runtime.loading import Loader
 from penstock.coordinator.runtime.partition_log import PartitionLog
 from penstock.coordinator.runtime.result import Result

@@ -13,13 +13,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.config.limits import CONFIGS_PER_RESOURCE_MAX, RESOURCES_PER_REQUEST_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.configs import DELETE, ConfigChange, Resource, alter_configs, replace_configs
 from penstock.metadata.image import ConfigResource
+from penstock.metadata.limits import CONFIGS_PER_RESOURCE_MAX
 from penstock.metadata.result import ApiError, Result
 from penstock.node.decisions import Change, decided, parts_of
 from penstock.node.handlers.broker_loggers import LevelChange, change_levels
+from penstock.node.limits import RESOURCES_PER_REQUEST_MAX
 from penstock.node.request import FORWARD, Handler, Outcome, Request
 from penstock.node.steps import Stepped, lazily
 from penstock.protocol.api import ApiKey

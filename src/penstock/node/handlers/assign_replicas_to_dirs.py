@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import DIRECTORY_ASSIGNMENTS_PER_STEP
 from penstock.errors import ErrorCode
 from penstock.metadata.directories import TopicIdPartition, assign_directories
 from penstock.metadata.result import Result
 from penstock.node.decisions import decided, parts_of
+from penstock.node.limits import DIRECTORY_ASSIGNMENTS_PER_STEP
 from penstock.node.request import Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped, lazily
 from penstock.protocol.api import ApiKey

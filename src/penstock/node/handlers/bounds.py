@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.config.limits import REGISTERED_PER_NODE_MAX
 from penstock.errors import ErrorCode, RequestError
+from penstock.node.limits import REGISTERED_PER_NODE_MAX
 
 
 def check_few(*arrays: Sequence[Any]) -> None:

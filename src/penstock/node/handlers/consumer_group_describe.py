@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import GROUPS_PER_STEP
 from penstock.coordinator.group.consumer.describe import describe_consumer_groups
 from penstock.errors import ErrorCode, RequestError
 from penstock.node.handlers.group_coordinator import check_consumer_protocol
+from penstock.node.limits import GROUPS_PER_STEP
 from penstock.node.request import Handler, Request
 from penstock.node.steps import Pace, Stepped, in_steps
 from penstock.protocol.api import ApiKey

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import TOPICS_PER_REQUEST_MAX
 from penstock.coordinator.group.consumer.heartbeat import consumer_group_heartbeat
 from penstock.errors import ErrorCode, RequestError
 from penstock.node.handlers.group_coordinator import (
@@ -15,6 +14,7 @@ from penstock.node.handlers.group_coordinator import (
     context_of,
     write,
 )
+from penstock.node.limits import TOPICS_PER_REQUEST_MAX
 from penstock.node.request import Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.config.describe import describe_topic
-from penstock.config.limits import TOPICS_PER_REQUEST_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics as topic_control
 from penstock.metadata.names import METADATA_TOPIC
 from penstock.metadata.result import ApiError
 from penstock.metadata.topics import CreatedTopic, SoFar
 from penstock.node.decisions import Change, decided, parts_of
+from penstock.node.limits import TOPICS_PER_REQUEST_MAX
 from penstock.node.request import FORWARD, Handler, Outcome, Request
 from penstock.node.steps import Stepped, in_steps, lazily
 from penstock.protocol.api import ApiKey

@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import GROUPS_PER_STEP
 from penstock.coordinator.group.classic.describe import describe_groups
 from penstock.errors import ErrorCode, RequestError
+from penstock.node.limits import GROUPS_PER_STEP
 from penstock.node.request import Handler, Request
 from penstock.node.steps import Pace, Stepped, in_steps
 from penstock.protocol.api import ApiKey

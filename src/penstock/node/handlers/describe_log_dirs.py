@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import DIRECTORY_ASSIGNMENTS_PER_STEP
 from penstock.errors import ErrorCode, StorageError
+from penstock.node.limits import DIRECTORY_ASSIGNMENTS_PER_STEP
 from penstock.node.request import Handler, Request
 from penstock.node.steps import Pace, Stepped, in_steps
 from penstock.protocol.api import ApiKey

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import CHANGES_PER_STEP, TOPICS_PER_REQUEST_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import leadership
 from penstock.metadata.result import ApiError, Result
 from penstock.node.decisions import decided, parts_of
+from penstock.node.limits import CHANGES_PER_STEP, TOPICS_PER_REQUEST_MAX
 from penstock.node.request import FORWARD, Handler, Outcome, Request
 from penstock.node.steps import Stepped, lazily
 from penstock.protocol.api import ApiKey

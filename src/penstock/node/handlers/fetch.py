@@ -18,8 +18,8 @@ from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from penstock.config import limits
 from penstock.errors import ErrorCode, RequestError
+from penstock.node import limits
 from penstock.node.fetch_answers import failed
 from penstock.node.fetches import READ_COMMITTED, READ_UNCOMMITTED, SESSIONS_FROM, Fetch
 from penstock.node.handlers.fetch_sessions import find_session, update

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import MEMBERS_PER_REQUEST_MAX
 from penstock.coordinator.group.classic_requests import leave_group
 from penstock.errors import ErrorCode, RequestError
 from penstock.node.handlers.group_coordinator import context_of, write
+from penstock.node.limits import MEMBERS_PER_REQUEST_MAX
 from penstock.node.request import Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.leave_group_request import LeaveGroupRequest

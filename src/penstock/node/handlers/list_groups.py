@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import LISTED_GROUPS_PER_STEP
 from penstock.coordinator.group.maintenance import list_some
 from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.errors import ErrorCode
+from penstock.node.limits import LISTED_GROUPS_PER_STEP
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.list_groups_request import ListGroupsRequest

@@ -20,11 +20,11 @@ from itertools import compress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import UUID
 
-from penstock.config.limits import CHANGES_PER_STEP, METADATA_ANSWER_KEPT_TOPICS_MAX, METADATA_ANSWERS_KEPT_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics as topic_control
 from penstock.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from penstock.metadata.names import check_topic_name, is_internal
+from penstock.node.limits import CHANGES_PER_STEP, METADATA_ANSWER_KEPT_TOPICS_MAX, METADATA_ANSWERS_KEPT_MAX
 from penstock.node.request import AGAIN, LATER, Handler, Kept, NoAnswerYet, Outcome, Request
 from penstock.node.steps import Stepped, in_steps
 from penstock.protocol.api import ApiKey

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.config.limits import ELEMENTS_PER_STEP
 from penstock.coordinator.group.offsets.commit import commit_offsets
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.errors import ErrorCode, RequestError
@@ -19,6 +18,7 @@ from penstock.node.handlers.group_coordinator import context_of, write
 from penstock.node.request import Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
+from penstock.protocol.limits import ELEMENTS_PER_STEP
 from penstock.protocol.message import Message
 from penstock.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import ELEMENTS_PER_STEP
 from penstock.coordinator.group.offsets.delete import delete_offsets
 from penstock.errors import ErrorCode
 from penstock.node.handlers.group_coordinator import write
 from penstock.node.request import Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
+from penstock.protocol.limits import ELEMENTS_PER_STEP
 from penstock.protocol.message import Message
 from penstock.protocol.messages.offset_delete_request import (
     OffsetDeleteRequest,

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import GROUPS_PER_STEP, PARTITIONS_PER_STEP
 from penstock.coordinator.group.offsets.fetch import fetch_offsets
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
+from penstock.node.limits import GROUPS_PER_STEP, PARTITIONS_PER_STEP
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey

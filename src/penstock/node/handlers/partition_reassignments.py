@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.config.limits import PARTITIONS_PER_REQUEST_MAX
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import reassignments
 from penstock.metadata.image import TopicImage
+from penstock.metadata.limits import PARTITIONS_PER_REQUEST_MAX
 from penstock.metadata.reassignments import Reassignment
 from penstock.metadata.result import ApiError, Result
 from penstock.node.decisions import Change, by_topic, decided, parts_of

@@ -20,12 +20,12 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock.config.limits import PARTITIONS_PER_STEP
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node.effects import Run
 from penstock.node.journal import NO_TRANSACTIONS
 from penstock.node.leaders import current_leader, endpoints_of
+from penstock.node.limits import PARTITIONS_PER_STEP
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Stepped, resident
 from penstock.protocol.api import ApiKey

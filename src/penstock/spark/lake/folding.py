@@ -5,7 +5,7 @@ without a record in each of them. The summary of one pipeline holds, a partition
 newest gaps one by one, and older ones folded into *sealed* ranges. A sealed range keeps how many offsets carry no
 record, by reason, and a 64-bit fingerprint of exactly which: enough to prove that the offsets absent from the table are
 those that are legally absent, though not to say which one is missing if they are not. Sealed ranges of one partition
-are merged pairwise when they become many, so the size has a bound (config/limits.py: LAKE_GAPS_PER_PIPELINE,
+are merged pairwise when they become many, so the size has a bound (spark/limits.py: LAKE_GAPS_PER_PIPELINE,
 LAKE_SEALED_PER_PIPELINE).
 
 Beside its end a partition has the leader epoch of the last batch before it, so that the next plan can ask the brokers

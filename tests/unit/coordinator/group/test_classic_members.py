@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from unit.coordinator.world import SESSION_MS, World, subscription
 
-from penstock.config.limits import PENDING_MEMBERS_MAX, STRING_MAX_BYTES
 from penstock.coordinator.group.classic_requests import MEMBER_ID_PREFIX_MAX_BYTES
+from penstock.coordinator.limits import PENDING_MEMBERS_MAX
 from penstock.errors import ErrorCode
+from penstock.protocol.limits import STRING_MAX_BYTES
 
 # Member ids (KIP-394)
 

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from unit.coordinator.world import REBALANCE_MS, SESSION_MS, World
 
-from penstock.config.limits import EXPIRY_OFFSETS_PER_STEP
 from penstock.coordinator.group import maintenance, records
 from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.limits import EXPIRY_OFFSETS_PER_STEP
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.group.legacy_offset_commit_key import LegacyOffsetCommitKey

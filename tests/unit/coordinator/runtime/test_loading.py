@@ -6,7 +6,7 @@ import pytest
 from unit.coordinator.fake_log import FakeLog
 from unit.coordinator.runtime.counters import Desk, P, number
 
-from penstock.config.limits import (
+from penstock.coordinator.limits import (
     COORDINATOR_LOAD_ATTEMPTS,
     COORDINATOR_LOAD_RETRY_MAX_MS,
     COORDINATOR_LOAD_RETRY_MS,

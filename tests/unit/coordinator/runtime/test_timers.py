@@ -7,7 +7,7 @@ from heapq import heapreplace
 import pytest
 from unit.coordinator.runtime.counters import Desk, P, number
 
-from penstock.config.limits import COORDINATOR_TIMER_RETRY_MS
+from penstock.coordinator.limits import COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.runtime import timers as module
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.runtime.timers import Timers

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 from support.broker import CLUSTER_ID, Client, Node
 
-from penstock.config.limits import LOST_CONNECTION_GRACE_MS
 from penstock.errors import ErrorCode
+from penstock.metadata.limits import LOST_CONNECTION_GRACE_MS
 from penstock.protocol.messages import alter_partition_request as isr
 from penstock.protocol.messages import assign_replicas_to_dirs_request as dirs
 from penstock.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest

@@ -8,8 +8,8 @@ import pytest
 from support.broker import Node
 from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 
-from penstock.config import limits
 from penstock.errors import ErrorCode
+from penstock.node import limits
 from penstock.node.cold_reads import ColdRead
 
 

@@ -8,9 +8,9 @@ import pytest
 from support.broker import START_MS, Client, Node
 from support.requests import batch, fetch, list_offsets, partitions_of, produced, values_of, wanted
 
-from penstock.config.limits import LOOKED_UP_INLINE_MAX_RECORDS
 from penstock.errors import ErrorCode
 from penstock.log import lookup
+from penstock.log.limits import LOOKED_UP_INLINE_MAX_RECORDS
 from penstock.node.cold_reads import ColdRead
 from penstock.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,

@@ -14,9 +14,9 @@ Source: KIP-848, section "Assignors"; RangeAssignor and UniformAssignor of Apach
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.config.limits import GROUP_ASSIGNED_PER_STEP
 from penstock.coordinator.group.assignors.range import assign_ranges
 from penstock.coordinator.group.assignors.spec import GroupSpec, Pace, Partitions, Steps, at_once
 from penstock.coordinator.group.assignors.uniform import assign_uniformly
@@ -30,7 +30,7 @@ ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assig
 
 def assign(assignor: str, spec: GroupSpec) -> Mapping[str, Partitions]:
     """What each member should have, at once."""
-    return at_once(ASSIGNORS[assignor](spec, Pace(GROUP_ASSIGNED_PER_STEP)))
+    return at_once(ASSIGNORS[assignor](spec, Pace(sys.maxsize)))
 
 
 def preferred_assignor(choice: Sequence[str], counts: Mapping[str, int]) -> str:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from penstock.config.limits import GROUP_PARTITIONS_PER_MEMBER
 from penstock.coordinator.group.assignors.spec import GroupSpec, Pace, Partitions, Steps, in_order, topic_order
+from penstock.coordinator.limits import GROUP_PARTITIONS_PER_MEMBER
 
 ROUNDS_MAX = 16
 """Rounds of balancing. Each about halves the imbalance where subscriptions overlap; Kafka has the same limit."""

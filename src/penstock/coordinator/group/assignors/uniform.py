@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from penstock.config.limits import GROUP_PARTITIONS_PER_MEMBER
 from penstock.coordinator.group.assignors.heterogeneous import assign_heterogeneous
 from penstock.coordinator.group.assignors.spec import GroupSpec, MemberSpec, Pace, Partitions, Steps, in_order
+from penstock.coordinator.limits import GROUP_PARTITIONS_PER_MEMBER
 
 
 def assign_uniformly(spec: GroupSpec, pace: Pace) -> Steps[Mapping[str, Partitions]]:

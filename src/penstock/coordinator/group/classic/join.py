@@ -7,7 +7,6 @@ session timeout.
 
 from __future__ import annotations
 
-from penstock.config.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from penstock.coordinator.group.base import NO_MEMBER
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember, join_error, protocols_of
@@ -23,6 +22,7 @@ from penstock.coordinator.group.classic.rebalance import (
 from penstock.coordinator.group.classic.request import Join
 from penstock.coordinator.group.classic.static import replace_member
 from penstock.coordinator.group.state import GroupState
+from penstock.coordinator.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import ErrorCode, RequestError

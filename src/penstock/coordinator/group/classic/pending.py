@@ -7,8 +7,8 @@ is bounded in time, by the session timeout, and in number: the id given out firs
 
 from __future__ import annotations
 
-from penstock.config.limits import PENDING_MEMBERS_MAX
 from penstock.coordinator.group.classic.group import ClassicGroup
+from penstock.coordinator.limits import PENDING_MEMBERS_MAX
 from penstock.coordinator.runtime.timers import ShardTimers
 
 SESSION = "classic-session"

@@ -13,11 +13,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from penstock.config.limits import (
-    GROUP_SETTLING_HEARTBEATS_PER_SECOND,
-    GROUP_SETTLING_MS,
-    GROUP_STABLE_HEARTBEAT_MIN_MS,
-)
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.consumer import members, regexes, target, timers, upgrade
 from penstock.coordinator.group.consumer.current import Owned
@@ -31,6 +26,11 @@ from penstock.coordinator.group.consumer.member import (
 )
 from penstock.coordinator.group.context import Context
 from penstock.coordinator.group.state import GroupState
+from penstock.coordinator.limits import (
+    GROUP_SETTLING_HEARTBEATS_PER_SECOND,
+    GROUP_SETTLING_MS,
+    GROUP_STABLE_HEARTBEAT_MIN_MS,
+)
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.events import events

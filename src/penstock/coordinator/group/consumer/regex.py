@@ -17,13 +17,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from penstock.config.limits import (
+from penstock.coordinator.group.context import everything
+from penstock.coordinator.limits import (
     REGEX_COMPILING_MATCHES,
     REGEX_INSTRUCTIONS_PER_STEP,
     REGEX_MATCHES_PER_STEP,
     REGEX_PROGRAM_BYTES,
 )
-from penstock.coordinator.group.context import everything
 from penstock.errors import ErrorCode, RequestError
 from penstock.events import events
 

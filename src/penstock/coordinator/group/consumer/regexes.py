@@ -10,12 +10,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final
 
-from penstock.config.limits import REGEX_REFRESH_INTERVAL_MIN_MS, REGEX_STEP_DELAY_MS
 from penstock.coordinator.group import records_consumer as records
 from penstock.coordinator.group.consumer.group import ConsumerGroup, count_matches
 from penstock.coordinator.group.consumer.regex import RegexScan, ResolvedRegex, check_regex
 from penstock.coordinator.group.consumer.target import Change, changed_counts
 from penstock.coordinator.group.state import GroupState
+from penstock.coordinator.limits import REGEX_REFRESH_INTERVAL_MIN_MS, REGEX_STEP_DELAY_MS
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 
 REGEX: Final = "consumer-regex"

@@ -19,7 +19,6 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import TypeVar
 from uuid import UUID
 
-from penstock.config.limits import GROUP_PARTITIONS_PER_MEMBER, GROUP_TARGET_WORK
 from penstock.coordinator.group import records_consumer as records
 from penstock.coordinator.group.assignors import ASSIGNORS
 from penstock.coordinator.group.assignors.spec import (
@@ -35,6 +34,7 @@ from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.run import Part, TargetRun
 from penstock.coordinator.group.consumer.topics import topic_ids
 from penstock.coordinator.group.consumer.withheld import Withheld
+from penstock.coordinator.limits import GROUP_PARTITIONS_PER_MEMBER, GROUP_TARGET_WORK
 from penstock.coordinator.runtime.result import CoordinatorRecord
 from penstock.metadata.image import MetadataImage
 

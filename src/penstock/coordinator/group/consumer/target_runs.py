@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from penstock.config.limits import (
-    COORDINATOR_TIMER_RETRY_MS,
-    GROUP_ASSIGNMENT_STEP_DELAY_MS,
-    GROUP_PARTITIONS_PER_MEMBER,
-)
 from penstock.coordinator.group import records_consumer as records
 from penstock.coordinator.group.assignors import preferred_assignor
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.run import TargetRun
 from penstock.coordinator.group.consumer.target_run import begin, is_outdated
 from penstock.coordinator.group.state import GroupState
+from penstock.coordinator.limits import (
+    COORDINATOR_TIMER_RETRY_MS,
+    GROUP_ASSIGNMENT_STEP_DELAY_MS,
+    GROUP_PARTITIONS_PER_MEMBER,
+)
 from penstock.coordinator.runtime.result import KEPT, CoordinatorRecord, Result
 from penstock.errors import ErrorCode
 from penstock.events import events

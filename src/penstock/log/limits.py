@@ -1,0 +1,43 @@
+"""Limits of logs: open files, what is kept in memory, and how much one look or step reads."""
+
+from penstock.config.values import KiB, MiB
+
+OPEN_LOGS_MAX = 10_000
+"""Logs with open descriptors; the least recently used are closed beyond it (and never more than descriptors allow)."""
+BUSY_LOGS_PASSED_OVER_MAX = 100
+"""Logs in use that are passed over in search of one to close; if there is none, a later opening looks again."""
+PRODUCER_IDS_PER_PARTITION_MAX = 100_000
+"""Idempotent producers remembered in one partition; the one idle longest is forgotten beyond it."""
+RETENTION_WALL_STEP_MS = 1_000
+"""By so much the machine's clock must be set ahead for retention to look anew at what falls due by it."""
+PRODUCERS_EXPIRED_PER_STEP = 10_000
+"""Idempotent producers of several logs that are looked at in one step for those that are idle."""
+BATCHES_PER_PRODUCER = 5
+"""Batches remembered for each producer id to recognise duplicates (as Kafka: the in-flight limit of clients)."""
+RECALLED_INDEX_ENTRIES = 8
+"""Index entries from the end of a log within which opening it looks for the batches of idempotent producers."""
+INDEX_TAIL_ENTRIES = 512
+"""Entries of an active segment's index kept in memory alone; the next append then writes them to the file."""
+INDEX_BLOCK_ENTRIES = 512
+"""A search in an index file halves the range entry by entry down to this many, which it reads at once."""
+POSITION_HINTS_MAX = 64
+"""Offset -> file position pairs a log remembers for its readers, and as many for its latest appends."""
+LOOKED_UP_INLINE_MAX_BYTES = 32 * KiB
+"""Batches up to this size, compressed and unpacked, are searched for a record's time on the loop; others in a lane."""
+LOOKED_UP_INLINE_MAX_RECORDS = 100
+"""The same as a number of records."""
+LOOKED_UP_UNPACKED_MAX_BYTES = 256 * MiB
+"""What a batch may unpack to that is searched for a record's time; the answer for one with more is INVALID_RECORD."""
+LOOKED_UP_RECORDS_MAX = 1_000_000
+"""The same as a number of records."""
+WALKS_REMEMBERED_MAX = 64
+"""Outcomes of such searches that a segment remembers until whoever asked comes back for them; older ones go first."""
+HEADER_WINDOW_BYTES = 4 * KiB
+"""What one look for batch headers reads; batches smaller than that share a read."""
+NAME_CHANGES_REMEMBERED_MAX = 32_768
+"""Renames, removals and cuts of files that a log directory remembers, so that answers under way find what they mean; an
+answer that is older fails, and its connection is closed."""
+RECOVERY_CHUNK_BYTES = 4 * MiB
+"""What a recovery reads at once; a batch larger than that is read whole."""
+PREFERRED_DIRECTORIES_MAX = 10_000
+"""Replicas that do not exist yet and of which a node remembers the log directory that somebody wants them in."""

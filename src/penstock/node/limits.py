@@ -1,0 +1,126 @@
+"""Limits of a node: what bounds a queue, a cache, a request or a loop when nobody needs to tune it.
+
+As in every room, a limit has one name, its unit last, and says what happens to what exceeds it. What a lower room
+needs too stands there, so that each is named once.
+"""
+
+from penstock.config.values import KiB, MiB
+
+# Requests and their turns
+TURN_WORK_MS = 5
+"""How long requests are executed in one turn of the loop, whose callbacks plan to run no longer; what exceeds it is
+executed in the next."""
+ROUND_SHARE_MS = 2
+"""What the requests of one connection may take before those of all others that wait have had as much."""
+LONG_REQUESTS_MAX = 8
+"""Requests that take more than one step and are under way; further ones wait, each in no more memory than its frame
+and one step take."""
+STEPPED_FRAME_BYTES = 32 * KiB
+"""Frames beyond this size are decoded in steps."""
+PARTITIONS_PER_STEP = 100
+"""Partitions, topics or names of one request that are looked at in one step of it."""
+PARKED_REQUESTS_MAX = 100_000
+"""Requests that wait for data, replicas or a timeout; the oldest fetch is answered early beyond it."""
+LEAVING_CONNECTIONS_MAX = 1_000
+"""Connections that the other side has closed, and of which something waits for its turn; the oldest are dropped."""
+
+# What one request may name
+TOPICS_PER_REQUEST_MAX = 10_000
+"""Topics of one request that creates, deletes or changes them, or elects leaders; more are POLICY_VIOLATION. And topics
+that one member of a consumer group names; more are INVALID_REQUEST."""
+MEMBERS_PER_REQUEST_MAX = 10_000
+"""Members that leave a group with one request; more are INVALID_REQUEST."""
+RESOURCES_PER_REQUEST_MAX = 10_000
+"""Resources of one request that changes configs; more are POLICY_VIOLATION, as more records are with Kafka."""
+REGISTERED_PER_NODE_MAX = 1_000
+"""Listeners, features or log directories of one node that registers, or features of one update; more are refused."""
+
+# Timers and errors
+DUTY_PAUSE_MS = 1_000
+"""How long a timer or a part of the node rests whose turn ended in a bug; then it is tried again."""
+BUG_CAUSES_MAX = 100
+"""Lines of code that raised what should never be raised, of which it is remembered when they were logged; while there
+are so many, further ones are not logged. As many again of what is damaged on a disk."""
+BUG_LOGGED_AGAIN_MS = 60_000
+"""An error from the same line, or over the same damage, is logged this often at most."""
+
+# The journal and the metrics
+JOURNAL_LINES_MAX = 20
+"""Lines in the log about one request; that there is more of it is one further line."""
+JOURNAL_PARTITIONS_MAX = 5
+"""Partitions of one metadata image that are named in the log, of each kind of change; the others are counted."""
+JOURNAL_TEXT_MAX = 200
+"""Characters of what a client has named or set, in the log; the rest is left out."""
+REFUSAL_REPEAT_MS = 60_000
+"""A client's host is told in the log to have asked for something unsupported this often at most."""
+REFUSALS_REMEMBERED_MAX = 1_000
+"""Refusals of which it is remembered when they were told; while there are so many, further ones are not told."""
+METRICS_PARTITIONS_MAX = 10_000
+"""Replicas of this node that have metrics of their own; what more there are is only counted."""
+METRICS_GROUP_OFFSETS_MAX = 10_000
+"""Committed offsets that have metrics of their own; what more there are is only counted."""
+METRICS_PARTITIONS_PER_STEP = 1_000
+"""Partitions that a scrape looks at before others have their turn."""
+
+# Followers, leaders and log directories
+FOLLOWERS_OPENED_PER_STEP = 100
+"""Logs of followers that one step of long work has opened."""
+FOLLOWER_WRITE_WAIT_MS = 10
+"""How long a fetcher waits for the writes of its last answer; a partition that is slower is left out of one fetch."""
+EXPECTED_FOLLOWER_WAIT_MS = 20
+"""How long the fetch of such a follower may wait for data, so that its next one comes soon."""
+LAGGING_PER_STEP = 500
+"""Led partitions with followers behind that are looked at in one turn."""
+ISR_CHANGES_PER_REQUEST_MAX = 500
+"""Partitions of one AlterPartition request; further proposals go with the next."""
+ALTER_PARTITION_RETRY_MS = 50
+"""Between two tries of an AlterPartition request, as Kafka's."""
+MOVES_AT_ONCE_MAX = 4
+"""Replicas that are copied to other log directories at the same time; further ones wait."""
+MOVE_READ_BYTES = 1024 * 1024
+"""What such a copy reads at once."""
+THROTTLED_LOOK_MS = 1_000
+"""Longest time before a throttled replica is looked at again: its throttle may have been taken away."""
+DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX = 2_250
+"""Replicas whose log directories one AssignReplicasToDirs request tells, as Kafka's."""
+DIRECTORY_ASSIGNMENTS_PER_STEP = 1_000
+"""Replicas whose log directory is compared with the metadata in one step of long work."""
+DIRECTORY_ASSIGNMENT_RETRY_MS = 100
+"""After an AssignReplicasToDirs request has failed; twice as long after each further time."""
+DIRECTORY_ASSIGNMENT_RETRY_MAX_MS = 10_000
+"""The longest such pause, as Kafka's."""
+
+# Metadata
+METADATA_RECORDS_PER_STEP = 200
+"""Committed metadata records that a node replays in one turn of the loop; the rest follow, with other work between."""
+METADATA_APPENDS_MAX = 10_000
+"""Changes that wait for the metadata log to be flushed; a further one is refused until some are committed."""
+CHANGES_PER_STEP = 100
+"""Changes of metadata that the controller decides in one step of a request: topics, partitions, configs. What is larger
+and cannot be cut, a topic of many partitions, is a step by itself."""
+METADATA_ANSWERS_KEPT_MAX = 64
+"""Encoded Metadata answers kept for the present image; all are forgotten beyond it."""
+METADATA_ANSWER_KEPT_TOPICS_MAX = 1000
+"""Topics named in a Metadata request whose answer is kept; longer requests are answered anew each time."""
+
+# Calls to other nodes
+CONTROLLER_CALLS_MAX = 1_000
+"""Calls to the active controller that wait or are under way, forwarded requests included; a further one fails."""
+PEER_CALLS_MAX = 1_000
+"""Calls to another node over one channel that wait or are under way; a further one fails at once."""
+PEER_IN_FLIGHT_MAX = 32
+"""Requests of one connection to another node that wait for their answers; further ones wait to be sent."""
+PEER_CHANNELS_MAX = 10_000
+"""Channels to other nodes kept for reuse; a call over a further one fails at once until idle ones are gone."""
+
+# Coordinators and groups
+COORDINATOR_LOAD_BYTES = 1 * MiB
+"""What a coordinator reads of its partition at a time, while it loads it."""
+GROUPS_PER_STEP = 10
+"""Groups of one request that are described, or parts of groups whose offsets are asked for, in one step of it."""
+LISTED_GROUPS_PER_STEP = 400
+"""Groups that ListGroups looks at in one turn of the loop; about 3 ms. The others follow."""
+GROUP_PLACES_MAX = 16_384
+"""Group ids of which it is remembered in which partition of the coordinators' topic they belong."""
+GROUP_PLACES_ID_MAX = 256
+"""Longer ids are not remembered: nobody may have much memory filled with them."""
