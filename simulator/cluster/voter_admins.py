@@ -14,11 +14,11 @@ from penstock.errors import ErrorCode
 from penstock.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from penstock.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from penstock.raft.topic import METADATA
 from simulator.cluster.load import AGAIN, RETRY_MS, Load
 from simulator.world.checks import check
 from simulator.world.machine import CLUSTER_ID, Machine
 
-METADATA_TOPIC = "__cluster_metadata"
 CONTROLLER_LISTENER = "CONTROLLER"
 ADD_VERSION, REMOVE_VERSION, DESCRIBE_VERSION = 0, 0, 2
 TIMEOUT_MS = 6_000
@@ -68,7 +68,7 @@ class VoterAdmin:
         if not self.load.going_on:
             return
         self.busy = True
-        topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])
+        topic = TopicData(topic_name=METADATA.name, partitions=[PartitionData(partition_index=0)])
         self.client.ask_any(DescribeQuorumRequest(topics=[topic]), DESCRIBE_VERSION, self._described)
 
     def _described(self, response: Any) -> None:

@@ -17,6 +17,7 @@ from penstock.client.client import Partition
 from penstock.client.limits import CLIENT_CONFIG_RESOURCES
 from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.protocol.api import ApiKey
+from penstock.raft.topic import METADATA
 
 if TYPE_CHECKING:
     from penstock.client.client import Client
@@ -28,7 +29,6 @@ BROKERS = 1
 """The kind of endpoint that DescribeCluster is asked for."""
 FENCED_BROKERS_FROM_VERSION = 2
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
-METADATA_TOPIC = "__cluster_metadata"
 TOPIC = 2
 """The resource type of a topic in DescribeConfigs."""
 
@@ -130,7 +130,7 @@ async def describe_quorum(client: Client) -> QuorumState:
     """Leader, voters and observers of the metadata log, as the leader knows them."""
     from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 
-    topic = TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])
+    topic = TopicData(topic_name=METADATA.name, partitions=[PartitionData(partition_index=0)])
     answer = await told_by_controller(client, DescribeQuorumRequest(topics=[topic]), "quorum")
     got = answer.topics[0].partitions[0]
     refused(got.error_code, got.error_message, "quorum")

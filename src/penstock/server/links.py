@@ -120,7 +120,7 @@ class Links:
         address = numeric(dial.host, dial.port)
         if address is not None:
             dialling.addresses.append(address)
-            self._connect(dialling)
+            self._go_on(dialling, partial(self._connect, dialling))
             return
         name = (dial.host, dial.port)
         lookup = self._lookups.get(name)
@@ -197,14 +197,14 @@ class Links:
         self._host.kick()
 
     def _made(self, dialling: Dialling) -> None:
-        sock, dialling.socket = dialling.socket, None
+        dial, sock = dialling.dial, dialling.socket
         assert sock is not None
-        link = dialling.dial.link
-        del self._dialling[link]
-        dial, transport = dialling.dial, self._host.transport_of(dialling.dial.listener, sock)
+        transport = self._host.transport_of(dial.listener, sock)
+        dialling.socket = None
+        del self._dialling[dial.link]
         peer = f"{bracketed(dial.host)}:{dial.port}"
-        connection = self.connected[link] = SocketConnection(
-            self._host, self, transport, -link, listener=dial.listener, address=dial.host, peer=peer
+        connection = self.connected[dial.link] = SocketConnection(
+            self._host, self, transport, -dial.link, listener=dial.listener, address=dial.host, peer=peer
         )
         connection.start()
 

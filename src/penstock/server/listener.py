@@ -87,13 +87,7 @@ class Listener:
                 self._refuse_one(shell)
                 break
             host = address[0].removeprefix("::ffff:")
-            try:
-                shell.accepted(sock, self.endpoint.listener, host, f"{bracketed(host)}:{address[1]}")
-            except OSError:  # the client is gone already
-                sock.close()
-            except Exception as error:
-                sock.close()
-                shell.node.bug("connection", f"a new connection of {host}", error)
+            shell.accepted(sock, self.endpoint.listener, host, f"{bracketed(host)}:{address[1]}")
         shell.end(started_s)
 
     def _refuse_one(self, shell: Shell) -> None:

@@ -279,7 +279,7 @@ class Shell:
     # Connections
 
     def accepted(self, sock: socket.socket, listener: str, address: str, peer: str) -> None:
-        """A client has connected. Closes the socket at once if that is one too many."""
+        """A client has connected. Closes the socket at once if that is one too many. What goes wrong ends it alone."""
         limits = self.limits
         of_address = self._addresses.get(address, 0)
         allowed = limits.connections_per_address.get(address, limits.connections_per_address_max)
@@ -287,18 +287,30 @@ class Shell:
             self.refused_connections += 1
             sock.close()
             return
-        self.prepare(sock)
+        try:
+            self.prepare(sock)
+        except OSError:  # the client is gone already
+            sock.close()
+            return
+        try:
+            transport = self.transport_of(listener, sock)
+        except Exception as error:
+            sock.close()
+            self.node.bug("connection", f"a new connection of {address}", error)
+            return
         number = self._next_number
         self._next_number += 1
-        transport = self.transport_of(listener, sock)
         connection = SocketConnection(self, self, transport, number, listener=listener, address=address, peer=peer)
         self.connections[number] = connection
         self._addresses[address] = of_address + 1
         if limits.idle_ms >= 0:
             heappush(self._idle_checks, (self.now_ms + limits.idle_ms, number))
             self._sweep_soon()
-        self.node.connected(number, listener, peer, self.now_ms)
-        connection.start()
+        try:
+            self.node.connected(number, listener, peer, self.now_ms)
+            connection.start()
+        except Exception as error:
+            self.lose_by_bug(connection, error)
 
     def lose(self, connection: SocketConnection, reason: str) -> None:
         """Closes a connection now, and tells the node unless it was the node's wish."""

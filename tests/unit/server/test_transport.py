@@ -12,6 +12,7 @@ import pytest
 
 from penstock.log.disk import Buffer
 from penstock.node.effects import Dial, PauseReading, ResumeReading, Send, SendTo
+from penstock.server.transport import Transport, plain
 
 HELLO = b"hello"
 MASK = bytes(each ^ 0x5A for each in range(256))
@@ -215,3 +216,87 @@ def test_a_bug_in_a_handshake_ends_that_connection_alone(make_world: Callable[..
     world.settle()
     assert world.node.lost == [1]
     assert [type(error) for error in world.node.bugs] == [ZeroDivisionError]
+
+
+class Unmade:
+    """Makes no transport for the connections of these numbers, counted from 1; it raises `error` then."""
+
+    def __init__(self, error: Exception, *numbers: int) -> None:
+        self.error = error
+        self.numbers = numbers
+        self.count = 0
+
+    def __call__(self, listener: str, sock: socket.socket) -> Transport:
+        self.count += 1
+        if self.count in self.numbers:
+            raise self.error
+        return plain(listener, sock)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), OSError(22, "no such certificate")])
+def test_a_client_that_gets_no_transport_ends_alone(make_world: Callable[..., Any], error: Exception) -> None:
+    world = make_world(transport_of=Unmade(error, 2))
+    before, ended, after = (world.connect() for _ in range(3))
+    assert world.read_end(ended) == b""
+    for client in (before, after):
+        client.send(framed(b"one"))
+        assert world.read(client, 7) == framed(b"one")
+    assert world.node.bugs == [error]
+    assert world.shell.broken is None
+    assert len(world.shell.connections) == 2
+    assert world.shell._addresses == {"10.0.0.1": 2}
+
+
+def test_a_client_whose_beginning_fails_leaves_nothing_behind(
+    make_world: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world()
+    error = OSError(28, "no epoll watch is left")
+
+    def no_watch(*_: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.loop, "add_reader", no_watch)
+        ended = world.connect()
+    assert world.read_end(ended) == b""
+    assert (world.node.lost, world.node.bugs, world.shell.connections) == ([1], [error], {})
+
+
+class AtOnce(socket.socket):
+    """Connects before `connect_ex` returns, as a socket to the same machine may."""
+
+    def connect_ex(self, address: Any, /) -> int:
+        self.setblocking(True)
+        problem = super().connect_ex(address)
+        self.setblocking(False)
+        return problem
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), OSError(22, "no such certificate")])
+@pytest.mark.parametrize("kind", [socket.socket, AtOnce])
+def test_a_link_that_gets_no_transport_is_lost_alone(
+    make_world: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, kind: type[socket.socket], error: Exception
+) -> None:
+    world = make_world(transport_of=Unmade(error, 2))
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        listening.setblocking(False)
+        monkeypatch.setattr(socket, "socket", kind)
+        others = []
+        for link in (1, 2, 3):
+            world.node.effects.append(Dial(link, "127.0.0.1", listening.getsockname()[1], "PLAINTEXT"))
+            world.shell.kick()
+            world.run_until(lambda link=link: link in [*world.node.up, *[lost for lost, _ in world.node.links_lost]])
+            others.append(listening.accept()[0])
+        assert world.node.up == [1, 3]
+        assert world.node.links_lost == [(2, "a bug while it was made")]
+        assert world.node.bugs == [error]
+        assert world.shell.broken is None
+        others[1].setblocking(False)
+        assert world.read_end(others[1]) == b""
+        others[2].send(framed(b"answer"))
+        world.run_until(lambda: world.node.answers == [(3, b"answer")])
+        for other in others:
+            other.close()
