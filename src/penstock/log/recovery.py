@@ -13,7 +13,7 @@ the disk leaves one too, but there a note says that none was there when the next
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
@@ -65,6 +65,8 @@ from penstock.records.batch import (
 
 BASE_OFFSET_PREFIX_BYTES = 4
 """The leading bytes of a base offset, which batches near each other share: what a search for lost batches looks for."""
+Scanned = tuple[int, BatchHeader, memoryview]
+"""A batch as a scan finds it: its position in the file, its header and its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +255,8 @@ class Recovery:
         size_bytes = self.disk.size(path)
         next_offset = base
         doubtful = None
-        for position, header, data in scan(self.disk, path, size_bytes):
-            if header.base_offset < next_offset or header.last_offset - base > RELATIVE_OFFSET_MAX:
+        for position, header, data in in_order(scan(self.disk, path, size_bytes), base):
+            if header.last_offset - base > RELATIVE_OFFSET_MAX:
                 break
             next_offset = header.next_offset
             if doubtful is None and self.rewrite_from is not None and next_offset > self.rewrite_from:
@@ -395,7 +397,32 @@ def base_of(file: str) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() else NO_OFFSET
 
 
-def scan(disk: Disk, path: str, size_bytes: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def in_order(batches: Iterable[Scanned], next_offset: int) -> Iterator[Scanned]:
+    """The batches from `next_offset` on, up to the first whose base offset cannot be right.
+
+    No CRC covers a base offset. One that goes back is wrong; one that leaves a gap is, too, if the batch after it goes
+    back into that gap.
+    """
+    after_gap: Scanned | None = None
+    for batch in batches:
+        base_offset = batch[1].base_offset
+        if after_gap is not None:
+            if next_offset <= base_offset < after_gap[1].next_offset:
+                return
+            yield after_gap
+            next_offset, after_gap = after_gap[1].next_offset, None
+        if base_offset < next_offset:
+            return
+        if base_offset > next_offset:
+            after_gap = batch
+            continue
+        yield batch
+        next_offset = batch[1].next_offset
+    if after_gap is not None:
+        yield after_gap
+
+
+def scan(disk: Disk, path: str, size_bytes: int) -> Iterator[Scanned]:
     """Position, header and bytes of every valid batch from the start of a file to the first that is not.
 
     Raises StorageError when that is a message of an old format, which is none the worse for it.
@@ -415,7 +442,7 @@ def scan(disk: Disk, path: str, size_bytes: int) -> Iterator[tuple[int, BatchHea
         )
 
 
-def valid_batches(disk: Disk, path: str, size_bytes: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def valid_batches(disk: Disk, path: str, size_bytes: int) -> Iterator[Scanned]:
     """As `scan`, and ends at whatever is no valid batch."""
     position = 0
     chunk, chunk_start = memoryview(b""), 0
@@ -470,7 +497,8 @@ def lost_batches(disk: Disk, path: str, start: int, end: int, next_offset: int) 
         if found is None:
             position += at + 1
             continue
-        first = found.base_offset if first is None else first
+        if first is None or last is None or found.base_offset <= last:
+            first = found.base_offset  # also where it goes back: what was found before has an offset that is wrong
         last = found.last_offset
         position += at + found.size_bytes
     return None if first is None or last is None else OffsetRange(first, last + 1)

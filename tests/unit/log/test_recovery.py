@@ -117,6 +117,20 @@ def test_valid_batches_after_a_bad_one_are_kept_aside_and_reported() -> None:
     assert one.append(batch(b"z", producer=(7, 0, bad))).base_offset == bad
 
 
+@pytest.mark.parametrize(("byte", "bit"), [(7, 6), (6, 1), (4, 7)])
+def test_a_base_offset_that_was_raised_ends_the_log_there(byte: int, bit: int) -> None:
+    """No CRC covers it: that the next batch goes back says that this one is wrong, and not those that follow."""
+    one = filled()
+    last = one.log.segments.all[-1]
+    position, _ = list(headers(one.disk.content(last.log_path)))[1]
+    one.disk.flip_bit(last.log_path, position + byte, bit)
+    damaged = one.disk.content(last.log_path)
+    report = recover(one)
+    assert offsets(one) == list(range(last.base_offset + 1))
+    assert report.lost == [OffsetRange(last.base_offset + 2, 40)]
+    assert one.disk.content(report.kept_aside[0]) == damaged[position:]
+
+
 def lose_tail(one: OneLog, number: int) -> int:
     """Takes the last batch of a segment; returns its offset."""
     path = one.log.segments.all[number].log_path
