@@ -9,8 +9,8 @@ import errno
 from collections.abc import Callable
 
 from penstock.node.broker import FETCH_CHANNEL
+from simulator.cluster.fault_injection import End, FaultTarget
 from simulator.cluster.faults import nothing_to_end, starts_again
-from simulator.cluster.suffering import End, Suffering
 from simulator.world.machine import RESTART_DELAY_MS, Machine
 
 LATE_BEFORE_MS = 600
@@ -22,7 +22,7 @@ LOOK_OFTEN_US = 50
 FENCED_MS = 300
 
 
-def metadata_is_late(cluster: Suffering) -> End | None:
+def metadata_is_late(cluster: FaultTarget) -> End | None:
     """A leader and its follower lose each other, so that the leader proposes to go on without. Meanwhile the metadata
     that it fetches is late, and the answer to its proposal comes before what that was decided upon."""
     controller = cluster.controller()
@@ -74,7 +74,7 @@ def _in_sync(leader: Machine, follower: Machine) -> int:
     return sum(broker_id in each.isr.committed for each in leader.broker.replicas.leading())
 
 
-def directory_fails_while_fenced(cluster: Suffering) -> End | None:
+def directory_fails_while_fenced(cluster: FaultTarget) -> End | None:
     """All brokers but one stop, and that one dies. It starts again, but its heartbeats do not arrive until one of its
     directories has failed besides: the first that arrives tells that it is ready, and what it has lost."""
     brokers = [each for each in cluster.running if each.settings.is_broker]
@@ -105,7 +105,7 @@ def directory_fails_while_fenced(cluster: Suffering) -> End | None:
     return end
 
 
-def _hold_heartbeats(cluster: Suffering, machine: Machine) -> End:
+def _hold_heartbeats(cluster: FaultTarget, machine: Machine) -> End:
     """What a broker tells the controller does not arrive any more, on the connection that there is."""
     outgoing, channel = machine.broker.outgoing, machine.broker.channel
     link = None if channel.controller is None else outgoing.link(channel.controller.node_id, channel.NAME)
@@ -116,7 +116,7 @@ def _hold_heartbeats(cluster: Suffering, machine: Machine) -> End:
     return lambda: cluster.network.resume(far)
 
 
-def _lose_directory(cluster: Suffering, machine: Machine) -> None:
+def _lose_directory(cluster: FaultTarget, machine: Machine) -> None:
     """A directory fails; then all connections break, and what was on its way is gone."""
 
     def breaks() -> None:
@@ -128,7 +128,7 @@ def _lose_directory(cluster: Suffering, machine: Machine) -> None:
         cluster.simulation.after_ms(1, breaks)
 
 
-def _when(cluster: Suffering, lasts: object, holds: Callable[[], bool], then: Callable[[], None]) -> None:
+def _when(cluster: FaultTarget, lasts: object, holds: Callable[[], bool], then: Callable[[], None]) -> None:
     """Does something as soon as something holds, while the fault lasts."""
     if lasts and holds():
         then()

@@ -26,7 +26,7 @@ from penstock.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, Parti
 from penstock.metadata.partition_change import RECOVERING
 from penstock.node.broker import Broker
 from penstock.replication.partition import Partition
-from simulator.cluster.meddlers import WILD
+from simulator.cluster.chaos_admins import WILD
 from simulator.cluster.replica_rules import QuorumRules, check_waiting
 from simulator.world.checks import check
 from simulator.world.machine import Machine
@@ -78,8 +78,8 @@ class ClusterChecker:
             before = self._seen_partitions.get(partition)
             if before != state:
                 self._seen_partitions[partition] = state
-                settled = same_image and before is not None and before[2] == partition.isr.partition_epoch
-                self._check_partition(machine, partition, settled=settled)
+                isr_unchanged = same_image and before is not None and before[2] == partition.isr.partition_epoch
+                self._check_partition(machine, partition, isr_unchanged=isr_unchanged)
 
     def _check_quorum(self, broker: Broker) -> None:
         node_id, quorum = broker.node_id, broker.quorum
@@ -147,9 +147,9 @@ class ClusterChecker:
             self._highest.pop((topic_id, index), None)
             self.elected_uncleanly(WILD, index)
 
-    def _check_partition(self, machine: Machine, partition: Partition, *, settled: bool) -> None:
-        """`settled`: nothing but the high watermark has changed. In an event that changes who is in sync too, it may
-        have moved before, or by a change between.
+    def _check_partition(self, machine: Machine, partition: Partition, *, isr_unchanged: bool) -> None:
+        """Checks a partition. Where an event changes who is in sync too, the high watermark may have moved before or by
+        that change, so whether it may move is checked only with `isr_unchanged`.
         """
         node_id = machine.settings.node_id
         epoch = (partition.topic_id, partition.index, partition.leader_epoch)
@@ -167,7 +167,7 @@ class ClusterChecker:
             check(watermark <= partition.log_end_offset, WATERMARK, f"{where}: {watermark}, its own end is before")
             self._watermarks[key] = watermark
             check_waiting(partition, where)
-            if settled and partition.isr.followers:
+            if isr_unchanged and partition.isr.followers:
                 self._check_may_move(machine, partition, where)
             place = (partition.topic_id, partition.index)
             if partition.leader_epoch < self._unclean_epochs.get(place, 0):

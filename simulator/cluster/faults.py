@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.cluster.suffering import DOWN_MS, End, Suffering
+from simulator.cluster.fault_injection import DOWN_MS, End, FaultTarget
 from simulator.world.machine import EVENT_US, Machine
 from simulator.world.network import Quality
 
@@ -34,50 +34,50 @@ def starts_again(machine: Machine) -> End:
 # Machines
 
 
-def kill(cluster: Suffering) -> End | None:
+def kill(cluster: FaultTarget) -> End | None:
     """kill -9; the process comes back after a while."""
     return _down(cluster, power_failed=False)
 
 
-def power_loss(cluster: Suffering) -> End | None:
+def power_loss(cluster: FaultTarget) -> End | None:
     """A machine goes dark; what it had not synced is dropped or torn."""
     return _down(cluster, power_failed=True)
 
 
-def power_loss_of_one(cluster: Suffering) -> End | None:
+def power_loss_of_one(cluster: FaultTarget) -> End | None:
     """A machine goes dark while all others have what it has: nothing that was acknowledged may need its disk."""
     return _down(cluster, power_failed=True) if cluster.whole() else None
 
 
-def controller_killed(cluster: Suffering) -> End | None:
+def controller_killed(cluster: FaultTarget) -> End | None:
     """kill -9 of the active controller, or its machine goes dark, with whatever it was asked for under way."""
     machine = cluster.controller()
     return None if machine is None else _dies(cluster, machine, power_failed=cluster.simulation.random.random() < 0.3)
 
 
-def _down(cluster: Suffering, *, power_failed: bool) -> End | None:
+def _down(cluster: FaultTarget, *, power_failed: bool) -> End | None:
     machine = cluster.one()
     return None if machine is None else _dies(cluster, machine, power_failed=power_failed)
 
 
-def _dies(cluster: Suffering, machine: Machine, *, power_failed: bool) -> End:
+def _dies(cluster: FaultTarget, machine: Machine, *, power_failed: bool) -> End:
     machine.restart_delay_ms = None
     cluster.say(f"{'power loss' if power_failed else 'kill -9'} of {machine.host}")
     machine.kill(power_failed=power_failed)
     return starts_again(machine)
 
 
-def stop(cluster: Suffering) -> End | None:
+def stop(cluster: FaultTarget) -> End | None:
     """A clean stop, and a start a while after it has succeeded."""
     return _stops(cluster, cluster.one())
 
 
-def controller_stopped(cluster: Suffering) -> End | None:
+def controller_stopped(cluster: FaultTarget) -> End | None:
     """A clean stop of the active controller."""
     return _stops(cluster, cluster.controller())
 
 
-def _stops(cluster: Suffering, machine: Machine | None) -> End | None:
+def _stops(cluster: FaultTarget, machine: Machine | None) -> End | None:
     if machine is None or machine.broker.lifecycle.stopping:
         return None
     cluster.say(f"clean stop of {machine.host}")
@@ -85,22 +85,22 @@ def _stops(cluster: Suffering, machine: Machine | None) -> End | None:
     return starts_again(machine)
 
 
-def pause(cluster: Suffering) -> End | None:
+def pause(cluster: FaultTarget) -> End | None:
     """SIGSTOP, and SIGCONT later."""
     return _pauses(cluster, cluster.one())
 
 
-def controller_paused(cluster: Suffering) -> End | None:
+def controller_paused(cluster: FaultTarget) -> End | None:
     """SIGSTOP of the active controller; it goes on as if nothing had been."""
     return _pauses(cluster, cluster.controller())
 
 
-def long_pause(cluster: Suffering) -> End | None:
+def long_pause(cluster: FaultTarget) -> End | None:
     """SIGSTOP for longer than a session, or a virtual machine that is moved to another host."""
     return _pauses(cluster, cluster.one(), LONG_PAUSE_MS)
 
 
-def _pauses(cluster: Suffering, machine: Machine | None, bounds_ms: tuple[int, int] = PAUSE_MS) -> End | None:
+def _pauses(cluster: FaultTarget, machine: Machine | None, bounds_ms: tuple[int, int] = PAUSE_MS) -> End | None:
     if machine is None:
         return None
     duration_ms = cluster.simulation.random.randint(*bounds_ms)
@@ -109,7 +109,7 @@ def _pauses(cluster: Suffering, machine: Machine | None, bounds_ms: tuple[int, i
     return nothing_to_end
 
 
-def slow_machine(cluster: Suffering) -> End | None:
+def slow_machine(cluster: FaultTarget) -> End | None:
     """Every event takes a machine a hundred times as long."""
     machine = cluster.one()
     if machine is None:
@@ -126,7 +126,7 @@ def slow_machine(cluster: Suffering) -> End | None:
 # Networks
 
 
-def partition(cluster: Suffering) -> End | None:
+def partition(cluster: FaultTarget) -> End | None:
     """Two machines do not reach each other, or one not the other."""
     pair = cluster.two()
     if pair is None:
@@ -138,7 +138,7 @@ def partition(cluster: Suffering) -> End | None:
     return lambda: cluster.network.heal(source, target)
 
 
-def isolation(cluster: Suffering) -> End | None:
+def isolation(cluster: FaultTarget) -> End | None:
     """One machine is cut off from all others, sometimes from the clients too, sometimes one way only."""
     if len(cluster.machines) < 2:
         return None
@@ -146,13 +146,13 @@ def isolation(cluster: Suffering) -> End | None:
     return _cut_off(cluster, random.choice(list(cluster.machines)))
 
 
-def controller_cut_off(cluster: Suffering) -> End | None:
+def controller_cut_off(cluster: FaultTarget) -> End | None:
     """The active controller is cut off, as in `isolation`; it does not know."""
     machine = cluster.controller()
     return None if machine is None or len(cluster.machines) < 2 else _cut_off(cluster, machine)
 
 
-def _cut_off(cluster: Suffering, machine: Machine) -> End:
+def _cut_off(cluster: FaultTarget, machine: Machine) -> End:
     random, host = cluster.simulation.random, machine.host
     others = [machine.host for machine in cluster.machines if machine.host != host]
     with_clients, kind = random.random() < 0.5, random.randrange(3)
@@ -171,7 +171,7 @@ def _cut_off(cluster: Suffering, machine: Machine) -> End:
     return end
 
 
-def broken_connections(cluster: Suffering) -> End | None:
+def broken_connections(cluster: FaultTarget) -> End | None:
     """The connections of a live machine break, all of them or those with one other."""
     machine = cluster.one()
     if machine is None:
@@ -184,7 +184,7 @@ def broken_connections(cluster: Suffering) -> End | None:
     return nothing_to_end
 
 
-def silent_connections(cluster: Suffering) -> End | None:
+def silent_connections(cluster: FaultTarget) -> End | None:
     """Connections of a live machine are forgotten on the way, as by a firewall: both ends stay open, and mute."""
     machine = cluster.one()
     pair = cluster.two()
@@ -197,7 +197,7 @@ def silent_connections(cluster: Suffering) -> End | None:
     return nothing_to_end
 
 
-def slow_link(cluster: Suffering) -> End | None:
+def slow_link(cluster: FaultTarget) -> End | None:
     """What goes from one machine to another is late."""
     pair = cluster.two()
     if pair is None:
@@ -211,7 +211,7 @@ def slow_link(cluster: Suffering) -> End | None:
 # Disks
 
 
-def disk_full(cluster: Suffering) -> End | None:
+def disk_full(cluster: FaultTarget) -> End | None:
     """A disk has little room left."""
     machine = cluster.one()
     if machine is None:
@@ -227,7 +227,7 @@ def disk_full(cluster: Suffering) -> End | None:
     return end
 
 
-def fsync_fails(cluster: Suffering) -> End | None:
+def fsync_fails(cluster: FaultTarget) -> End | None:
     """An fsync soon fails."""
     machine = cluster.one()
     if machine is None:
@@ -242,7 +242,7 @@ def fsync_fails(cluster: Suffering) -> End | None:
     return end
 
 
-def write_fails(cluster: Suffering) -> End | None:
+def write_fails(cluster: FaultTarget) -> End | None:
     """A write soon fails with EIO."""
     machine = cluster.one()
     if machine is None:
@@ -257,7 +257,7 @@ def write_fails(cluster: Suffering) -> End | None:
     return end
 
 
-def reads_fail(cluster: Suffering) -> End | None:
+def reads_fail(cluster: FaultTarget) -> End | None:
     """A disk can be read no more, but for what the page cache has."""
     machine = cluster.one()
     if machine is None:
@@ -272,7 +272,7 @@ def reads_fail(cluster: Suffering) -> End | None:
     return end
 
 
-def disk_taken_out(cluster: Suffering) -> End | None:
+def disk_taken_out(cluster: FaultTarget) -> End | None:
     """Somebody stops two machines cleanly and takes a disk out of one, after all had what it has. The third is cut off
     meanwhile: so the one that lacks a disk may be the first that could lead again."""
     machines = [each for each in cluster.running if not each.broker.lifecycle.stopping]
@@ -304,7 +304,7 @@ def disk_taken_out(cluster: Suffering) -> End | None:
     return end
 
 
-def torn_write(cluster: Suffering) -> End | None:
+def torn_write(cluster: FaultTarget) -> End | None:
     """Power fails in the middle of a change to a disk."""
     machine = cluster.one()
     if machine is None:
@@ -320,7 +320,7 @@ def torn_write(cluster: Suffering) -> End | None:
     return end
 
 
-def cold_disk(cluster: Suffering) -> End | None:
+def cold_disk(cluster: FaultTarget) -> End | None:
     """A machine's page cache is empty."""
     machine = cluster.one()
     if machine is None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.cluster import aimed, faults
-from simulator.cluster.meddlers import EVERYTHING, Meddling, change_minimum
-from simulator.cluster.suffering import DOWN_MS, Fault
+from simulator.cluster.chaos_admins import EVERYTHING, Disruption, change_minimum
+from simulator.cluster.fault_injection import DOWN_MS, Fault
 
 NETWORK = (faults.partition, faults.isolation, faults.broken_connections, faults.slow_link)
 CRASHES = (faults.kill, faults.kill, faults.stop, faults.pause, faults.slow_machine)
@@ -41,8 +41,8 @@ class Scenario:
         eligible: eligible.leader.replicas.version, one of these.
         admins: how many create and delete topics. moves: others reassign the partitions of the load.
         disks: of a machine, one of these. directory_moves: replicas of the load move between them.
-        meddlers: others change what the load stands on, by one of the `meddlings`. settings: of all nodes, beyond what
-            a world gives them.
+        chaos_admins: others change what the load depends on, by one of the `disruptions`.
+        settings: of all nodes, beyond what a world gives them.
         topic_configs: of the topics of the load; with retention, what it may delete is not missed.
         limits: names of a room's limits.py, with other values. stall_probability, reboots: of the machines.
         drawn: all but the name is drawn from the seed, see `swarm`.
@@ -67,8 +67,8 @@ class Scenario:
     moves: bool = False
     disks: tuple[int, ...] = (1, 1, 2)
     directory_moves: bool = False
-    meddlers: int = 0
-    meddlings: tuple[Meddling, ...] = EVERYTHING
+    chaos_admins: int = 0
+    disruptions: tuple[Disruption, ...] = EVERYTHING
     settings: Mapping[str, Any] = field(default_factory=dict)
     topic_configs: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
@@ -180,8 +180,8 @@ SCENARIOS = {
             at_once_max=3,
             session_ms=(2_000, 3_000),
             load_ms=16_000,
-            meddlers=3,
-            meddlings=(change_minimum,),
+            chaos_admins=3,
+            disruptions=(change_minimum,),
             aimed=(aimed.metadata_is_late,),
             settings={"replica_lag_time_max_ms": 1_500},
         ),
@@ -256,7 +256,7 @@ SCENARIOS = {
             kinds=(faults.stop, faults.kill, faults.pause, faults.isolation, faults.partition, faults.power_loss),
             durable=True,
             eligible=(0, 1),
-            meddlers=2,
+            chaos_admins=2,
             settings=BALANCED,
         ),
         Scenario(
@@ -268,7 +268,7 @@ SCENARIOS = {
             eligible=(0, 1),
             moves=True,
             directory_moves=True,
-            meddlers=1,
+            chaos_admins=1,
             settings=BALANCED,
         ),
         Scenario(

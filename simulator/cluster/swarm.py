@@ -18,7 +18,7 @@ from typing import Any
 import penstock.metadata.limits
 import penstock.node.limits
 import penstock.replication.limits
-from simulator.cluster.meddlers import EVERYTHING, SMALL_METADATA_SEGMENT_BYTES, create_too_much
+from simulator.cluster.chaos_admins import EVERYTHING, SMALL_METADATA_SEGMENT_BYTES, create_too_much
 from simulator.cluster.scenarios import BALANCED, STORM, Scenario
 
 SEED = 0x5A12
@@ -47,7 +47,7 @@ def drawn(scenario: Scenario, seed: int) -> Scenario:
     random = Random(SEED ^ seed)
     kinds = sorted(set(STORM), key=lambda kind: kind.__name__)
     some = random.sample(kinds, random.randint(1, 5))
-    meddlers = random.choice((0, 1, 2))
+    chaos_admins = random.choice((0, 1, 2))
     refuses = seed % REFUSED_SEEDS == 0
     return replace(
         scenario,
@@ -62,9 +62,9 @@ def drawn(scenario: Scenario, seed: int) -> Scenario:
         moves=random.random() < 0.3,
         disks=(random.choice((1, 2, 3)),),
         directory_moves=random.random() < 0.3,
-        meddlers=1 if refuses else meddlers,
-        meddlings=(*EVERYTHING, *4 * (create_too_much,)) if refuses else EVERYTHING,
-        settings=_settings(random) | (BALANCED if meddlers else {}) | (SMALL_METADATA_SEGMENTS if refuses else {}),
+        chaos_admins=1 if refuses else chaos_admins,
+        disruptions=(*EVERYTHING, *4 * (create_too_much,)) if refuses else EVERYTHING,
+        settings=_settings(random) | (BALANCED if chaos_admins else {}) | (SMALL_METADATA_SEGMENTS if refuses else {}),
         topic_configs=_topic_configs(random),
         limits={name: random.randint(1, 3) for name in STEPS} if random.random() < 0.34 else {},
         stall_probability=random.choice((0.0, 0.0, 0.01, 0.05)),

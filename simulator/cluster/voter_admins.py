@@ -44,7 +44,7 @@ class VoterAdmin:
         controllers: all that may be voters.
 
     Attributes:
-        settled: whether a controller is a voter, by the last change of it that was answered well.
+        confirmed: whether a controller is a voter, by the last change of it that was answered well.
         changes: how many of its changes were granted.
         busy: it waits for an answer.
     """
@@ -53,7 +53,7 @@ class VoterAdmin:
         self.load = load
         self.client = load.client("voter-admin")
         self.controllers = {machine.settings.node_id: machine for machine in controllers}
-        self.settled: dict[Key, bool] = {}
+        self.confirmed: dict[Key, bool] = {}
         self._unsure: set[Key] = set()
         self.changes = 0
         self.busy = False
@@ -108,7 +108,7 @@ class VoterAdmin:
             known = code is ErrorCode.NONE or code in AGAIN or code in REFUSALS
             check(known, "an admin is answered", f"{self.client.name}: {code.name} {response.error_message}")
         if code is ErrorCode.NONE:
-            self.settled[key] = is_voter
+            self.confirmed[key] = is_voter
             self.changes += 1
         else:
             self._unsure.add(key)
@@ -122,7 +122,7 @@ class VoterAdmin:
     def check_voters(self, voters: set[Key]) -> None:
         """Holds the voters at the end against what was answered."""
         wrong = [
-            key for key, is_voter in self.settled.items() if (key in voters) != is_voter and key not in self._unsure
+            key for key, is_voter in self.confirmed.items() if (key in voters) != is_voter and key not in self._unsure
         ]
         detail = f"the voters are {sorted(voters)}, changed again: {wrong}"
         check(not wrong, "a change of the voters that was answered holds", detail)

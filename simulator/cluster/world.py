@@ -26,19 +26,19 @@ from penstock.node.broker import Broker
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.batch import headers
 from simulator.cluster.admins import Admin, create_request
+from simulator.cluster.chaos_admins import WILD, ChaosAdmin
 from simulator.cluster.checkers import ClusterChecker
 from simulator.cluster.clocks import AHEAD_MS_MAX, Clocks
 from simulator.cluster.decisions import DecisionChecker
 from simulator.cluster.directory_movers import DirectoryMover
+from simulator.cluster.fault_injection import Faults, FaultTarget
 from simulator.cluster.history import PartitionHistory
 from simulator.cluster.load import Load
-from simulator.cluster.meddlers import WILD, Meddler
 from simulator.cluster.movers import Mover
 from simulator.cluster.producers import IdempotentProducer, PlainProducer
 from simulator.cluster.readers import Reader, decoded
 from simulator.cluster.replica_rules import ReplicaRules, replica_bytes
 from simulator.cluster.scenarios import Scenario
-from simulator.cluster.suffering import Faults, Suffering
 from simulator.cluster.swarm import drawn, small_limits
 from simulator.cluster.voter_admins import CONTROLLER_LISTENER, Key, VoterAdmin
 from simulator.world.checks import Violation, check
@@ -70,7 +70,7 @@ HALF_OPEN_PROBABILITY = 0.3
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 FIRST_CONTROLLER_ID = 11
 EVERYTHING_MAY_GO = 1 << 60
-AnyAdmin = Admin | Mover | DirectoryMover | Meddler | VoterAdmin
+AnyAdmin = Admin | Mover | DirectoryMover | ChaosAdmin | VoterAdmin
 CLOCKS_APART_MS_MAX = 2 * AHEAD_MS_MAX
 """Producers' clocks are right, and a broker takes their records however wrong its own is."""
 
@@ -100,7 +100,7 @@ class ClusterWorld:
         self.replication_factor = min(3, len(broker_ids))
         brokers = [machine.address() for machine in self.machines if machine.settings.is_broker]
         self.partitions = [PartitionHistory(topic, index) for topic in TOPICS for index in range(PARTITIONS)]
-        if scenario.meddlers:
+        if scenario.chaos_admins:
             self.partitions.append(PartitionHistory(WILD, 0))
         if "retention.bytes" in scenario.topic_configs:
             for partition in self.partitions:
@@ -117,9 +117,9 @@ class ClusterWorld:
         self.readers = [Reader(self.load, self._partition(number), f"reader-{number}") for number in range(READERS)]
         self.admins = [Admin(self.load, number, self.replication_factor) for number in range(scenario.admins)]
         self.movers = [Mover(self.load, number, list(broker_ids)) for number in range(scenario.moves)]
-        self.meddlers = [
-            Meddler(self.load, number, list(broker_ids), self.replication_factor, scenario.meddlings)
-            for number in range(scenario.meddlers)
+        self.chaos_admins = [
+            ChaosAdmin(self.load, number, list(broker_ids), self.replication_factor, scenario.disruptions)
+            for number in range(scenario.chaos_admins)
         ]
         machines = [machine for machine in self.machines if machine.settings.is_broker]
         self.directory_movers = [DirectoryMover(self.load, each, machines) for each in range(scenario.directory_moves)]
@@ -128,7 +128,7 @@ class ClusterWorld:
         names = [client.name for client in self.load.clients]
         aims = bool(scenario.aimed) and seed % AIMED_SEEDS == AIMED_SEEDS - 1
         self.faults = Faults(
-            Suffering(self.simulation, self.network, self.machines, names, self._whole),
+            FaultTarget(self.simulation, self.network, self.machines, names, self._whole),
             scenario.aimed if aims else scenario.kinds,
             at_once_max=1 if aims else scenario.at_once_max,
             duration_ms=AIMED_MS if aims else scenario.duration_ms,
@@ -286,7 +286,7 @@ class ClusterWorld:
             configs["flush.messages"] = "1"
         configs |= self.scenario.topic_configs
         self._make_topics(TOPICS, PARTITIONS, configs)
-        if self.scenario.meddlers:
+        if self.scenario.chaos_admins:
             self._make_topics([WILD], 1, configs)
         if self.voter_admin is not None:
             self._first_voters(self.voter_admin)
@@ -320,7 +320,7 @@ class ClusterWorld:
         return {(voter.key.id, voter.key.directory_id) for voter in voters}
 
     def _whole(self) -> bool:
-        """See `Suffering.whole`."""
+        """See `FaultTarget.whole`."""
         for machine in self.machines:
             if not machine.running or not machine.broker.ready:
                 return False
@@ -414,7 +414,7 @@ class ClusterWorld:
         return names + [admin.client.name for admin in self._all_admins() if admin.busy]
 
     def _all_admins(self) -> list[AnyAdmin]:
-        found: list[AnyAdmin] = [*self.admins, *self.movers, *self.directory_movers, *self.meddlers]
+        found: list[AnyAdmin] = [*self.admins, *self.movers, *self.directory_movers, *self.chaos_admins]
         return found if self.voter_admin is None else [*found, self.voter_admin]
 
     def _replicated(self) -> Sequence[PartitionHistory]:

@@ -160,7 +160,7 @@ class GroupHistory:
 
     def refused(self, tenure: Tenure, offset: int) -> None:
         """A commit was certainly not taken."""
-        self._settle(tenure, offset)
+        self._ended(tenure, offset)
 
     def acknowledge(self, tenure: Tenure, offset: int, text: str, asked_us: int) -> None:
         """A commit was taken."""
@@ -168,11 +168,11 @@ class GroupHistory:
         check(not late, STALE, f"{self.group_id}: {tenure.owner} has lost {tenure.place}, and commits {offset}")
         self.commits += 1
         self.of(tenure.place).acknowledged.add(text)
-        if self._settle(tenure, offset):
+        if self._ended(tenure, offset):
             progress = self.of(tenure.place)
             progress.floor = min([offset, *progress.unsure])
 
-    def _settle(self, tenure: Tenure, offset: int) -> bool:
+    def _ended(self, tenure: Tenure, offset: int) -> bool:
         progress = self.of(tenure.place)
         if tenure.number != progress.last_tenure or offset not in progress.unsure:
             return False

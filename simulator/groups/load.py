@@ -26,7 +26,7 @@ class GroupLoad:
     Attributes:
         clients: everything that is not about groups. checker: sees all nodes.
         session_ms, rebalance_ms: what members of the classic protocol say, and how long all have to give things up.
-        patient: members neither hurry nor tarry any more: the cluster is well. over: nobody starts any more.
+        patient: members neither answer_now nor tarry any more: the cluster is well. over: nobody starts any more.
     """
 
     clients: Load

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from simulator.cluster import faults as cluster_faults
 from simulator.cluster.scenarios import CRASHES, DISKS, NETWORK, Scenario
 from simulator.groups import faults
-from simulator.groups.seats import CLASSIC, CONSUMER
+from simulator.groups.churn import CLASSIC, CONSUMER
 
 PURE = ((CLASSIC,), (CONSUMER,))
 
@@ -18,14 +18,14 @@ class GroupScenario(Scenario):
 
     Attributes:
         protocols: of the groups, one group each: the protocols of its members.
-        sizes: how many members a group has. lives_ms: bounds of the time until something befalls a member.
+        sizes: how many members a group has. churn_interval_ms: bounds of the time until something happens to a member.
         assignment_step: members beyond which a group is assigned in steps; None: as usual.
     """
 
     admins: int = 1
     protocols: tuple[tuple[str, ...], ...] = PURE
     sizes: tuple[int, ...] = (2, 3, 4)
-    lives_ms: tuple[int, int] = (200, 1_500)
+    churn_interval_ms: tuple[int, int] = (200, 1_500)
     load_ms: int = 10_000
     assignment_step: int | None = None
 
@@ -65,7 +65,7 @@ GROUP_SCENARIOS = {
             at_once_max=1,
             protocols=((CONSUMER,), (CONSUMER,)),
             sizes=(4, 5, 6),
-            lives_ms=(100, 1_000),
+            churn_interval_ms=(100, 1_000),
             assignment_step=1,
         ),
         GroupScenario(

@@ -2,14 +2,14 @@
 
     GroupWorld(seed, GROUP_SCENARIOS["groups"]).run()
 
-While the cluster suffers, and producers write, the members of groups read and commit; they die, leave, stand still and
-come back. When everything is well again, each partition must come to have one owner, who reads and commits all of it.
-Then the members stop, the coordinators are asked what is committed, and the log of the groups is read from its
-beginning and held against what the members know.
+While faults happen and producers write, the members of groups read and commit; they die, leave, pause and come back.
+When everything is well again, each partition must come to have one owner, who reads and commits all of it. Then the
+members stop, the coordinators are asked what is committed, and the log of the groups is read from its beginning and
+compared with what the members know.
 
-`history` is what they know, `member` and its kinds who they are, `seats` what befalls them, `oddities` what is rare
-among them, `coordinators` and `offsets_log` what holds of these and of their log, `faults` and `scenarios` what
-happens.
+`history` is what they know, `member` and its kinds who they are, `churn` what happens to them, `oddities` what is rare
+among them, `coordinators` and `offsets_log` the rules for these and for their log, `faults` and `scenarios` what
+happens to the cluster.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from penstock.protocol.messages.offset_fetch_request import OffsetFetchRequest, 
 from simulator.cluster.history import PartitionHistory
 from simulator.cluster.replica_rules import replica_bytes
 from simulator.cluster.world import END_MS_MAX, LOOK_MS, SETTLE_MS, TOPICS, ClusterWorld
+from simulator.groups.churn import Churn, Group
 from simulator.groups.coordinators import ListedGroups, SilentMembers
 from simulator.groups.history import NOTHING, Place
 from simulator.groups.load import GroupLoad
 from simulator.groups.oddities import Oddities, Oddity, Visitors
 from simulator.groups.offsets_log import GroupLog, check_log
 from simulator.groups.scenarios import GroupScenario
-from simulator.groups.seats import Group, Lives
 from simulator.world.checks import check
 
 SESSION_MS, REBALANCE_MS = (1_500, 3_000), (1_000, 2_500)
@@ -48,7 +48,7 @@ class GroupWorld(ClusterWorld):
     """See the module's head.
 
     Attributes:
-        groups, lives: the groups and what befalls them.
+        groups, churn: the groups and what happens to them.
     """
 
     def __init__(self, seed: int, scenario: GroupScenario) -> None:
@@ -71,7 +71,7 @@ class GroupWorld(ClusterWorld):
         ]
         if self.oddities.kind not in (None, Oddity.VISITORS):
             self.oddities.random.choice(self.groups).be_odd(self.oddities)
-        self.lives = Lives(self.group_load, self.groups, scenario.lives_ms)
+        self.churn = Churn(self.group_load, self.groups, scenario.churn_interval_ms)
         self.listed = ListedGroups(self.checker)
         self.silent = SilentMembers(self.checker, self._living, self._session_ms + SPARE_MS)
         self._answers: dict[str, Any] = {}
@@ -102,15 +102,15 @@ class GroupWorld(ClusterWorld):
     # The run
 
     def _suffer(self) -> None:
-        self.lives.begin()
+        self.churn.begin()
         if self.oddities.kind is Oddity.VISITORS:
             Visitors(self.group_load, self.oddities.random).begin()
         super()._suffer()
-        self.lives.end()
+        self.churn.end()
 
     def _recover(self) -> None:
         super()._recover()
-        self.lives.fill()
+        self.churn.fill()
         self._wait_until(lambda: not self._unsettled(), END_MS_MAX, SETTLES, lambda: "; ".join(self._unsettled()))
         self.group_load.over = True
         for group in self.groups:
@@ -135,7 +135,7 @@ class GroupWorld(ClusterWorld):
         return [*super()._replicated(), *offsets]
 
     def _unsettled(self) -> list[str]:
-        self.lives.fill()
+        self.churn.fill()
         return [each for group in self.groups for each in group.unsettled(self._end_of)]
 
     def _end_of(self, topic: str, index: int) -> int | None:

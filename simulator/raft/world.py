@@ -123,14 +123,14 @@ class RaftWorld:
             self.simulation.run(self.simulation.now_ms + CALM_MS)
             before = self.rules.committed_end
             self.simulation.run(self.simulation.now_ms + CALM_MS)
-            if self._settled() and self.rules.committed_end > before:
+            if self._converged() and self.rules.committed_end > before:
                 break
         leaders = [node.key.id for node in self.nodes.values() if node.running and node.replica.is_leader]
         check(bool(leaders), "a leader is found", f"none of {self._roles()}")
         check(self.rules.committed_end > before, "a leader commits", f"nothing after {before}: {self._roles()}")
-        check(self._settled(), "all have what the leader has", self._roles())
+        check(self._converged(), "all have what the leader has", self._roles())
 
-    def _settled(self) -> bool:
+    def _converged(self) -> bool:
         """Whether all replicas follow one leader and lack no more than what is on its way."""
         nodes = [node for node in self.nodes.values() if node.running]
         if len(nodes) < len(self.nodes):
@@ -401,8 +401,8 @@ class RaftWorld:
         if self._wiped or leader is None or node is leader or not node.running or not node.replica.is_voter:
             return
         sets = [each.replica.voters for each in self.nodes.values() if each.running]
-        settled = len(sets) == len(self.nodes) and all(each == sets[0] for each in sets)
-        if settled and len(sets[0].voters) >= 3:
+        agreed = len(sets) == len(self.nodes) and all(each == sets[0] for each in sets)
+        if agreed and len(sets[0].voters) >= 3:
             self._wiped = True
             self._wipe_what_counts(leader, node)
 

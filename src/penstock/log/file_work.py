@@ -108,7 +108,7 @@ class FileWork:
         segment.modified_ms = wall_ms
         segment.largest_written = write.largest
         for written in write.index_writes:
-            segment.settle_index(written)
+            segment.drop_written_index(written)
         if self.first_unflushed_ms < 0:
             self.first_unflushed_ms = now_ms
 

@@ -29,23 +29,23 @@ ABORTED_VERSION = 0
 class Index:
     """A file of sorted fixed-size entries with its newest ones in memory.
 
-    Attributes: `path` within the log directory; `base_offset` of the segment; `settled` entries are in the file; `tail`
+    Attributes: `path` within the log directory; `base_offset` of the segment; `written` entries are in the file; `tail`
     holds the encoded entries after those, the first `handed` of which are in a write under way.
     """
 
-    __slots__ = ("base_offset", "handed", "path", "settled", "tail")
+    __slots__ = ("base_offset", "handed", "path", "tail", "written")
     ENTRY: ClassVar[Struct]
 
     def __init__(self, path: str, base_offset: int) -> None:
         self.path = path
         self.base_offset = base_offset
-        self.settled = 0
+        self.written = 0
         self.tail = bytearray()
         self.handed = 0
 
     @property
     def entries(self) -> int:
-        return self.settled + len(self.tail) // self.ENTRY.size
+        return self.written + len(self.tail) // self.ENTRY.size
 
     @property
     def tail_is_long(self) -> bool:
@@ -55,26 +55,26 @@ class Index:
     def take_tail(self) -> tuple[str, int, bytes] | None:
         """The entries that no write has taken yet, as (path, position, bytes); None if there are none.
 
-        They stay in memory until `settle`.
+        They stay in memory until `drop_written`.
         """
         start = self.handed * self.ENTRY.size
         if start == len(self.tail):
             return None
         self.handed = len(self.tail) // self.ENTRY.size
-        return self.path, self.settled * self.ENTRY.size + start, bytes(memoryview(self.tail)[start:])
+        return self.path, self.written * self.ENTRY.size + start, bytes(memoryview(self.tail)[start:])
 
-    def settle(self, size_bytes: int) -> None:
+    def drop_written(self, size_bytes: int) -> None:
         """The file holds `size_bytes`: what memory still has of that is dropped."""
-        gone = size_bytes // self.ENTRY.size - self.settled
-        assert 0 <= gone <= self.handed, f"{self.path}: {gone} entries settled, {self.handed} handed out"
+        gone = size_bytes // self.ENTRY.size - self.written
+        assert 0 <= gone <= self.handed, f"{self.path}: {gone} entries written, {self.handed} handed out"
         del self.tail[: gone * self.ENTRY.size]
-        self.settled += gone
+        self.written += gone
         self.handed -= gone
 
     def entry(self, disk: Disk, slot: int) -> tuple[Any, ...]:
         """Entry number `slot`, raw. May raise NotResident."""
-        if slot >= self.settled:
-            return self.ENTRY.unpack_from(self.tail, (slot - self.settled) * self.ENTRY.size)
+        if slot >= self.written:
+            return self.ENTRY.unpack_from(self.tail, (slot - self.written) * self.ENTRY.size)
         return self.ENTRY.unpack(self._read(disk, slot, 1))
 
     def floor(self, disk: Disk, target: int, column: int) -> tuple[Any, ...] | None:
@@ -82,7 +82,7 @@ class Index:
         unpack, size, tail = self.ENTRY.unpack_from, self.ENTRY.size, self.tail
         if tail and unpack(tail)[column] <= target:
             return self._floor_within(tail, target, column)
-        low, high = 0, self.settled
+        low, high = 0, self.written
         while high - low > INDEX_BLOCK_ENTRIES:
             middle = (low + high) // 2
             if unpack(self._read(disk, middle, 1))[column] <= target:
@@ -110,7 +110,7 @@ class Index:
         size = self.ENTRY.size
         data = disk.read(self.path, slot * size, count * size)
         if len(data) != count * size:
-            raise StorageError(f"{self.path} is shorter than its {self.settled} entries: it was changed from outside")
+            raise StorageError(f"{self.path} is shorter than its {self.written} entries: it was changed from outside")
         return data
 
 
@@ -190,5 +190,5 @@ class AbortedIndex(Index):
 
     def all(self, disk: Disk) -> list[tuple[int, int, int, int]]:
         """(producer id, first offset, last offset, last stable offset) of every entry. May raise NotResident."""
-        data = self._read(disk, 0, self.settled) + self.tail if self.settled else bytes(self.tail)
+        data = self._read(disk, 0, self.written) + self.tail if self.written else bytes(self.tail)
         return [entry[1:] for entry in self.ENTRY.iter_unpack(data)]

@@ -141,28 +141,28 @@ def load_segment(name: str, info: FileInfo, files: Mapping[str, FileInfo], wall_
     segment.modified_ms = info.modified_ms
     segment.largest_timestamp_ms = None
     segment.flushed = True
-    settle_from_file(name, segment.offset_index, files.get(file_name(base_offset, OFFSET_INDEX)))
-    settle_from_file(name, segment.time_index, files.get(file_name(base_offset, TIME_INDEX)))
+    count_entries(name, segment.offset_index, files.get(file_name(base_offset, OFFSET_INDEX)))
+    count_entries(name, segment.time_index, files.get(file_name(base_offset, TIME_INDEX)))
     aborted = files.get(file_name(base_offset, ABORTED_INDEX))
     if aborted is not None:
-        settle_from_file(name, segment.aborted_index, aborted)
+        count_entries(name, segment.aborted_index, aborted)
     return segment
 
 
-def settle_from_file(name: str, index: Index, info: FileInfo | None) -> None:
+def count_entries(name: str, index: Index, info: FileInfo | None) -> None:
     if info is None:
         raise RecoveryNeeded(name, f"{index.path} is missing")
     if info.size_bytes % index.ENTRY.size:
         raise RecoveryNeeded(name, f"{index.path} has {info.size_bytes} bytes, no multiple of {index.ENTRY.size}")
-    index.settled = info.size_bytes // index.ENTRY.size
+    index.written = info.size_bytes // index.ENTRY.size
 
 
 def load_active(disk: Disk, segment: Segment) -> int:
     """Reads what appending to a segment needs to know; returns the offset after its last batch."""
     name, index = segment.name, segment.offset_index
     position = 0
-    if index.settled:
-        relative_offset, position = index.entry(disk, index.settled - 1)
+    if index.written:
+        relative_offset, position = index.entry(disk, index.written - 1)
         index.last_offset = segment.base_offset + relative_offset
         if relative_offset < 0 or not 0 <= position < segment.size_bytes:
             raise RecoveryNeeded(name, f"{index.path} points to {position} in {segment.size_bytes} bytes of records")
@@ -249,7 +249,7 @@ def recall(disk: Disk, segment: Segment, producers: ProducerState) -> None:
     A producer that had several batches in flight when its broker died sends all of them again, the oldest first.
     """
     index = segment.offset_index
-    number = index.settled - RECALLED_INDEX_ENTRIES
+    number = index.written - RECALLED_INDEX_ENTRIES
     position = index.entry(disk, number)[1] if number >= 0 else 0
     found: dict[int, list[Batch]] = {}
     for _, header in batch_headers(disk, segment.log_path, position, segment.size_bytes):

@@ -432,7 +432,7 @@ class Log:
         if old is None:
             return
         for written in roll.index_writes:
-            old.settle_index(written)
+            old.drop_written_index(written)
         if not self.closed and not self.truncating and old in self.segments.all:
             self._add(self.files.flush_rolled(self, old, roll))
 

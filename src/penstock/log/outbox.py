@@ -21,7 +21,7 @@ Done = Callable[[T, Any, int], None]
 Broke = Callable[[T, Exception, int], None]
 
 
-class Errand(NamedTuple):
+class Callbacks(NamedTuple):
     """Who hears of the end of an operation."""
 
     done: Done[Any] | None
@@ -41,7 +41,7 @@ class Outbox:
         self._failures = failures
         self._bug = bug
         self.waiting: list[Operation | Log] = []
-        self._under_way: dict[Operation, Errand] = {}
+        self._under_way: dict[Operation, Callbacks] = {}
 
     def emit(
         self,
@@ -58,7 +58,7 @@ class Outbox:
             ended: called before, however it ended, even if its directory has failed.
         """
         assert operation.owner is self
-        self._under_way[operation] = Errand(done, broke, ended)
+        self._under_way[operation] = Callbacks(done, broke, ended)
         self.waiting.append(operation)
 
     @property
@@ -88,19 +88,19 @@ class Outbox:
             taken = [operation for operation in taken if directories[operation.directory].error is None]
         return taken
 
-    def _end(self, operation: Operation) -> Errand:
-        errand = self._under_way[operation]
-        if errand.ended is not None:
-            self._under_way[operation] = errand._replace(ended=None)
-            errand.ended()
-        return errand
+    def _end(self, operation: Operation) -> Callbacks:
+        callbacks = self._under_way[operation]
+        if callbacks.ended is not None:
+            self._under_way[operation] = callbacks._replace(ended=None)
+            callbacks.ended()
+        return callbacks
 
     # OperationOwner
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        errand = self._end(operation)
-        if errand.done is not None and self._table.directories[operation.directory].error is None:
-            errand.done(operation, result, now_ms)
+        callbacks = self._end(operation)
+        if callbacks.done is not None and self._table.directories[operation.directory].error is None:
+            callbacks.done(operation, result, now_ms)
         del self._under_way[operation]
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
@@ -111,7 +111,7 @@ class Outbox:
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
         """A bug: what the operation was for ends."""
-        errand = self._end(operation)
+        callbacks = self._end(operation)
         del self._under_way[operation]
-        if errand.broke is not None:
-            errand.broke(operation, error, now_ms)
+        if callbacks.broke is not None:
+            callbacks.broke(operation, error, now_ms)

@@ -164,12 +164,12 @@ class Segment:
         tails = (self.offset_index.take_tail(), self.time_index.take_tail(), self.aborted_index.take_tail())
         return [tail for tail in tails if tail is not None]
 
-    def settle_index(self, written: IndexWrite) -> None:
+    def drop_written_index(self, written: IndexWrite) -> None:
         """One of the pieces is in its file."""
         path, position, entries = written
         for index in (self.offset_index, self.time_index, self.aborted_index):
             if index.path == path:
-                index.settle(position + len(entries))
+                index.drop_written(position + len(entries))
 
     def largest(self, disk: Disk) -> tuple[int, int]:
         """(largest timestamp, last offset of its batch), (-1, base offset) if none. May raise NotResident."""

@@ -61,7 +61,7 @@ class Strays:
         """
         rivals, self._rivals = self._rivals, []
         for rival in rivals:
-            self._settle(rival, directory(rival.topic, rival.partition), now_ms)
+            self._resolve(rival, directory(rival.topic, rival.partition), now_ms)
         for replica in list(self._table.replicas()):
             topic_id = assigned(replica.topic, replica.partition)
             if topic_id is None or replica.topic_id not in (None, topic_id):
@@ -69,7 +69,7 @@ class Strays:
             else:
                 replica.topic_id = topic_id
 
-    def _settle(self, rival: Replica, wanted: UUID | None, now_ms: int) -> None:
+    def _resolve(self, rival: Replica, wanted: UUID | None, now_ms: int) -> None:
         """Which one of two replicas of a partition is kept."""
         kept = self._table.find(*rival.key)
         if kept is None or rival.directory.error is not None:

@@ -98,7 +98,7 @@ def cut_segment(disk: Disk, segment: Segment, offset: int) -> None:
 
 def keep_below(disk: Disk, index: Index, column: int, relative_offset: int) -> None:
     """Drops the entries whose offset (in `column`) is `relative_offset` or more."""
-    kept = index.settled
+    kept = index.written
     low = 0
     while low < kept:
         middle = (low + kept) // 2
@@ -106,5 +106,5 @@ def keep_below(disk: Disk, index: Index, column: int, relative_offset: int) -> N
             low = middle + 1
         else:
             kept = middle
-    if kept < index.settled:
+    if kept < index.written:
         disk.truncate(index.path, kept * index.ENTRY.size)

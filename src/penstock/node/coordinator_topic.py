@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 class TopicSpec(NamedTuple):
     """How the topic is made.
 
-    Attributes: serves: what there is none of without it, for messages. replication_setting: whence the factor comes.
+    Attributes: serves: what there is none of without it, for messages. replication_setting: where the factor comes.
     """
 
     name: str

@@ -79,7 +79,7 @@ class Fetches:
         """Parks a fetch until its timer, or until it is woken; the oldest is answered early if there are too many."""
         self.waiting[timer] = fetch
         if len(self.waiting) > limits.PARKED_REQUESTS_MAX:
-            next(iter(self.waiting.values())).hurry(now_ms)
+            next(iter(self.waiting.values())).answer_now(now_ms)
 
     def serve_woken(self, now_ms: int) -> None:
         """Has those look again that have waited for what was appended in this turn."""
@@ -87,13 +87,13 @@ class Fetches:
         for fetch in woken:
             self._guarded("request", "a fetch that waited", fetch.wake, now_ms)
 
-    def hurry_followers(self, now_ms: int) -> None:
+    def answer_followers(self, now_ms: int) -> None:
         """We lead partitions anew: has the fetches of their followers answered, so that they come back for those."""
         if not self._replicas.expected:
             return
         for fetch in list(self.waiting.values()):
             if not fetch.consumer and self._replicas.expects(fetch.replica_id, now_ms):
-                fetch.hurry(now_ms)
+                fetch.answer_now(now_ms)
 
 
 def replica_id(body: FetchRequest) -> int:
@@ -378,7 +378,7 @@ class Fetch:
         if self.missing_bytes <= 0 or partition is None or self.tells_watermarks:
             self.node.fetches.woken[self] = None
 
-    def hurry(self, now_ms: int) -> None:
+    def answer_now(self, now_ms: int) -> None:
         """Answers now: a follower has more to ask for than when it sent this, or others need the room."""
         self.deadline_ms = now_ms
         self.wake(now_ms)

@@ -90,21 +90,21 @@ class Journal:
         describe = CHANGES.get(request.handler.key)
         if describe is None or body is None:
             return told
-        return tell_with_asker(request, describe(body, response), told)
+        return log_with_requester(request, describe(body, response), told)
 
     def groups_deleted(self, request: Request[Any], group_ids: Iterable[str]) -> None:
-        tell_with_asker(request, (("group deleted", {"group": shortened(group_id)}) for group_id in group_ids))
+        log_with_requester(request, (("group deleted", {"group": shortened(group_id)}) for group_id in group_ids))
 
     def offsets_deleted(self, request: Request[Any], group_id: str, partitions: Sequence[str]) -> None:
         """A group's committed offsets of these partitions are gone, other than by expiry."""
         if partitions:
             fields = {"group": shortened(group_id), "count": len(partitions), "partitions": listed(partitions)}
-            tell_with_asker(request, [("committed offsets deleted", fields)])
+            log_with_requester(request, [("committed offsets deleted", fields)])
 
     def records_deleted(self, request: Request[Any], ends: Sequence[object]) -> None:
         """Logs of this broker begin later, other than by retention; `ends` are like `clicks-0 before 5`."""
         if ends:
-            tell_with_asker(request, [("records deleted", {"count": len(ends), "partitions": listed(ends)})])
+            log_with_requester(request, [("records deleted", {"count": len(ends), "partitions": listed(ends)})])
 
     def made_by_itself(self, answers: Sequence[CreatedTopic | ApiError], request: Request[Any] | None = None) -> None:
         """Topics were made that nobody created: a client asked for them, or this broker needs them."""
@@ -170,11 +170,11 @@ class Journal:
             logger.warning(f"refused: {why}", **fields, principal=connection.principal, peer=connection.peer, **more)
 
 
-def tell_with_asker(request: Request[Any], lines: Iterable[tuple[str, Fields]], told: int = 0) -> int:
+def log_with_requester(request: Request[Any], lines: Iterable[tuple[str, Fields]], told: int = 0) -> int:
     """What a request has changed, with who asked for it; of very many lines the first. `told`: lines of it so far."""
     if told > JOURNAL_LINES_MAX:
         return told
-    who = asker(request)
+    who = requester(request)
     for what, fields in lines:
         told += 1
         if told > JOURNAL_LINES_MAX:
@@ -191,7 +191,7 @@ def listed(partitions: Sequence[object]) -> str:
     return f"{named}, and {rest} more" if rest > 0 else named
 
 
-def asker(request: Request[Any]) -> Fields:
+def requester(request: Request[Any]) -> Fields:
     """Who asks."""
     return {"by": str(request.principal), **origin(request)}
 

@@ -57,7 +57,7 @@ class Publishing:
         for changed in delta.topics.values():
             self._apply(f"the change of {changed.name}", self._topic_changed, changed, old, now_ms)
         if any(changed.partitions for changed in delta.topics.values()):
-            self._apply("fetches of followers", node.fetches.hurry_followers, now_ms)
+            self._apply("fetches of followers", node.fetches.answer_followers, now_ms)
         if delta.brokers:
             self._apply("changed brokers", node.replicas.brokers_changed, now_ms)
         for coordinator in node.coordinators.all:

@@ -26,7 +26,7 @@ HEADER_PREFIX = "penstock.dead."
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterTopic:
-    """A topic for dead letters: key, value and headers as they were, and headers that say why and whence."""
+    """A topic for dead letters: key, value and headers as they were, and headers that say why and where."""
 
     topic: str
 

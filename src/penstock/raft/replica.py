@@ -188,17 +188,17 @@ class RaftReplica:
             wait_ms = start_ms + core.random.randrange(start_ms) if start_ms and not core.is_only_voter else 0
             role.deadline_ms = now_ms + wait_ms
             core.tell_leader()
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Time has come to `next_deadline_ms`, or passed it."""
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is wanted; it may change with every event."""
         return None if self._core.fault else self._deadline_ms
 
-    def _settle(self, now_ms: int) -> list[Effect]:
+    def _poll(self, now_ms: int) -> list[Effect]:
         """Has every part do what is due, until nothing is, and returns all effects of the event."""
         core = self._core
         if core.fault:
@@ -233,7 +233,7 @@ class RaftReplica:
         core = self._core
         if core.persisted(state) and isinstance(core.role, Candidate) and state == core.role.election():
             self._elections.own_vote_persisted()
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def appended(self, log_end_offset: int, now_ms: int) -> list[Effect]:
         """The leader's log has grown to this offset; nothing of it is durable yet.
@@ -248,7 +248,7 @@ class RaftReplica:
         """Everything below `offset` can be read."""
         if isinstance(self._core.role, Leader):
             self._leading.written(now_ms)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def flushed(self, offset: int, now_ms: int) -> list[Effect]:
         """Everything below `offset` is on this replica's disk."""
@@ -260,29 +260,29 @@ class RaftReplica:
                 self._membership.committed(now_ms)
         elif isinstance(core.role, Follower):
             self._following.advance(core.role)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def truncated(self, log_end_offset: int, now_ms: int) -> list[Effect]:
         """A `Truncate` is done; the log ends here now."""
         self._following.truncated(log_end_offset)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def snapshot_written(self, snapshot: CheckpointId, size_bytes: int, now_ms: int) -> list[Effect]:
         """A `WriteSnapshot` is done; so much of the snapshot is there."""
         self._following.snapshot_written(snapshot, size_bytes)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def snapshot_installed(
         self, snapshot: CheckpointId, voters: VoterSet | None, kraft_version: int, now_ms: int
     ) -> list[Effect]:
         """An `InstallSnapshot` is done; `voters` and `kraft_version` are what the snapshot's head says."""
         self._following.snapshot_installed(snapshot, voters, kraft_version)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> list[Effect]:
         """The snapshot that was to be installed is damaged."""
         self._following.snapshot_refused(now_ms)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     # The network
 
@@ -299,7 +299,7 @@ class RaftReplica:
             self._core.answer(token, messages.refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
         else:
             self._handle(request, version, now_ms, token)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def _handle(self, request: Message, version: int, now_ms: int, token: object) -> None:
         if isinstance(request, FetchRequest):
@@ -338,7 +338,7 @@ class RaftReplica:
                 self._elections.end_failed(outstanding.target.node_id)
             elif isinstance(outstanding.request, FetchRequest | FetchSnapshotRequest):
                 self._following.fetch_failed(outstanding.target.node_id, current=current, now_ms=now_ms)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def _answered(self, outstanding: Outstanding, response: Any, current: bool, now_ms: int) -> None:
         node_id, request = outstanding.target.node_id, outstanding.request
@@ -359,12 +359,12 @@ class RaftReplica:
     def leader_link_lost(self, now_ms: int) -> list[Effect]:
         """The connection by which this replica fetches from the leader broke: perhaps the leader has died."""
         self._following.suspect(now_ms)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def leader_gone(self, now_ms: int) -> list[Effect]:
         """The leader's address refuses connections: its process is no more."""
         self._following.leader_gone(now_ms)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     # The node
 
@@ -374,13 +374,13 @@ class RaftReplica:
         Raises RequestError INVALID_UPDATE_VERSION for one that the voters do not support, or not all are known to.
         """
         self._membership.upgrade(version, validate_only=validate_only)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def resign(self, now_ms: int) -> list[Effect]:
         """Stops leading and tells the others; stands again after a while. Nothing more is appended in this epoch."""
         if isinstance(self._core.role, Leader):
             self._core.become_resigned(now_ms)
-        return self._settle(now_ms)
+        return self._poll(now_ms)
 
     def stop(self, now_ms: int) -> list[Effect]:
         """As `resign`, and never stands again; `stopped` says when the node may go."""

@@ -267,9 +267,9 @@ class SocketConnection:
         """Memory held by a frame that has not fully arrived."""
         return 0 if self._partial is None else len(self._partial)
 
-    def overdue(self, now_ms: int, timeout_ms: int, haste: int) -> bool:
-        """Whether the frame that is arriving has taken longer than allowed; with `haste`, its size gives less time."""
-        allowed_ms = timeout_ms + self._filled * 1000 // (RECEIVE_RATE_MIN_BYTES_PER_S * haste)
+    def overdue(self, now_ms: int, timeout_ms: int, rate_factor: int) -> bool:
+        """Whether the frame that is arriving has taken too long; a higher `rate_factor` allows less for its size."""
+        allowed_ms = timeout_ms + self._filled * 1000 // (RECEIVE_RATE_MIN_BYTES_PER_S * rate_factor)
         return now_ms - self.frame_since_ms > allowed_ms
 
     def _watch(self) -> None:

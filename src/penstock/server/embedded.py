@@ -32,7 +32,7 @@ class EmbeddedServer:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._settled = threading.Event()
+        self._started = threading.Event()
         self._error: BaseException | None = None
         self._addresses: Mapping[str, str] = {}
         self.server: Server | None = None
@@ -50,7 +50,7 @@ class EmbeddedServer:
         assert self._thread is None, "an embedded server starts once"
         self._thread = threading.Thread(target=self._run, name="penstock-broker", daemon=True)
         self._thread.start()
-        if not self._settled.wait(timeout_s):
+        if not self._started.wait(timeout_s):
             self.stop()
             raise TimeoutError(f"the broker was not ready after {timeout_s} s")
         if self._error is not None:
@@ -78,13 +78,13 @@ class EmbeddedServer:
             self._error = error
         finally:
             loop.close()
-            self._settled.set()
+            self._started.set()
 
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
         server = self.server = Server(self._settings, durable=self._durable)
         await server.start()
         self._addresses = dict(server.addresses)
-        self._settled.set()
+        self._started.set()
         await self._stop.wait()
         await server.stop()

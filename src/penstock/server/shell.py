@@ -38,7 +38,7 @@ logger = events("server.connection")
 SWEEP_EVERY_MS = 1000
 LARGE_FRAME_BYTES = 64 * 1024
 """Frames with more memory than this wait first when memory is short; small requests of others go on."""
-RECEIVE_HASTE_WHEN_SHORT = 64
+RECEIVE_RATE_FACTOR_WHEN_SHORT = 64
 """While memory for requests is short, a frame has this share of the time for its size: dribbling senders go first."""
 EFFECT_ROUNDS_PER_TURN = 100
 """Inline operations complete within a turn and may cause further effects; after so many rounds the loop serves others
@@ -508,11 +508,11 @@ class Shell:
 
     def _look_at_connections(self) -> None:
         now_ms = self.now_ms
-        haste = RECEIVE_HASTE_WHEN_SHORT if self._starved else 1
+        rate_factor = RECEIVE_RATE_FACTOR_WHEN_SHORT if self._starved else 1
         for connection in list(self._arriving.values()):
             if connection.paused_for(Pause.NODE | Pause.ANSWERS):
                 connection.frame_since_ms = now_ms
-            elif connection.overdue(now_ms, self.limits.receive_timeout_ms, haste):
+            elif connection.overdue(now_ms, self.limits.receive_timeout_ms, rate_factor):
                 self.refuse(connection, "a request took too long to arrive (penstock.receive.timeout.ms)")
         for connection in list(self._closing.values()):
             if now_ms - connection.closing_since_ms > CLOSE_LINGER_MS:

@@ -96,8 +96,8 @@ def test_admins_change_what_the_load_stands_on() -> None:
     for seed in range(1, 6):
         world = ClusterWorld(seed, SCENARIOS["chaos"])
         world.run()
-        for meddler in world.meddlers:
-            for name, count in meddler.changes.items():
+        for admin in world.chaos_admins:
+            for name, count in admin.changes.items():
                 done[name] = done.get(name, 0) + count
         deleted += sum(partition.may_start_at for partition in world.partitions)
         lost_by_right += sum(partition.unclean for partition in world.partitions)

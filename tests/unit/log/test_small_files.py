@@ -15,18 +15,18 @@ from penstock.log.limits import INDEX_BLOCK_ENTRIES, INDEX_TAIL_ENTRIES
 from simulator.world.disk import SimulatedDisk
 
 
-@pytest.mark.parametrize("settled", [0, 1, 5, INDEX_BLOCK_ENTRIES, 3 * INDEX_BLOCK_ENTRIES, 2000])
-def test_an_index_finds_the_entry_below_in_file_and_memory(settled: int) -> None:
+@pytest.mark.parametrize("written", [0, 1, 5, INDEX_BLOCK_ENTRIES, 3 * INDEX_BLOCK_ENTRIES, 2000])
+def test_an_index_finds_the_entry_below_in_file_and_memory(written: int) -> None:
     disk = SimulatedDisk()
     index = OffsetIndex("x.index", 1000)
     for number in range(2000):
         index.append(1000 + 10 * number, 100 * number)
-        if number + 1 == settled:
+        if number + 1 == written:
             tail = index.take_tail()
             assert tail is not None
             disk.write(tail[0], tail[1], [tail[2]])
-            index.settle(tail[1] + len(tail[2]))
-    assert (index.settled, index.entries) == (settled, 2000)
+            index.drop_written(tail[1] + len(tail[2]))
+    assert (index.written, index.entries) == (written, 2000)
     assert index.position_for(disk, 999) == 0
     for offset in [*range(1000, 1100), *range(20_000, 21_200, 7), 1 << 30]:
         assert index.position_for(disk, offset) == 100 * min((offset - 1000) // 10, 1999)
@@ -50,7 +50,7 @@ def test_a_long_index_tail_goes_to_the_file_with_the_next_append() -> None:
         one.append(batch(b"x", timestamp_ms=NOW_MS + number))
     index = one.log.segments.all[0].offset_index
     assert len(index.tail) < INDEX_TAIL_ENTRIES
-    assert one.disk.size(index.path) == index.settled * 8 > 0
+    assert one.disk.size(index.path) == index.written * 8 > 0
     one.log.segments.forget_positions()
     assert one.log.read(17, 1).next_offset == 18
 
@@ -59,7 +59,7 @@ def test_an_index_file_cut_from_outside_is_noticed() -> None:
     disk = SimulatedDisk()
     disk.write("x.index", 0, [bytes(80)])
     index = OffsetIndex("x.index", 0)
-    index.settled = 10
+    index.written = 10
     disk.truncate("x.index", 40)
     with pytest.raises(StorageError, match=r"x\.index"):
         index.position_for(disk, 5)

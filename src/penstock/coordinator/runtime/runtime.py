@@ -77,12 +77,12 @@ class Runtime(Generic[M]):
     def _new_shard(self, index: int, log: PartitionLog) -> Shard[M]:
         timers = self.timers.of(index)
         machine = self._make_machine(index, timers)
-        shard = Shard(index, log, machine, timers, wall=self._wall, report=self._bug, distrust=self._distrust)
+        shard = Shard(index, log, machine, timers, wall=self._wall, report=self._bug, reload=self._reload)
         self.shards[index] = shard
         return shard
 
-    def _distrust(self, shard: Shard[M], error: Exception, now_ms: int) -> None:
-        """A bug has left the state of a shard in doubt: what the log says is loaded again, after a while."""
+    def _reload(self, shard: Shard[M], error: Exception, now_ms: int) -> None:
+        """A bug has left the state of a shard in doubt: the shard is loaded from its log again, after a while."""
         if self.shards.get(shard.index) is shard:
             self.resigned(shard.index, now_ms)
             fresh = self._new_shard(shard.index, shard.log)
@@ -239,7 +239,7 @@ class Runtime(Generic[M]):
             try:
                 shard.flush(now_ms)
             except Exception as error:
-                self._distrust(shard, error, now_ms)
+                self._reload(shard, error, now_ms)
             if shard.state is ShardState.FAILED:
                 self.elected(index, shard.log, now_ms)
 

@@ -151,7 +151,7 @@ Encoded = tuple[bytes, bytes | None]
 class Shard(Generic[M]):
     """See the module's head. The runtime owns it; `machine` and `timers` belong to the coordinator.
 
-    `report` gets what should never be raised: it ends one operation. `distrust(error, now_ms)` is for what leaves a
+    `report` gets what should never be raised: it ends one operation. `reload(error, now_ms)` is for what leaves a
     state that cannot be trusted: the shard is to be loaded anew.
     """
 
@@ -164,7 +164,7 @@ class Shard(Generic[M]):
         *,
         wall: WallTime,
         report: Report,
-        distrust: Callable[[Shard[M], Exception, int], None],
+        reload: Callable[[Shard[M], Exception, int], None],
     ) -> None:
         self.index = index
         self.log = log
@@ -178,7 +178,7 @@ class Shard(Generic[M]):
         self.batch: Batch | None = None
         self._waiting: deque[tuple[int, PendingWrite]] = deque()
         self._report = report
-        self._distrust = distrust
+        self._reload = reload
 
     def __repr__(self) -> str:
         return f"Shard({self.index}, epoch {self.leader_epoch}, {self.state.value}, {self.written_offset})"
@@ -371,7 +371,7 @@ class Shard(Generic[M]):
         try:
             self.machine.timeline.forget_before(offset)
         except Exception as error:
-            self._distrust(self, error, now_ms)
+            self._reload(self, error, now_ms)
             return
         self.committed_offset = offset
         waiting = self._waiting

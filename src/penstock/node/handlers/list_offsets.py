@@ -116,7 +116,7 @@ def catching_up(partition: Partition) -> bool:
 
 
 def readable_end(partition: Partition, body: ListOffsetsRequest) -> int:
-    """The offset after the last that the asker may read."""
+    """The offset after the last that the requester may read."""
     if body.replica_id != CONSUMER:
         return partition.log_end_offset
     return partition.last_stable_offset if body.isolation_level == READ_COMMITTED else partition.high_watermark

@@ -207,7 +207,7 @@ def seen(
     response: OffsetFetchResponseGroup,
     refused: list[OffsetFetchResponseTopics],
 ) -> OffsetFetchResponseGroup:
-    """The coordinator's answer with ids, with what was refused, and without what the asker may not see."""
+    """The coordinator's answer with ids, with what was refused, and without what the requester may not see."""
     if response.error_code:
         return response
     topics = []

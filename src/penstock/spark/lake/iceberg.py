@@ -55,7 +55,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.records.run import SeenEpoch
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
-from penstock.spark.lake.iceberg_catalog import settled
+from penstock.spark.lake.iceberg_catalog import with_confirmed_commits
 from penstock.spark.lake.reading import batches_of
 from penstock.spark.lake.records import (
     RECORD_SCHEMA,
@@ -102,7 +102,7 @@ class IcebergLake(LakeTable):
     format = "iceberg"
 
     def __init__(self, table: Table, uri: str, pipeline: str, storage_options: Mapping[str, str] | None = None) -> None:
-        self.table = settled(table)
+        self.table = with_confirmed_commits(table)
         self.uri = uri
         self.pipeline = pipeline
         self.storage_options = dict(storage_options or {})

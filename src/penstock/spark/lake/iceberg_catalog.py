@@ -1,10 +1,10 @@
-"""A catalog whose commits are asked after when their answer says that they failed.
+"""A catalog that checks whether a commit that failed has landed after all.
 
-pyiceberg takes a conflict for certain, and deletes the manifests that it wrote. But a request that something on the way
-repeated (a proxy, an HTTP client, a load balancer) is answered with the conflict that its own first arrival made. Other
-errors (a gateway's 502, a connection that broke) leave open whether the commit landed. So `Settled` stands between a
-table and its catalog: after any error of a commit that adds a snapshot it loads the table anew and looks for that
-snapshot, whose id is random. If it is there, the commit succeeded; if that cannot be found out, nothing is deleted.
+pyiceberg believes a conflict, and deletes the manifests that it wrote. But when something on the way repeats a request
+(a proxy, an HTTP client, a load balancer), the second copy conflicts with the first, which succeeded. Other errors (a
+gateway's 502, a broken connection) leave open whether the commit landed. So `ConfirmingCatalog` stands between a table
+and its catalog: after any error in a commit that adds a snapshot it loads the table again and looks for that snapshot,
+whose id is random. If it is there, the commit succeeded; if the table cannot be loaded, nothing is deleted.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import AddSnapshotUpdate, TableRequirement, TableUpdate
 
 
-class Settled:
-    """A catalog, as far as a table uses it, that knows how its commits ended."""
+class ConfirmingCatalog:
+    """The part of a catalog that a table uses, with commits whose outcome is confirmed."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -49,7 +49,7 @@ class Settled:
             raise
 
 
-def settled(table: Table) -> Table:
-    """The same table, whose commits go through `Settled`."""
-    catalog: Any = Settled(table.catalog)
+def with_confirmed_commits(table: Table) -> Table:
+    """The same table, whose commits go through `ConfirmingCatalog`."""
+    catalog: Any = ConfirmingCatalog(table.catalog)
     return Table(table.name(), table.metadata, table.metadata_location, table.io, catalog, table.config)

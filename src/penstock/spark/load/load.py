@@ -111,7 +111,7 @@ class Load:
         self._brokers = Brokers(self._client, options)
         self._registry = Registry(options.schema_registry) if options.schema_registry else None
         self._targets: dict[tuple[str, str], Target] = {}
-        self._settled: set[tuple[str, str]] = set()
+        self._repaired: set[tuple[str, str]] = set()
         self._begin: dict[TopicPartition, int] = {}
         self._wanted: dict[TopicPartition, tuple[int, int]] | None = None
         self._ends: dict[TopicPartition, int] = {}
@@ -200,7 +200,7 @@ class Load:
         for target in {id(each): each for each in targets.values()}.values():
             target.refresh()
         extents = self._runner.run(self._brokers.extents(partitions))
-        self._settle(targets, extents)
+        self._repair_quarantines(targets, extents)
         loaded = _loaded(targets)
         if self._claim([p for p in partitions if p not in loaded[p.topic]], targets, loaded):
             loaded = _loaded(targets)
@@ -288,7 +288,7 @@ class Load:
         targets = {p.topic: self._target(table_of(self.options, p.topic), name) for p in some}
         for target in targets.values():
             target.refresh()
-        self._settle(targets, extents)
+        self._repair_quarantines(targets, extents)
         plan = self._reload_plan(some, targets, extents)
         plan.lag = waiting - sum(plan.ends[p] - plan.starts[p] for p in plan.ends)
         if not plan.ends:
@@ -384,11 +384,11 @@ class Load:
             self._targets[key] = open_target(self.options, table, pipeline)
         return self._targets[key]
 
-    def _settle(self, targets: Mapping[str, Target], extents: Mapping[TopicPartition, Extent]) -> None:
+    def _repair_quarantines(self, targets: Mapping[str, Target], extents: Mapping[TopicPartition, Extent]) -> None:
         """Before the first job: gives quarantines what a crash kept from them, unless the brokers have lost it."""
         for topic, target in targets.items():
             key = (target.lake.uri, target.lake.pipeline)
-            if key in self._settled:
+            if key in self._repaired:
                 continue
             behind = {p: span for p, span in target.behind().items() if p in extents}
             if behind:
@@ -400,7 +400,7 @@ class Load:
                     repair(target, behind, extents, lost, **how, fail_on_data_loss=loss)
                 except Exception as error:
                     raise failed_commit(target.quarantine or target.lake, error) from error
-            self._settled.add(key)
+            self._repaired.add(key)
 
     def _finish(self, plan: Plan, targets: Mapping[str, Target], began: float) -> Outcome:
         """Runs the tasks of a plan, and commits."""

@@ -163,11 +163,11 @@ def decoded(
             ):
                 yield wanted, got
             fetching.done(fetched)
-    settle()
+    freeze_loaded()
 
 
 @cache
-def settle() -> None:
+def freeze_loaded() -> None:
     """Once a worker of PySpark's: all that is loaded by now stays, and is not looked at again by the full garbage
     collection which the worker runs after every task (60 ms with numba, pandas and pyarrow loaded)."""
     main = sys.modules["__main__"].__spec__

@@ -38,7 +38,7 @@ def share_out(
 
 
 @dataclass(slots=True)
-class Patience:
+class MinOffsets:
     """Holds microbatches back until enough waits (`minOffsetsPerTrigger`), for a limited time (`maxTriggerDelay`).
 
     The time counts from the last microbatch that was let go; the first after a start is not held back.

@@ -45,7 +45,7 @@ from penstock.spark.read.plan import (
     tasks_of,
 )
 from penstock.spark.read.rows import Task, rows
-from penstock.spark.read.stream_admission import Patience, share_out
+from penstock.spark.read.stream_admission import MinOffsets, share_out
 from penstock.spark.read.stream_offsets import from_json, to_json
 
 
@@ -76,7 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self.options
         self._brokers: Brokers | None = None
         self._losses = Losses(options.fail_on_data_loss)
-        self._patience = Patience(options.min_offsets, options.max_delay_ms) if options.min_offsets else None
+        self._trigger = MinOffsets(options.min_offsets, options.max_delay_ms) if options.min_offsets else None
         self._target: Snapshot | None = None
         self._planned: _Planned | None = None
 
@@ -190,8 +190,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self.options
         if isinstance(limit, ReadAllAvailable):
             return {p: end for p, (_, end) in waiting.items()}
-        held = self._patience is not None and self._target is None
-        if held and self._patience is not None and self._patience.holds_back(waiting, time.monotonic_ns() // 1_000_000):
+        held = self._trigger is not None and self._target is None
+        if held and self._trigger is not None and self._trigger.holds_back(waiting, time.monotonic_ns() // 1_000_000):
             return {}
         sizes = self.brokers.bytes_an_offset(waiting) if options.max_bytes is not None and waiting else None
         return share_out(waiting, max_offsets=options.max_offsets, max_bytes=options.max_bytes, bytes_an_offset=sizes)

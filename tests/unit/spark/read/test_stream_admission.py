@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.client import Partition
-from penstock.spark.read.stream_admission import Patience, share_out
+from penstock.spark.read.stream_admission import MinOffsets, share_out
 
 WAITING = st.dictionaries(
     st.integers(0, 50), st.tuples(st.integers(0, 10**12), st.integers(1, 10**9)), max_size=20
@@ -49,16 +49,16 @@ def test_each_partition_gives_the_same_part_of_what_waits() -> None:
 
 
 def test_a_microbatch_waits_for_enough_or_long_enough() -> None:
-    patience = Patience(min_offsets=10, max_delay_ms=1000)
+    min_offsets = MinOffsets(min_offsets=10, max_delay_ms=1000)
     few, enough = {("clicks", 0): (0, 3)}, {("clicks", 0): (0, 10)}
-    assert not patience.holds_back(few, 0), "the first after a start is let go"
-    assert patience.holds_back(few, 500)
-    assert not patience.holds_back(enough, 600)
-    assert patience.holds_back(few, 1500), "the time counts from the last one that was let go"
-    assert not patience.holds_back(few, 1600)
+    assert not min_offsets.holds_back(few, 0), "the first after a start is let go"
+    assert min_offsets.holds_back(few, 500)
+    assert not min_offsets.holds_back(enough, 600)
+    assert min_offsets.holds_back(few, 1500), "the time counts from the last one that was let go"
+    assert not min_offsets.holds_back(few, 1600)
 
 
 def test_nothing_at_all_does_not_count_as_a_microbatch() -> None:
-    patience = Patience(min_offsets=10, max_delay_ms=1000)
-    assert not patience.holds_back({}, 0)
-    assert not patience.holds_back({("clicks", 0): (0, 3)}, 1)
+    min_offsets = MinOffsets(min_offsets=10, max_delay_ms=1000)
+    assert not min_offsets.holds_back({}, 0)
+    assert not min_offsets.holds_back({("clicks", 0): (0, 3)}, 1)

@@ -76,8 +76,8 @@ def join(state: GroupState, group: ConsumerGroup, join: Join, now_ms: int) -> Re
         result = join_and_downgrade(change, owned, group_epoch, subscribes_anew, reply)
         if result is not None:
             return result
-    aim = target.update_target(change, group_epoch)
-    new = target.reconcile(change, aim, owned, subscription_changed=subscribes_anew)
+    new_target = target.update_target(change, group_epoch)
+    new = target.reconcile(change, new_target, owned, subscription_changed=subscribes_anew)
 
     def appended(code: ErrorCode, at_ms: int) -> None:
         if code in KEPT:
@@ -106,8 +106,8 @@ def join_and_downgrade(
     rebalance = some_wait or epoch.assignment < group_epoch
     records_before = len(change.records)
     if not rebalance:
-        aim = target.Target(epoch.assignment, group.target(new))
-        new = target.reconcile(change, aim, owned, subscription_changed=subscribes_anew)
+        new_target = target.Target(epoch.assignment, group.target(new))
+        new = target.reconcile(change, new_target, owned, subscription_changed=subscribes_anew)
     result: Result[None] | None = downgrade.convert(
         state, group, None, change.now_ms, joining=new, before=change.records, rebalance=rebalance
     )

@@ -120,8 +120,8 @@ def full_heartbeat(
         upgrade.hand_over(state, classic, group, now_ms)
     timers.set_session(state, request.group_id, new, now_ms)
     if joins:
-        whence = {"client": new.client_id, "host": new.client_host.lstrip("/")}
-        logger.info("member joined", group=request.group_id, member=new.member_id, **whence)
+        origin = {"client": new.client_id, "host": new.client_host.lstrip("/")}
+        logger.info("member joined", group=request.group_id, member=new.member_id, **origin)
     response = ConsumerGroupHeartbeatResponse(
         member_id=new.member_id,
         member_epoch=new.member_epoch,
@@ -266,9 +266,9 @@ def advance(change: target.Change, owned: Owned | None) -> tuple[ConsumerMember,
     bump = is_first or names_changed or regex is regexes.RegexUpdate.RESOLVED
     if bump or change.group.topics_may_have_changed:
         group_epoch = target.raise_group_epoch(change, bump=bump)
-    aim = target.update_target(change, group_epoch)
-    member = target.reconcile(change, aim, owned, subscription_changed=names_changed or regex.is_updated)
-    return member, aim.epoch, group_epoch
+    new_target = target.update_target(change, group_epoch)
+    member = target.reconcile(change, new_target, owned, subscription_changed=names_changed or regex.is_updated)
+    return member, new_target.epoch, group_epoch
 
 
 def interval_ms(change: target.Change, assignment_epoch: int, group_epoch: int) -> int:

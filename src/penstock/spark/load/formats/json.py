@@ -141,7 +141,7 @@ class JsonFormat:
                 lines.append((at, self._line(value, unknown)))
             except Rejected as error:
                 rejected[at] = shortened(error)
-        batches = self._settle(lines, rejected) if not unknown else []
+        batches = self._parse(lines, rejected) if not unknown else []
         whole = [pa.Table.from_batches(batches).combine_chunks()] if batches and len(self._columns) else []
         if whole and whole[0].num_rows:
             columns = whole[0].to_batches()[0]
@@ -183,7 +183,7 @@ class JsonFormat:
             del unknown[twin]
         unknown[column] = wider(unknown.get(column), _type_of(given))
 
-    def _settle(self, lines: Sequence[tuple[int, bytes]], rejected: dict[int, str]) -> list[pa.RecordBatch]:
+    def _parse(self, lines: Sequence[tuple[int, bytes]], rejected: dict[int, str]) -> list[pa.RecordBatch]:
         """Parses lines, halving what fails until the single records are found that do not fit."""
         if not lines:
             return []
@@ -197,7 +197,7 @@ class JsonFormat:
             rejected[lines[0][0]] = shortened(self._why(lines[0][1]))
             return []
         half = len(lines) // 2
-        return self._settle(lines[:half], rejected) + self._settle(lines[half:], rejected)
+        return self._parse(lines[:half], rejected) + self._parse(lines[half:], rejected)
 
     def _why(self, line: bytes) -> str:
         """Which column a record does not fit, found by trying them one at a time."""

@@ -1,4 +1,4 @@
-"""The seats of simulated groups, and what befalls the members on them: they leave, die, stand still, and come back."""
+"""The members of simulated groups, slot by slot, and what happens to them: they leave, die, pause and come back."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ STATIC_PROBABILITY = 0.25
 ONE_TOPIC_PROBABILITY = 0.3
 
 
-class Seat:
-    """A place for one process at a time; a static member's instance id belongs to it.
+class MemberSlot:
+    """Room for one process at a time; a static member's instance id belongs to it.
 
     Args:
-        protocols: of the process that sits here, one of these; each process another, if they are several.
+        protocols: of the process in this slot, one of these; each process another, if they are several.
 
     Attributes:
         member: the process. retired: earlier ones of a static member that ran on when they were replaced.
@@ -62,7 +62,7 @@ class Seat:
         return [self.random.choice(self.topics)] if self.random.random() < ONE_TOPIC_PROBABILITY else list(self.topics)
 
     def be_odd(self, oddities: Oddities) -> None:
-        """This is the seat that the seed's oddity is about."""
+        """This is the slot that the seed's oddity is about."""
         if oddities.kind is Oddity.LONG_CLIENT_ID:
             self.client_id = oddities.long(self.name)
         elif oddities.kind is Oddity.LONG_INSTANCE_ID:
@@ -126,25 +126,25 @@ class Group:
         self.load = load
         self.history = GroupHistory(group_id, one_protocol=len(set(protocols)) == 1)
         self.topics = topics
-        self.seats = [
-            Seat(load, self.history, f"{group_id}-{number}", topics, protocols, cooperative=cooperative)
+        self.slots = [
+            MemberSlot(load, self.history, f"{group_id}-{number}", topics, protocols, cooperative=cooperative)
             for number in range(size)
         ]
 
     def be_odd(self, oddities: Oddities) -> None:
         """This is the group that the seed's oddity is about."""
-        odd = oddities.random.choice(self.seats)
+        odd = oddities.random.choice(self.slots)
         if oddities.kind is Oddity.UNREADABLE:
-            alone = oddities.random.choice([seat for seat in self.seats if seat is not odd])
-            for seat in self.seats:
-                seat.strategies = Strategies.TWO
-                seat.first = CONSUMER if seat is alone else CLASSIC
+            alone = oddities.random.choice([slot for slot in self.slots if slot is not odd])
+            for slot in self.slots:
+                slot.strategies = Strategies.TWO
+                slot.first = CONSUMER if slot is alone else CLASSIC
         odd.be_odd(oddities)
 
     @property
     def members(self) -> list[Member]:
         """The processes that live."""
-        found = [member for seat in self.seats for member in (seat.member, *seat.retired) if member is not None]
+        found = [member for slot in self.slots for member in (slot.member, *slot.retired) if member is not None]
         return [member for member in found if member.alive]
 
     def unsettled(self, end: Callable[[str, int], int | None]) -> list[str]:
@@ -165,7 +165,7 @@ class Group:
         return found
 
 
-class Lives:
+class Churn:
     """Has things happen to the members, from `begin` to `end`."""
 
     def __init__(self, load: GroupLoad, groups: Sequence[Group], interval_ms: tuple[int, int]) -> None:
@@ -178,11 +178,11 @@ class Lives:
         self._random = self._simulation.random
 
     def begin(self) -> None:
-        """All seats are taken, one after the other; then things happen."""
+        """All slots are filled, one after the other; then things happen."""
         self._going_on = True
         for group in self.groups:
-            for seat in group.seats:
-                self._simulation.after_ms(self._random.randrange(BIRTH_MS_MAX) + seat.late_ms, seat.fill)
+            for slot in group.slots:
+                self._simulation.after_ms(self._random.randrange(BIRTH_MS_MAX) + slot.late_ms, slot.fill)
         self._wait()
 
     def end(self) -> None:
@@ -190,20 +190,20 @@ class Lives:
         self._going_on = False
         self.load.patient = True
         for group in self.groups:
-            for seat in group.seats:
-                for member in seat.retired:
+            for slot in group.slots:
+                for member in slot.retired:
                     member.die()
-                if seat.strategies is Strategies.UNREADABLE and seat.member is not None:
-                    seat.member.die()
-                    seat.be_usual()
+                if slot.strategies is Strategies.UNREADABLE and slot.member is not None:
+                    slot.member.die()
+                    slot.be_usual()
 
     def fill(self) -> None:
         """Who is not there starts."""
         for group in self.groups:
-            for seat in group.seats:
-                if seat.member is not None:
-                    seat.member.leaving = False
-                seat.fill()
+            for slot in group.slots:
+                if slot.member is not None:
+                    slot.member.leaving = False
+                slot.fill()
 
     def _wait(self) -> None:
         self._simulation.after_ms(self._random.randint(*self.interval_ms), self._next)
@@ -211,40 +211,40 @@ class Lives:
     def _next(self) -> None:
         if not self._going_on:
             return
-        seat = self._random.choice([seat for group in self.groups for seat in group.seats])
+        slot = self._random.choice([slot for group in self.groups for slot in group.slots])
         kinds = [self._dies, self._leaves, self._stands_still, self._stands_still]
-        kind = self._random.choice(kinds if seat.instance_id is None else [*kinds, self._is_replaced])
-        member = seat.member
+        kind = self._random.choice(kinds if slot.instance_id is None else [*kinds, self._is_replaced])
+        member = slot.member
         if member is None or not member.alive:
-            seat.fill()
+            slot.fill()
         else:
             self.happened[kind.__name__] = self.happened.get(kind.__name__, 0) + 1
-            kind(seat, member)
+            kind(slot, member)
         self._wait()
 
-    def _comes_back(self, seat: Seat) -> None:
-        self._simulation.after_ms(self._random.randrange(ABSENCE_MS_MAX), seat.fill)
+    def _comes_back(self, slot: MemberSlot) -> None:
+        self._simulation.after_ms(self._random.randrange(ABSENCE_MS_MAX), slot.fill)
 
-    def _dies(self, seat: Seat, member: Member) -> None:
+    def _dies(self, slot: MemberSlot, member: Member) -> None:
         self._simulation.trace(f"{member.name} dies")
         member.die()
-        self._comes_back(seat)
+        self._comes_back(slot)
 
-    def _leaves(self, seat: Seat, member: Member) -> None:
+    def _leaves(self, slot: MemberSlot, member: Member) -> None:
         self._simulation.trace(f"{member.name} is to leave")
         member.leaving = True
-        self._simulation.after_ms(ABSENCE_MS_MAX, lambda: self._comes_back(seat))
+        self._simulation.after_ms(ABSENCE_MS_MAX, lambda: self._comes_back(slot))
 
-    def _stands_still(self, seat: Seat, member: Member) -> None:
+    def _stands_still(self, slot: MemberSlot, member: Member) -> None:
         duration_ms = self._random.randrange(2 * self.load.session_ms)
         self._simulation.trace(f"{member.name} stands still for {duration_ms} ms")
         member.pause(duration_ms)
 
-    def _is_replaced(self, seat: Seat, member: Member) -> None:
+    def _is_replaced(self, slot: MemberSlot, member: Member) -> None:
         """Somebody starts the process a second time, while the first one still runs, or stands still."""
         self._simulation.trace(f"{member.name} stands still, and is replaced")
         member.pause(self._random.randrange(2 * self.load.session_ms))
         member.replaced = True
-        seat.retired.append(member)
-        seat.member = None
-        self._simulation.after_ms(self._random.randrange(500), seat.fill)
+        slot.retired.append(member)
+        slot.member = None
+        self._simulation.after_ms(self._random.randrange(500), slot.fill)

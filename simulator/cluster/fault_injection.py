@@ -21,7 +21,7 @@ End = Callable[[], None]
 
 
 @dataclass
-class Suffering:
+class FaultTarget:
     """A cluster as faults see it.
 
     Attributes:
@@ -60,7 +60,7 @@ class Suffering:
         self.simulation.trace(f"fault: {text}")
 
 
-Fault = Callable[[Suffering], End | None]
+Fault = Callable[[FaultTarget], End | None]
 
 
 class Faults:
@@ -76,7 +76,7 @@ class Faults:
 
     def __init__(
         self,
-        cluster: Suffering,
+        cluster: FaultTarget,
         kinds: Sequence[Fault],
         *,
         at_once_max: int = 2,

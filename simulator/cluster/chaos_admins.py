@@ -59,10 +59,10 @@ SETTINGS: dict[str, Sequence[str]] = {
 """Settings of topics that change nothing of what the clients may expect."""
 
 Codes = Callable[[Any], Iterable[int]]
-Meddling = Callable[["Meddler"], None]
+Disruption = Callable[["ChaosAdmin"], None]
 
 
-class Meddler:
+class ChaosAdmin:
     """One of them, who does a random one of `kinds` after the other.
 
     Attributes:
@@ -71,7 +71,7 @@ class Meddler:
     """
 
     def __init__(
-        self, load: Load, number: int, broker_ids: Sequence[int], replicas: int, kinds: Sequence[Meddling]
+        self, load: Load, number: int, broker_ids: Sequence[int], replicas: int, kinds: Sequence[Disruption]
     ) -> None:
         self.load = load
         self.random = load.simulation.random
@@ -120,57 +120,55 @@ class Meddler:
         self.ask(request, CONFIGS_VERSION, lambda response: [each.error_code for each in response.responses])
 
 
-def unregister(meddler: Meddler) -> None:
+def unregister(admin: ChaosAdmin) -> None:
     """Unregisters a broker, which may be alive and well; then it registers again by itself."""
-    request = UnregisterBrokerRequest(broker_id=meddler.random.choice(list(meddler.broker_ids)))
-    meddler.ask(request, UNREGISTER_VERSION, lambda response: [response.error_code])
+    request = UnregisterBrokerRequest(broker_id=admin.random.choice(list(admin.broker_ids)))
+    admin.ask(request, UNREGISTER_VERSION, lambda response: [response.error_code])
 
 
-def change_minimum(meddler: Meddler) -> None:
+def change_minimum(admin: ChaosAdmin) -> None:
     """Raises or lowers min.insync.replicas."""
-    value = str(meddler.random.randint(1, meddler.replicas))
-    meddler.set(meddler.topic(), "min.insync.replicas", value)
+    value = str(admin.random.randint(1, admin.replicas))
+    admin.set(admin.topic(), "min.insync.replicas", value)
 
 
-def change_setting(meddler: Meddler) -> None:
+def change_setting(admin: ChaosAdmin) -> None:
     """Changes another setting, or has its default again."""
-    name = meddler.random.choice(sorted(SETTINGS))
-    meddler.set(meddler.topic(), name, meddler.random.choice([*SETTINGS[name], None]))
+    name = admin.random.choice(sorted(SETTINGS))
+    admin.set(admin.topic(), name, admin.random.choice([*SETTINGS[name], None]))
 
 
-def change_feature(meddler: Meddler) -> None:
+def change_feature(admin: ChaosAdmin) -> None:
     """Switches eligible leader replicas on or off."""
-    level = meddler.random.randrange(2)
+    level = admin.random.randrange(2)
     key = FeatureUpdateKey(
         feature=ELR_VERSION, max_version_level=level, upgrade_type=UPGRADE if level else SAFE_DOWNGRADE
     )
     request = UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=[key])
-    meddler.ask(request, FEATURES_VERSION, lambda response: [response.error_code])
+    admin.ask(request, FEATURES_VERSION, lambda response: [response.error_code])
 
 
-def add_partitions(meddler: Meddler) -> None:
+def add_partitions(admin: ChaosAdmin) -> None:
     """Adds partitions to a topic; they stay empty."""
-    topic = CreatePartitionsTopic(
-        name=meddler.topic(), count=meddler.random.randint(2, PARTITIONS_MAX), assignments=None
-    )
+    topic = CreatePartitionsTopic(name=admin.topic(), count=admin.random.randint(2, PARTITIONS_MAX), assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-    meddler.ask(request, PARTITIONS_VERSION, lambda response: [each.error_code for each in response.results])
+    admin.ask(request, PARTITIONS_VERSION, lambda response: [each.error_code for each in response.results])
 
 
-def create_too_much(meddler: Meddler) -> None:
+def create_too_much(admin: ChaosAdmin) -> None:
     """Creates a topic whose records do not fit into a segment of SMALL_METADATA_SEGMENT_BYTES: the log refuses them."""
     request = create_request(["too-wide"], TOO_MANY_PARTITIONS, 1, {})
-    meddler.ask(request, CREATE_VERSION, lambda response: [topic.error_code for topic in response.topics])
+    admin.ask(request, CREATE_VERSION, lambda response: [topic.error_code for topic in response.topics])
 
 
-def allow_unclean_elections(meddler: Meddler) -> None:
+def allow_unclean_elections(admin: ChaosAdmin) -> None:
     """Lets anybody lead where nobody else can, or forbids it again."""
-    meddler.set(WILD, "unclean.leader.election.enable", meddler.random.choice(("true", "true", "false")))
+    admin.set(WILD, "unclean.leader.election.enable", admin.random.choice(("true", "true", "false")))
 
 
-def elect_uncleanly(meddler: Meddler) -> None:
+def elect_uncleanly(admin: ChaosAdmin) -> None:
     """Has anybody lead where nobody does."""
-    wild = [partition.index for partition in meddler.load.partitions if partition.topic == WILD]
+    wild = [partition.index for partition in admin.load.partitions if partition.topic == WILD]
     wanted = [TopicPartitions(topic=WILD, partitions=wild)]
     request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=wanted, timeout_ms=TIMEOUT_MS)
 
@@ -178,33 +176,33 @@ def elect_uncleanly(meddler: Meddler) -> None:
         found = [each.error_code for topic in response.replica_election_results for each in topic.partition_result]
         return [response.error_code, *found]
 
-    meddler.ask(request, ELECT_VERSION, codes)
+    admin.ask(request, ELECT_VERSION, codes)
 
 
-def delete_records(meddler: Meddler) -> None:
+def delete_records(admin: ChaosAdmin) -> None:
     """Deletes what readers have passed."""
-    partitions = meddler.load.partitions
-    partition = meddler.random.choice([each for each in partitions if each.topic != partitions[0].topic])
-    offset = meddler.random.randint(0, partition.read_to)
+    partitions = admin.load.partitions
+    partition = admin.random.choice([each for each in partitions if each.topic != partitions[0].topic])
+    offset = admin.random.randint(0, partition.read_to)
     partition.may_start_at = max(partition.may_start_at, offset)
     wanted = DeleteRecordsPartition(partition_index=partition.index, offset=offset)
     topic = DeleteRecordsTopic(name=partition.topic, partitions=[wanted])
     request = DeleteRecordsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
 
     def found() -> None:
-        leader = meddler.client.leaders.get((partition.topic, partition.index))
+        leader = admin.client.leaders.get((partition.topic, partition.index))
         if leader is None:
-            meddler.rest()
+            admin.rest()
             return
-        meddler.client.ask(leader, request, DELETE_VERSION, lambda answer: meddler.answered(request, answer, codes))
+        admin.client.ask(leader, request, DELETE_VERSION, lambda answer: admin.answered(request, answer, codes))
 
     def codes(response: Any) -> list[int]:
         return [each.error_code for answered in response.topics for each in answered.partitions]
 
-    meddler.client.find_leaders(partition.topic, found)
+    admin.client.find_leaders(partition.topic, found)
 
 
-EVERYTHING: tuple[Meddling, ...] = (
+EVERYTHING: tuple[Disruption, ...] = (
     *2 * (unregister, change_minimum),
     *(change_setting, change_feature, add_partitions, delete_records),
     *(allow_unclean_elections, elect_uncleanly),
