@@ -25,6 +25,7 @@ from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint
 from penstock.node.broker import Broker
 from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, ResumeReading, Run, Send, SendTo
+from penstock.node.handlers import registry
 from penstock.raft.voters import VoterEndpoint
 from penstock.server.clock import Clock
 from simulator.world.checks import check
@@ -173,6 +174,7 @@ class Machine:
                 LogDirectory(disk.directory, path, disk.loop, disk)
                 for path, disk in zip(self.settings.directories, self.disks, strict=True)
             ],
+            registry(),
             random=Random(self.simulation.random.getrandbits(64)),
             report=self._report,
             bug=self._bug,

@@ -28,6 +28,7 @@ from penstock.metadata.format import FormatRequest, format_directories
 from penstock.metadata.image import Endpoint
 from penstock.node.broker import Broker
 from penstock.node.effects import Close, PauseReading, ResumeReading, Run, Send
+from penstock.node.handlers import registry
 from penstock.protocol import frames
 from penstock.protocol.api import API_BY_NUMBER, Api
 from penstock.protocol.message import Message
@@ -141,6 +142,7 @@ class Node:
                 LogDirectory(index, path, disk.loop, disk)  # type: ignore[arg-type]
                 for index, (path, disk) in enumerate(zip(self.settings.directories, self.disks, strict=True))
             ],
+            registry(),
             random=self.random,
             report=self.events.append,
             bug=self._bug,

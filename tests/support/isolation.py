@@ -8,7 +8,7 @@ import pytest
 
 from penstock.node.bugs import PLACES
 from penstock.node.handlers import registry
-from penstock.node.request import Handler
+from penstock.node.request import BoundHandler, Handler
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest
 from support.broker import Client, Node
@@ -30,12 +30,12 @@ class Unspeakable:
     """An answer that no version can say."""
 
 
-def versions(handler: Handler) -> range:
+def versions(handler: Handler[Any]) -> range:
     """All that are advertised and served."""
     return range(handler.min_version, handler.max_version + 1)
 
 
-def client_of(node: Node, handler: Handler) -> Client:
+def client_of(node: Node, handler: Handler[Any]) -> Client:
     """A connection to a listener that has the API."""
     return node.connect("PLAINTEXT" if "broker" in handler.api.listeners else "CONTROLLER")
 
@@ -59,12 +59,17 @@ def check_only_sender_hurt(node: Node, client: Client, *, place: str, closed: bo
     node.broker.bugs.counts[place] = 0
 
 
-def ask(node: Node, handler: Handler, version: int, **planted: Any) -> Client:
+def served(node: Node, client: Client, handler: Handler[Any]) -> BoundHandler:
+    """An API as a node serves it to a client."""
+    return node.broker.dispatcher.served[node.broker.connections[client.number].listener][handler.number]
+
+
+def ask(node: Node, handler: Handler[Any], version: int, **planted: Any) -> Client:
     """Sends the plainest request of an API over a connection of its own, with other functions in its handler."""
     client = client_of(node, handler)
     with pytest.MonkeyPatch.context() as plant:
         for name, function in planted.items():
-            plant.setattr(handler, name, function)
+            plant.setattr(served(node, client, handler), name, function)
         client.send(handler.api.request_class(), version)
     return client
 

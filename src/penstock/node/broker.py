@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -34,6 +34,7 @@ from penstock.log.manager import LogManager, NotOpen
 from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
+from penstock.node.audit import Audit
 from penstock.node.bugs import Bugs
 from penstock.node.channel import Channel
 from penstock.node.connection import Connection
@@ -42,10 +43,10 @@ from penstock.node.coordinator_list import Coordinators
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.duties import Duty
 from penstock.node.effects import Effect, Run
+from penstock.node.exit import Throttle
 from penstock.node.fetches import Fetches
 from penstock.node.followers import REPLICATION_CHANNEL, Followers
-from penstock.node.gate import Gate
-from penstock.node.handlers import registry
+from penstock.node.gate import AuditedGate, Gate
 from penstock.node.isr_changes import IsrChanges
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
@@ -58,12 +59,13 @@ from penstock.node.producer_ids import ProducerIds
 from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
 from penstock.node.quorum import Quorum
-from penstock.node.request import Kept, Request
+from penstock.node.request import Handler, Kept, Request, Served
 from penstock.node.samples import samples_of
 from penstock.node.suspects import Suspects
 from penstock.node.throttles import ReplicationThrottles
 from penstock.node.timers import TimerWheel
 from penstock.node.turns import CountedWork
+from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.raft.effects import Target
@@ -85,11 +87,13 @@ class Broker:
 
     Args:
         settings: the node's settings. directories: one for each entry of `settings.directories`, in that order.
+        handlers: those of the APIs that are served, as `node.handlers.registry` finds them.
         metadata_directory: the one at `settings.metadata_directory`; one of `directories` unless metadata.log.dir is
         elsewhere. random: all randomness of the node. report: gets what a person should know of the log directories;
         the shell logs it. bug: gets what should never happen, with the exception; by default it is logged. The
         simulator raises. work_ms: a clock, in milliseconds, of the time that requests take; by default one that counts
-        what is done. wall: the wall time, which the shell keeps.
+        what is done. wall: the wall time, which the shell keeps. throttle: says how long clients are to wait; by
+        default not at all. audit: is told of all requests; by default nobody is.
 
     Attributes:
         now_ms: the time of the event being handled.
@@ -102,6 +106,7 @@ class Broker:
         self,
         settings: Settings,
         directories: Sequence[LogDirectory],
+        handlers: Mapping[ApiKey, Handler[Broker]],
         *,
         random: Random,
         metadata_directory: LogDirectory | None = None,
@@ -109,6 +114,8 @@ class Broker:
         bug: Callable[[str, Exception], None] | None = None,
         work_ms: Callable[[], float] | None = None,
         wall: WallTime | None = None,
+        throttle: Throttle | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self.settings = settings
         self.wall = wall or WallTime()
@@ -137,8 +144,14 @@ class Broker:
         )
         self.outgoing.on_link_lost.append(self._link_lost)
         self.suspects = Suspects(self.outgoing)
-        self.channel = Channel(self)
-        self.gate = Gate()
+        self.channel = Channel(
+            self.node_id,
+            self.outgoing,
+            self.timers,
+            self.bugs,
+            request_timeout_ms=settings.request_timeout_ms,
+        )
+        self.gate = Gate() if audit is None else AuditedGate(audit)
         self.connections: dict[int, Connection] = {}
         self.image: MetadataImage = EMPTY_IMAGE
         lag_time_max_ms = settings.replica_lag_time_max_ms
@@ -169,15 +182,14 @@ class Broker:
         self.quorum: Quorum
         self.controller: ControllerNode
         self.moves = Moves(self)
-        self.dispatcher = Dispatcher(self, registry(), work_ms or CountedWork())
+        served = Served(self, handlers.values(), settings.controller_listener_names)
+        self.dispatcher = Dispatcher(self, served, work_ms or CountedWork(), throttle, audit)
         self.publishing = Publishing(self)
         self.lifecycle = Lifecycle(self)
         self.producer_ids = ProducerIds(self)
         self.journal = Journal(self)
         self.coordinators = Coordinators(self)
         self.fetches = Fetches(settings, self.replicas, random, self.guarded)
-        self.api_versions_cache: tuple[object, int, dict[tuple[str, int], Kept]] = (None, 0, {})
-        self.metadata_cache: tuple[object, dict[tuple[object, ...], Kept]] = (None, {})
         self.topic_metrics = TopicMetrics()
         self.cold_reads = 0
         self.failure: Exception | None = None
@@ -263,7 +275,6 @@ class Broker:
             connection,
             listener,
             peer,
-            self.dispatcher.handlers_of(listener),
             max_in_flight=settings.penstock_connection_max_in_flight,
             max_in_flight_bytes=settings.penstock_connection_max_in_flight_bytes,
         )

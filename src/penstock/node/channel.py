@@ -19,9 +19,11 @@ import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ErrorCode, ProtocolError
+from penstock.errors import ErrorCode, ProtocolError, RequestError
+from penstock.node.bugs import Bugs
 from penstock.node.limits import CONTROLLER_CALLS_MAX
-from penstock.node.outgoing import Call, Peer
+from penstock.node.outgoing import Call, Outgoing, Peer
+from penstock.node.timers import TimerWheel
 from penstock.protocol import codec, frames
 from penstock.protocol.message import Message
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
@@ -30,7 +32,6 @@ from penstock.protocol.messages.envelope_response import EnvelopeResponse
 from penstock.security.authorizer import Principal
 
 if TYPE_CHECKING:
-    from penstock.node.broker import Broker
     from penstock.node.request import Request
     from penstock.node.timers import Timer
 
@@ -63,8 +64,14 @@ class Channel:
 
     NAME = "controller"
 
-    def __init__(self, node: Broker) -> None:
-        self._node = node
+    def __init__(
+        self, node_id: int, outgoing: Outgoing, timers: TimerWheel, bugs: Bugs, *, request_timeout_ms: int
+    ) -> None:
+        self._node_id = node_id
+        self._outgoing = outgoing
+        self._timers = timers
+        self._bugs = bugs
+        self._request_timeout_ms = request_timeout_ms
         self._calls: dict[int, ControllerCall] = {}
         self._sequence = 0
         self._envelopes = 0
@@ -81,7 +88,7 @@ class Channel:
     @property
     def elsewhere(self) -> bool:
         """Whether there is an active controller that is not this node."""
-        return self._peer is not None and self._peer.node_id != self._node.node_id
+        return self._peer is not None and self._peer.node_id != self._node_id
 
     def controller_changed(self, peer: Peer | None, now_ms: int) -> None:
         """The quorum has another leader, or none (None). Who waits for an answer of the old one asks the new one."""
@@ -90,10 +97,10 @@ class Channel:
             return
         for call in list(self._calls.values()):
             if call.under_way is not None:
-                self._node.outgoing.cancel(call.under_way)
+                self._outgoing.cancel(call.under_way)
                 call.under_way = None
         if old is not None:
-            self._node.outgoing.hang_up(old, self.NAME, "it is not the controller any more", now_ms)
+            self._outgoing.hang_up(old, self.NAME, "it is not the controller any more", now_ms)
         if peer is not None:
             for call in list(self._calls.values()):
                 self._try(call, now_ms)
@@ -115,12 +122,12 @@ class Channel:
         self._sequence += 1
         make = message if callable(message) else lambda: message
         call = ControllerCall(self._sequence, make, answered)
-        timers = self._node.timers
+        timers = self._timers
         if len(self._calls) >= CONTROLLER_CALLS_MAX:
             call.deadline = timers.at(now_ms, lambda at_ms: answered(None, at_ms))
             return call
         self._calls[call.number] = call
-        wait_ms = self._node.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        wait_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         call.deadline = timers.at(now_ms + wait_ms, lambda at_ms: self._end(call, None, at_ms))
         self._try(call, now_ms)
         return call
@@ -128,7 +135,7 @@ class Channel:
     def cancel(self, call: ControllerCall) -> None:
         """Nobody waits for the answer any more: `answered` is not called."""
         if call.under_way is not None:
-            self._node.outgoing.cancel(call.under_way)
+            self._outgoing.cancel(call.under_way)
         self._forget(call)
 
     def _try(self, call: ControllerCall, now_ms: int) -> None:
@@ -142,7 +149,7 @@ class Channel:
             else:
                 self._end(call, answer, at_ms)
 
-        call.under_way = self._node.outgoing.call(
+        call.under_way = self._outgoing.call(
             self._peer, call.make(), timeout_ms=TRY_TIMEOUT_MS, done=done, now_ms=now_ms, channel=self.NAME
         )
 
@@ -154,7 +161,7 @@ class Channel:
             call.timer = None
             self._try(call, at_ms)
 
-        call.timer = self._node.timers.at(now_ms + RETRY_BACKOFF_MS, retry, duty=True)
+        call.timer = self._timers.at(now_ms + RETRY_BACKOFF_MS, retry, duty=True)
 
     def _end(self, call: ControllerCall, answer: Message | None, now_ms: int) -> None:
         if call.number in self._calls:
@@ -168,13 +175,13 @@ class Channel:
         except Exception as error:
             if answer is not None:
                 self._tell(answered, None, now_ms)
-            self._node.bug("call", "an answer of the controller", error)
+            self._bugs.caught("call", "an answer of the controller", error)
 
     def _forget(self, call: ControllerCall) -> None:
         self._calls.pop(call.number, None)
         for timer in (call.timer, call.deadline):
             if timer is not None:
-                self._node.timers.cancel(timer)
+                self._timers.cancel(timer)
         call.timer = call.deadline = None
 
     # Requests of clients
@@ -187,21 +194,20 @@ class Channel:
         self._envelopes += 1
         return ENVELOPES_BELOW - self._envelopes
 
-    def forward(self, request: Request[Any], now_ms: int) -> None:
+    def forward(
+        self, request: Request[Any], answered: Callable[[EnvelopeResponse | None, int], None], now_ms: int
+    ) -> ControllerCall:
         """Has the active controller answer a client's request; until the request's own deadline.
 
         The request keeps its body: a refusal names everything that was asked for.
         """
-        envelope = enveloped(request)
 
-        def answered(answer: Message | None, at_ms: int) -> None:
-            request.abandoned = None
+        def done(answer: Message | None, at_ms: int) -> None:
             assert answer is None or isinstance(answer, EnvelopeResponse)
-            self._node.dispatcher.answer_with(request, lambda: answer_of(request, answer), at_ms)
+            answered(answer, at_ms)
 
-        timeout_ms = request.arrived_ms + self._node.settings.request_timeout_ms - now_ms
-        call = self.to_controller(envelope, answered, now_ms, timeout_ms=max(0, timeout_ms))
-        request.abandoned = lambda: self.cancel(call)
+        timeout_ms = request.arrived_ms + self._request_timeout_ms - now_ms
+        return self.to_controller(enveloped(request), done, now_ms, timeout_ms=max(0, timeout_ms))
 
 
 def enveloped(request: Request[Any]) -> Callable[[], EnvelopeRequest]:
@@ -215,20 +221,20 @@ def enveloped(request: Request[Any]) -> Callable[[], EnvelopeRequest]:
     return lambda: EnvelopeRequest(request_data=frame, request_principal=principal, client_host_address=address)
 
 
-def answer_of(request: Request[Any], answer: EnvelopeResponse | None) -> Any:
-    """The controller's answer to the request in the Envelope, or an error response when there is none."""
+def answer_in(answer: EnvelopeResponse | None, request: Request[Any]) -> Message:
+    """The controller's answer to the request in the Envelope. Raises RequestError when there is none."""
     if answer is None:
-        return request.handler.refuse(request, ErrorCode.REQUEST_TIMED_OUT, "")
+        raise RequestError(ErrorCode.REQUEST_TIMED_OUT)
     if answer.error_code or answer.response_data is None:
-        return request.handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
     try:
         correlation_id, message = frames.decode_response(
             request.api, request.version, memoryview(bytearray(answer.response_data))
         )
     except ProtocolError:
-        return request.handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
     if correlation_id != request.correlation_id:
-        return request.handler.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+        raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR)
     return message
 
 

@@ -11,23 +11,31 @@ Reading stops at `max_in_flight` requests or `max_in_flight_bytes` of frames and
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
+from penstock.errors import NotResident
 from penstock.node.effects import Chunk, Close, Effect, PauseReading, ResumeReading, Send
 from penstock.node.limits import ROUND_SHARE_MS
-from penstock.node.request import Handler, Request
 from penstock.security.authorizer import ANONYMOUS, Principal
 
-if TYPE_CHECKING:
-    from penstock.node.turns import Work
+Steps = Iterator[NotResident | None]
+"""Long work: yields None after a step, or what it needs in memory for the next one."""
+
+
+class InFlight(Protocol):
+    """What a connection knows of a request (`penstock.node.request`)."""
+
+    answer: Sequence[Chunk]
+    done: bool
+    frame_bytes: int
+    abandoned: Callable[[], None] | None
 
 
 class Connection:
     """State of one connection. The dispatcher drives it.
 
     Attributes:
-        handlers: the APIs of its listener, by key.
         in_flight: executed or executing requests whose answer has not left, oldest first.
         waiting: frames that came while a request was held, or before the connection's turn.
         holds: how many reasons keep later requests from executing.
@@ -41,7 +49,6 @@ class Connection:
         "client_host",
         "closed",
         "frame_bytes",
-        "handlers",
         "holds",
         "id",
         "in_flight",
@@ -65,7 +72,6 @@ class Connection:
         number: int,
         listener: str,
         peer: str,
-        handlers: Mapping[int, Handler],
         *,
         max_in_flight: int,
         max_in_flight_bytes: int,
@@ -74,13 +80,12 @@ class Connection:
         self.listener = listener
         self.peer = peer
         self.client_host = f"/{peer.rpartition(':')[0].strip('[]')}"
-        self.handlers = handlers
         self.principal: Principal = ANONYMOUS
         self.software_name = ""
         self.software_version = ""
         self.max_in_flight = max_in_flight
         self.max_in_flight_bytes = max_in_flight_bytes
-        self.in_flight: deque[Request[Any]] = deque()
+        self.in_flight: deque[InFlight] = deque()
         self.waiting: deque[memoryview] = deque()
         self.work: deque[Work] = deque()
         self.round = 0
@@ -91,7 +96,7 @@ class Connection:
         self.paused = False
         self.closed = False
 
-    def answered(self, request: Request[Any], chunks: Sequence[Chunk], effects: list[Effect]) -> None:
+    def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
         """Takes the answer of a request and sends all whose turn has come. No chunks: nothing is sent for it."""
         assert not request.done, "a request is answered once"
         request.answer = chunks
@@ -126,3 +131,15 @@ class Connection:
     def _has_room(self) -> bool:
         requests = len(self.in_flight) + len(self.waiting)
         return requests <= self.max_in_flight // 2 and self.frame_bytes <= self.max_in_flight_bytes // 2
+
+
+class Work:
+    """Long work of a connection, after its first step. `needs_place`: it counts among LONG_REQUESTS_MAX."""
+
+    __slots__ = ("connection", "has_place", "needs_place", "steps")
+
+    def __init__(self, connection: Connection, steps: Steps, *, needs_place: bool) -> None:
+        self.connection = connection
+        self.steps = steps
+        self.needs_place = needs_place
+        self.has_place = False

@@ -18,17 +18,19 @@ does no harm. A generator can yield what is missing instead, and goes on where i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
 from penstock.log.manager import NotOpen
+from penstock.node.audit import Audit
+from penstock.node.channel import answer_in
 from penstock.node.cold_reads import ColdRead, Waiter
-from penstock.node.connection import Connection
+from penstock.node.connection import Connection, Steps, Work
 from penstock.node.effects import Run
-from penstock.node.exit import Exit
+from penstock.node.exit import Exit, Throttle
 from penstock.node.limits import STEPPED_FRAME_BYTES
 from penstock.node.request import (
     AGAIN,
@@ -36,19 +38,21 @@ from penstock.node.request import (
     LATER,
     PUT_OFF,
     Append,
-    Handler,
+    BoundHandler,
     Kept,
     Outcome,
     OutcomeInSteps,
     Parked,
     Request,
+    Served,
 )
 from penstock.node.steps import let_go
-from penstock.node.turns import Steps, Turns, Work
+from penstock.node.turns import Turns
 from penstock.protocol.api import API_BY_NUMBER, ApiKey
 from penstock.protocol.codec import decode, decode_steps
 from penstock.protocol.frames import RequestHeader, decode_request_header
 from penstock.protocol.message import Message
+from penstock.protocol.messages.envelope_response import EnvelopeResponse
 
 if TYPE_CHECKING:
     from collections.abc import Generator as GeneratorType
@@ -69,21 +73,20 @@ Step = TypeVar("Step")
 class Dispatcher:
     """Executes frames of connections. Part of the broker, split off for its size."""
 
-    def __init__(self, node: Broker, handlers: Mapping[ApiKey, Handler], work_ms: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        node: Broker,
+        served: Served,
+        work_ms: Callable[[], float],
+        throttle: Throttle | None = None,
+        audit: Audit | None = None,
+    ) -> None:
         self.node = node
+        self.served = served
         self.turns = Turns(self.execute, self._read_for_work, work_ms, node.abandon)
-        self.handlers = handlers
-        self.exit = Exit(node, self.turns, handlers)
-        self._of_kind = {
-            kind: {int(key): handler.on(kind) for key, handler in handlers.items() if kind in handler.api.listeners}
-            for kind in ("broker", "controller")
-        }
+        self.exit = Exit(node, self.turns, served, throttle, audit)
         self._waiting_for_controller: dict[int, Request[Any]] = {}
         self._sequence = 0
-
-    def handlers_of(self, listener: str) -> Mapping[int, Handler]:
-        """What is served on a listener, by API key: a controller listener has the controller's APIs."""
-        return self._of_kind["controller" if listener in self.node.settings.controller_listener_names else "broker"]
 
     def received(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
         """Executes a frame now, or when its turn comes."""
@@ -97,7 +100,7 @@ class Dispatcher:
         now_ms = self.node.now_ms
         try:
             header, position = decode_request_header(frame)
-            handler = connection.handlers.get(header.api_key)
+            handler = self.served[connection.listener].get(header.api_key)
             version = header.api_version
             if handler is None:
                 name = API_BY_NUMBER[header.api_key].name
@@ -115,13 +118,12 @@ class Dispatcher:
         except Exception as error:
             self._unreadable(connection, error)
             return
-        request: Request[Any] = Request(connection, handler, header, body, now_ms)
-        request.frame_bytes = len(frame)
+        request: Request[Any] = Request(connection, handler, header, body, now_ms, frame_bytes=len(frame))
         connection.in_flight.append(request)
         self.run(request, now_ms)
 
     def _execute_large(
-        self, connection: Connection, handler: Handler, header: RequestHeader, frame: memoryview, position: int
+        self, connection: Connection, handler: BoundHandler, header: RequestHeader, frame: memoryview, position: int
     ) -> Steps:
         """Decodes a frame in steps and runs its handler, in the same steps."""
         arrived_ms, long = self.node.now_ms, False
@@ -136,8 +138,7 @@ class Dispatcher:
         except Exception as error:
             self._unreadable(connection, error)
             return
-        request: Request[Any] = Request(connection, handler, header, body, arrived_ms)
-        request.frame_bytes = len(frame)
+        request: Request[Any] = Request(connection, handler, header, body, arrived_ms, frame_bytes=len(frame))
         request.long = long
         connection.in_flight.append(request)
         kept = [body] if long else []
@@ -188,10 +189,12 @@ class Dispatcher:
         """What the handler of a request says; PUT_OFF when it will be asked again."""
         handler = request.handler
         try:
+            if request.again is not None:
+                return request.again(now_ms)
             needs = handler.needs
             if needs is not None and not self.node.gate.allows(request, needs):
                 return self.exit.refusal(request, needs.refusal, needs.refusal.name)
-            return handler.handle(self.node, request, now_ms)
+            return handler.handle(request, now_ms)
         except Exception as error:
             return self._raised(request, error, now_ms)
 
@@ -413,7 +416,13 @@ class Dispatcher:
         if request.connection.ask_next_controller():
             return
         if self.node.channel.elsewhere:
-            self.node.channel.forward(request, now_ms)
+
+            def answered(answer: EnvelopeResponse | None, at_ms: int) -> None:
+                request.abandoned = None
+                self.answer_with(request, lambda: self._forwarded(request, answer), at_ms)
+
+            call = self.node.channel.forward(request, answered, now_ms)
+            request.abandoned = lambda: self.node.channel.cancel(call)
             return
         self._sequence += 1
         sequence = self._sequence
@@ -431,6 +440,13 @@ class Dispatcher:
             self._waiting_for_controller.pop(sequence, None)
 
         request.abandoned = abandoned
+
+    def _forwarded(self, request: Request[Any], answer: EnvelopeResponse | None) -> Message | None:
+        """What the controller has answered, or why there is nothing of it."""
+        try:
+            return answer_in(answer, request)
+        except RequestError as error:
+            return self.exit.refusal(request, error.code, error.message)
 
     def controller_known(self, now_ms: int) -> None:
         """There is an active controller, here or elsewhere: runs what waited for it, oldest first."""

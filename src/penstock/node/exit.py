@@ -1,20 +1,22 @@
 """The exit: every answer leaves here, whenever it was made, also one that was encoded before, and every refusal.
 
-What is to be done to all of them has its one place: the throttle time is put in, the request and its time are counted,
-and the connection gets the bytes, to send them when it is their turn.
+What is to be done to all of them has its one place: the throttle time is put in, the request and its time are counted
+and audited, and the connection gets the bytes, to send them when it is their turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import ErrorCode
+from penstock.node.audit import Audit
+from penstock.node.connection import Steps
+from penstock.node.limits import STEPPED_FRAME_BYTES
 from penstock.node.metrics import RequestCounters
-from penstock.node.request import Handler, Kept, Request
+from penstock.node.request import Kept, Request, Served
 from penstock.node.steps import let_go
-from penstock.node.turns import Steps, Turns
-from penstock.protocol.api import ApiKey
+from penstock.node.turns import Turns
 from penstock.protocol.frames import encode_response, encode_response_steps
 from penstock.protocol.message import Message
 
@@ -22,15 +24,27 @@ if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
 
+class Throttle(Protocol):
+    """Says how long whoever asked has to wait before the next request."""
+
+    def time_ms(self, request: Request[Any], now_ms: int) -> int:
+        """What is left of that when the answer is made; 0 for who need not wait."""
+
+
 class Exit:
     """See the module's head. `counters` of requests are by API key."""
 
-    __slots__ = ("_node", "_turns", "counters")
+    __slots__ = ("_audit", "_node", "_throttle", "_turns", "counters")
 
-    def __init__(self, node: Broker, turns: Turns, handlers: Mapping[ApiKey, Handler]) -> None:
+    def __init__(
+        self, node: Broker, turns: Turns, served: Served, throttle: Throttle | None, audit: Audit | None
+    ) -> None:
         self._node = node
         self._turns = turns
-        self.counters = {int(key): RequestCounters(handler.api.name) for key, handler in handlers.items()}
+        self._throttle = throttle
+        self._audit = audit
+        apis = {**served.broker, **served.controller}
+        self.counters = {number: RequestCounters(apis[number].api.name) for number in sorted(apis)}
 
     def answer(self, request: Request[Any], answer: Message | Kept | None, now_ms: int) -> None:
         """Answers a request (None: without a response frame), in its connection's order.
@@ -43,8 +57,11 @@ class Exit:
             return
         try:
             request.body = None
-            if request.throttle_time_ms and answer is not None:
-                answer = throttled(request, answer)
+            if self._throttle is not None and answer is not None:
+                time_ms = self._throttle.time_ms(request, now_ms)
+                if time_ms:
+                    self._answer_throttled(request, answer, time_ms, now_ms)
+                    return
             chunks: Sequence[Any] = ()
             if isinstance(answer, Kept):
                 chunks = (answer.start + request.correlation_id.to_bytes(4, "big", signed=True) + answer.rest,)
@@ -60,11 +77,30 @@ class Exit:
     def refusal(self, request: Request[Any], code: ErrorCode, message: str) -> Message | None:
         """The API's error response, as its handler makes it."""
         self.counters[request.handler.number].refused(code)
+        if self._audit is not None:
+            self._audit.refused(request, code)
         return request.handler.refuse(request, code, message)
 
-    def _answer_large(self, request: Request[Any], message: Message) -> Steps:
+    def _answer_throttled(
+        self, request: Request[Any], answer: Message | Kept, throttle_time_ms: int, now_ms: int
+    ) -> None:
+        """Answers with how long the client is to wait; what was encoded before is written anew for it."""
+        if request.long or (isinstance(answer, Kept) and len(answer.rest) > STEPPED_FRAME_BYTES):
+            self._turns.begin(request.connection, self._answer_large(request, answer, throttle_time_ms))
+            return
+        message = answer.message(request.api, request.version) if isinstance(answer, Kept) else answer
+        put_in(message, throttle_time_ms)
+        self._leave(request, encode_response(request.api, request.version, request.correlation_id, message), now_ms)
+
+    def _answer_large(self, request: Request[Any], answer: Message | Kept, throttle_time_ms: int = 0) -> Steps:
         """Encodes an answer in steps, and answers with it."""
         try:
+            if isinstance(answer, Kept):
+                message = yield from answer.message_in_steps(request.api, request.version)
+            else:
+                message = answer
+            if throttle_time_ms:
+                put_in(message, throttle_time_ms)
             chunks = yield from encode_response_steps(request.api, request.version, request.correlation_id, message)
             if not request.connection.closed:
                 self._leave(request, chunks, self._node.now_ms)
@@ -72,13 +108,14 @@ class Exit:
             self._unspeakable(request, error)
             return
         kept = [message]
-        del message, chunks
+        del answer, message, chunks
         yield from let_go(kept)
 
     def _leave(self, request: Request[Any], chunks: Sequence[Any], now_ms: int) -> None:
-        node = self._node
         self.counters[request.handler.number].add(now_ms - request.arrived_ms)
-        request.connection.answered(request, chunks, node.effects)
+        if self._audit is not None:
+            self._audit.answered(request, now_ms - request.arrived_ms)
+        request.connection.answered(request, chunks, self._node.effects)
 
     def _unspeakable(self, request: Request[Any], error: Exception) -> None:
         name = request.handler.key.name
@@ -86,10 +123,7 @@ class Exit:
         self._node.bug("answer", f"{name} of connection {request.connection.id}", error)
 
 
-def throttled(request: Request[Any], answer: Message | Kept) -> Message:
-    """The answer with how long the client is to wait; one that was kept is written anew for it."""
-    if isinstance(answer, Kept):
-        answer = answer.message(request.api, request.version)
+def put_in(answer: Message, throttle_time_ms: int) -> None:
+    """Has an answer say how long to wait; one that another node has made may know of more."""
     if hasattr(answer, "throttle_time_ms"):
-        answer.throttle_time_ms = request.throttle_time_ms
-    return answer
+        answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_time_ms)

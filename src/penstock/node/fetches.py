@@ -27,6 +27,7 @@ from penstock.protocol.messages.fetch_response import (
     AbortedTransaction,
     FetchResponse,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from penstock.replication.fetch_session import (
@@ -342,7 +343,7 @@ class Fetch:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         data = failed(subscription.index, code)
         if version >= LEADERS_FROM and code in SENT_WITH_LEADER:
-            leader_id, leader_epoch = current_leader(self.node, topic, subscription.index)
+            leader_id, leader_epoch = current_leader(self.node.image, topic, subscription.index)
             data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
         return data
 
@@ -453,7 +454,7 @@ class Fetch:
             self.node.fetches.sessions.add(session, now_ms)
         response = FetchResponse(session_id=session.id, responses=topics)
         if leaders:
-            response.node_endpoints = endpoints_of(self.node, leaders, self.request.listener)
+            response.node_endpoints = endpoints_of(self.node.image, leaders, self.request.listener, NodeEndpoint)
         return self.finished(response)
 
     def told(self, subscription: Subscription, answer: PartitionData, size_bytes: int) -> None:

@@ -2,7 +2,7 @@
 names on the cluster; the handler for the rights of its row on each resource (`penstock.security.rights`).
 
 How much a connection may have in flight is its own to say (`Connection.pause_if_full`), and whose turn it is
-`penstock.node.turns`'. A client that is to slow down is told by the exit, if its request has a `throttle_time_ms`.
+`penstock.node.turns`'. A client that is to slow down is told by the exit.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from penstock.errors import RequestError
+from penstock.node.audit import Audit
 from penstock.node.request import Request
 from penstock.security.authorizer import CLUSTER_NAME, AclOperation, AllowAll, Authorizer, ResourceType
 from penstock.security.rights import DESCRIBE_CLUSTER, Right
@@ -88,3 +89,18 @@ class Gate:
         """The same for the cluster; nothing for who may not describe it."""
         may = self.allows(request, DESCRIBE_CLUSTER)
         return self.operations(request, ResourceType.CLUSTER, CLUSTER_NAME) if may else 0
+
+
+class AuditedGate(Gate):
+    """A gate whose decisions are audited."""
+
+    __slots__ = ("_audit",)
+
+    def __init__(self, audit: Audit) -> None:
+        super().__init__()
+        self._audit = audit
+
+    def allows(self, request: Request[Any], right: Right, name: str = CLUSTER_NAME) -> bool:
+        allowed = super().allows(request, right, name)
+        self._audit.decided(request, right, name, allowed=allowed)
+        return allowed

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock.node.connection import Connection
+from penstock.node.connection import Connection, InFlight
 from penstock.node.effects import Chunk, Dial, Effect, HangUp, Send, SendTo
 from penstock.node.limits import PEER_IN_FLIGHT_MAX
 from penstock.security.authorizer import Principal
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
-    from penstock.node.request import Request
 
 NODE_PRINCIPAL_TYPE = "Node"
 """Type of the principal of a node's calls to itself, which no client can have. Its name is the node id."""
@@ -37,14 +36,13 @@ class OwnConnection(Connection):
             -dial.link,
             dial.listener,
             f"node {node.node_id}",
-            node.dispatcher.handlers_of(dial.listener),
             max_in_flight=PEER_IN_FLIGHT_MAX,
             max_in_flight_bytes=node.settings.penstock_connection_max_in_flight_bytes,
         )
         self.principal = Principal(NODE_PRINCIPAL_TYPE, str(node.node_id))
         self.loopback = loopback
 
-    def answered(self, request: Request[Any], chunks: Sequence[Chunk], effects: list[Effect]) -> None:
+    def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
         """The answers whose turn has come go to the link."""
         sent: list[Effect] = []
         super().answered(request, chunks, sent)

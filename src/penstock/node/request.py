@@ -19,25 +19,25 @@ memory. Meanwhile nothing else of its connection executes, but everything else m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
-from copy import copy
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from types import MethodType
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from penstock.errors import ErrorCode, NotResident
+from penstock.metadata.result import MetadataMessage
+from penstock.node.connection import Connection
+from penstock.node.effects import Chunk
 from penstock.protocol.api import APIS, Api, ApiKey
-from penstock.protocol.frames import RequestHeader, decode_response, encode_response
+from penstock.protocol.codec import decode_steps
+from penstock.protocol.frames import RequestHeader, decode_response, decode_response_header, encode_response
 from penstock.protocol.message import Message
 from penstock.security.authorizer import Principal
-from penstock.security.rights import ROWS
-
-if TYPE_CHECKING:
-    from penstock.node.broker import Broker
-    from penstock.node.connection import Connection
-    from penstock.node.effects import Chunk
+from penstock.security.rights import ROWS, Right
 
 Body = TypeVar("Body")
+Node = TypeVar("Node")
 
 LENGTH_BYTES = 4
 CORRELATION_ID_BYTES = 4
@@ -56,13 +56,13 @@ class Request(Generic[Body]):
         broke: a bug has ended it: it was refused, and what else is still done for it concerns nobody.
         repeats, held: how often it was put off to be run again, and whether it waits for that now.
         long: it took more than one step; so its answer may be large.
-        throttle_time_ms: how long its client is to wait before the next; the answer says so.
-        state: what the handler keeps between two runs of the same request; None at the first.
+        again: what is run, with the time, when the request is run again; None: its handler, from the start.
         abandoned: called when the connection goes away before the answer; set by who parks the request.
     """
 
     __slots__ = (
         "abandoned",
+        "again",
         "answer",
         "api",
         "arrived_ms",
@@ -77,13 +77,18 @@ class Request(Generic[Body]):
         "held",
         "long",
         "repeats",
-        "state",
-        "throttle_time_ms",
         "version",
     )
 
     def __init__(
-        self, connection: Connection, handler: Handler, header: RequestHeader, body: Body, now_ms: int
+        self,
+        connection: Connection,
+        handler: BoundHandler,
+        header: RequestHeader,
+        body: Body,
+        now_ms: int,
+        *,
+        frame_bytes: int,
     ) -> None:
         self.connection = connection
         self.handler = handler
@@ -92,16 +97,15 @@ class Request(Generic[Body]):
         self.correlation_id = header.correlation_id
         self.client_id = header.client_id
         self.body = body
-        self.frame_bytes = 0
+        self.frame_bytes = frame_bytes
         self.arrived_ms = now_ms
         self.answer: Sequence[Chunk] = ()
         self.done = False
         self.broke = False
         self.held = False
         self.long = False
-        self.state: Any = None
+        self.again: Callable[[int], Outcome | OutcomeInSteps] | None = None
         self.repeats = 0
-        self.throttle_time_ms = 0
         self.abandoned: Callable[[], None] | None = None
 
     @property
@@ -142,7 +146,7 @@ class Append:
     response.
     """
 
-    records: Sequence[Any]
+    records: Sequence[MetadataMessage]
     response: Message
     failed: Callable[[ErrorCode], Message] | None = None
     atomic: bool = True
@@ -164,6 +168,13 @@ class Kept:
         """What was encoded."""
         return decode_response(api, version, memoryview(bytes(CORRELATION_ID_BYTES) + self.rest))[1]
 
+    def message_in_steps(self, api: Api, version: int) -> Generator[None, None, Message]:
+        """The same, in steps."""
+        frame = memoryview(bytes(CORRELATION_ID_BYTES) + self.rest)
+        position = decode_response_header(api, version, frame)[1]
+        message, _ = yield from decode_steps(api.response_class, version, frame, position)
+        return message
+
 
 class NoAnswerYet(Enum):
     """Why there is none yet; see the module's head. PUT_OFF is the dispatcher's own: it runs the request again."""
@@ -179,12 +190,25 @@ AGAIN: Final = NoAnswerYet.AGAIN
 FORWARD: Final = NoAnswerYet.FORWARD
 PUT_OFF: Final = NoAnswerYet.PUT_OFF
 
+
+class KeptAnswers:
+    """Answers of one API that were encoded before, by what was asked."""
+
+    __slots__ = ("_answers", "_source")
+
+    def __init__(self) -> None:
+        self._source: object = None
+        self._answers: dict[Hashable, Kept] = {}
+
+    def of(self, source: object, answers_max: int) -> dict[Hashable, Kept]:
+        """Those that were made of `source`. All are dropped when it is another object, or when they are many."""
+        if source is not self._source or len(self._answers) >= answers_max:
+            self._source, self._answers = source, {}
+        return self._answers
+
+
 Outcome = Message | Kept | Parked | Append | NoAnswerYet | None
 OutcomeInSteps = Generator[NotResident | None, None, Outcome]
-
-
-class HandleFunction(Protocol):
-    def __call__(self, node: Broker, request: Request[Any], now_ms: int, /) -> Outcome | OutcomeInSteps: ...
 
 
 class RefuseFunction(Protocol):
@@ -195,8 +219,8 @@ class RefuseFunction(Protocol):
     def __call__(self, request: Request[Any], code: ErrorCode, message: str, /) -> Message | None: ...
 
 
-class Handler:
-    """An API in the registry of `node.handlers`.
+class Handler(Generic[Node]):
+    """An API in the registry of `node.handlers`, which a Node serves.
 
     Attributes:
         key: the API. What is in the registry is advertised, nothing else is.
@@ -222,7 +246,7 @@ class Handler:
     def __init__(
         self,
         key: ApiKey,
-        handle: HandleFunction,
+        handle: Callable[[Node, Request[Any], int], Outcome | OutcomeInSteps],
         refuse: RefuseFunction | None = None,
         *,
         min_version: int | None = None,
@@ -239,14 +263,47 @@ class Handler:
         self.max_version = self.api.stable_max_version if max_version is None else max_version
         self.advertised_min_version = self.min_version if advertised_min_version is None else advertised_min_version
 
-    def on(self, kind: str) -> Handler:
-        """The same on listeners of a kind, "broker" or "controller"."""
+    def of(self, node: Node, kind: str) -> BoundHandler:
+        """As `node` serves it on listeners of a kind, "broker" or "controller"."""
         needs = ROWS[self.key].first_on_controllers if kind == "controller" else self.needs
-        if needs is self.needs:
-            return self
-        other = copy(self)
-        other.needs = needs
-        return other
+        handle, versions = MethodType(self.handle, node), (self.min_version, self.max_version)
+        return BoundHandler(
+            self.key, self.number, self.api, handle, needs, self.refuse, *versions, self.advertised_min_version
+        )
+
+
+@dataclass(slots=True, eq=False)
+class BoundHandler:
+    """An API as one node serves it on one kind of listeners: with the node in `handle`, and what it `kept`; all else as
+    in its Handler.
+    """
+
+    key: ApiKey
+    number: int
+    api: Api
+    handle: Callable[[Request[Any], int], Outcome | OutcomeInSteps]
+    needs: Right | None
+    refuse: RefuseFunction
+    min_version: int
+    max_version: int
+    advertised_min_version: int
+    kept: KeptAnswers = field(default_factory=KeptAnswers)
+
+
+class Served(dict[str, Mapping[int, BoundHandler]]):
+    """What a node serves on each of its listeners, by API key: a controller listener has the controller's APIs."""
+
+    def __init__(self, node: Node, handlers: Iterable[Handler[Node]], controller_listeners: Collection[str]) -> None:
+        super().__init__()
+        self.broker, self.controller = (
+            {handler.number: handler.of(node, kind) for handler in handlers if kind in handler.api.listeners}
+            for kind in ("broker", "controller")
+        )
+        self._controller_listeners = controller_listeners
+
+    def __missing__(self, listener: str) -> Mapping[int, BoundHandler]:
+        found = self[listener] = self.controller if listener in self._controller_listeners else self.broker
+        return found
 
 
 def refuse_whole(request: Request[Any], code: ErrorCode, message: str) -> Message:

@@ -24,17 +24,12 @@ other meaning.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from penstock.errors import NotResident
+from penstock.node.connection import Connection, Steps, Work
 from penstock.node.limits import LEAVING_CONNECTIONS_MAX, LONG_REQUESTS_MAX, ROUND_SHARE_MS, TURN_WORK_MS
 
-if TYPE_CHECKING:
-    from penstock.node.connection import Connection
-
-Steps = Iterator[NotResident | None]
-"""Long work: yields None after a step, or what it needs in memory for the next one."""
 DONE = object()
 COUNTED_READING_MS = 0.1
 """What a reading of the counting clock counts for."""
@@ -50,18 +45,6 @@ class CountedWork:
     def __call__(self) -> float:
         self.spent_ms += self.reading_ms
         return self.spent_ms
-
-
-class Work:
-    """Long work of a connection, after its first step. `needs_place`: it counts among LONG_REQUESTS_MAX."""
-
-    __slots__ = ("connection", "has_place", "needs_place", "steps")
-
-    def __init__(self, connection: Connection, steps: Steps, *, needs_place: bool) -> None:
-        self.connection = connection
-        self.steps = steps
-        self.needs_place = needs_place
-        self.has_place = False
 
 
 class Turns:

@@ -25,6 +25,7 @@ from penstock.events import events
 from penstock.log.events import LogEvent
 from penstock.metadata.image import Endpoint as RegisteredEndpoint
 from penstock.node.broker import Broker
+from penstock.node.handlers import registry
 from penstock.server.clock import Clock
 from penstock.server.directories import Directories
 from penstock.server.limits import ShellLimits, descriptor_limit
@@ -142,6 +143,7 @@ class Server:
         self.broker = Broker(
             settings,
             self._directories.of_logs,
+            registry(),
             metadata_directory=self._directories.metadata,
             random=Random(os.urandom(16)),
             report=report,

@@ -65,7 +65,7 @@ def test_an_error_is_logged_once_with_its_cause_and_counted_each_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     handler, before = HANDLERS[key], bugs(broker, place)
-    running = server_of(broker).broker.dispatcher.handlers[key]
+    running = server_of(broker).broker.dispatcher.served.broker[key]
     caplog.set_level(logging.ERROR)
     with monkeypatch.context() as plant:
         if place == "request":

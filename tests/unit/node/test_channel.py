@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 from penstock.errors import ErrorCode
+from penstock.node.bugs import Bugs
 from penstock.node.channel import RETRY_BACKOFF_MS, Channel, address_bytes
 from penstock.node.limits import CONTROLLER_CALLS_MAX
 from penstock.node.outgoing import Peer
@@ -33,15 +33,13 @@ class Node:
     """What a channel uses of a broker; `sent` are the calls to other nodes, `answers` what was answered."""
 
     def __init__(self) -> None:
-        self.node_id = 7
         self.now_ms = 1_000
         self.timers = TimerWheel()
-        self.settings = SimpleNamespace(request_timeout_ms=30_000)
-        self.outgoing = self
         self.sent: list[Sent] = []
         self.hung_up: list[Peer] = []
         self.answers: list[Any] = []
-        self.channel = Channel(self)  # type: ignore[arg-type]
+        bugs = Bugs(lambda: self.now_ms)
+        self.channel = Channel(7, self, self.timers, bugs, request_timeout_ms=30_000)  # type: ignore[arg-type]
 
     def call(self, peer: Peer, message: Message, *, done: Any, **options: Any) -> Sent:
         self.sent.append(Sent(peer, message, done))

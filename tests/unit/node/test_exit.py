@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pytest
+import support.broker
 from support.broker import Node
+from support.plausible import plausible, world
+from support.requests import fetch, wanted
 
 from penstock.errors import ErrorCode
+from penstock.node.exit import put_in
 from penstock.node.handlers import registry
 from penstock.node.limits import METADATA_ANSWER_KEPT_TOPICS_MAX
+from penstock.node.request import Handler, Request
 from penstock.node.samples import samples_of
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
+from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
 from penstock.protocol.messages.list_groups_request import ListGroupsRequest
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.schema import message as message_schema
+from penstock.security.authorizer import CLUSTER_NAME, AclOperation, ResourceType
+from penstock.security.rights import READ_GROUP, READ_TOPIC, ROWS, Right
 
 NAMED = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
 WIDE = MetadataRequest(
@@ -34,38 +45,191 @@ WAYS = {
 }
 
 
-def throttle(monkeypatch: pytest.MonkeyPatch, key: ApiKey, time_ms: int) -> None:
-    """Has each request of an API throttled."""
-    handler = registry()[key]
-    handle = handler.handle
-
-    def throttled(node: Any, request: Any, now_ms: int) -> Any:
-        request.throttle_time_ms = time_ms
-        return handle(node, request, now_ms)
-
-    monkeypatch.setattr(handler, "handle", throttled)
+WAIT_MS = 70
+HANDLERS = registry().values()
+APIS = pytest.mark.parametrize("handler", HANDLERS, ids=[handler.key.name for handler in HANDLERS])
+LATEST_MS = 60_000
 
 
+class Waits:
+    """A quota that clients have exceeded; the node itself has none."""
+
+    def __init__(self) -> None:
+        self.left_ms = WAIT_MS
+
+    def time_ms(self, request: Request[Any], now_ms: int) -> int:
+        return self.left_ms if request.connection.id > 0 else 0
+
+
+class Heard:
+    """What an audit hears of the requests of clients: each with its principal, decisions, errors and times."""
+
+    def __init__(self) -> None:
+        self.decisions: list[tuple[Right, str, bool]] = []
+        self.errors: list[ErrorCode] = []
+        self.answers: list[tuple[ApiKey, str, int]] = []
+
+    def decided(self, request: Request[Any], right: Right, name: str, *, allowed: bool) -> None:
+        if request.connection.id > 0:
+            self.decisions.append((right, name, allowed))
+
+    def refused(self, request: Request[Any], code: ErrorCode) -> None:
+        if request.connection.id > 0:
+            self.errors.append(code)
+
+    def answered(self, request: Request[Any], time_ms: int) -> None:
+        if request.connection.id > 0:
+            self.answers.append((request.handler.key, str(request.principal), time_ms))
+
+    def clear(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
+    """That of the nodes which the test makes."""
+    waits = Waits()
+    monkeypatch.setattr("support.broker.Broker", partial(support.broker.Broker, throttle=waits))
+    return waits
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
+    """What is heard of the nodes which the test makes."""
+    heard = Heard()
+    monkeypatch.setattr("support.broker.Broker", partial(support.broker.Broker, audit=heard))
+    return heard
+
+
+def has_throttle_time(handler: Handler[Any], version: int) -> bool:
+    """Whether Kafka's answer has a place for it."""
+    fields = message_schema(handler.api.response_class.NAME).root.fields
+    return any(field.attribute == "throttle_time_ms" and version in field.versions for field in fields)
+
+
+def answer_of(node: Node, handler: Handler[Any], version: int, topic_id: UUID) -> Message:
+    """That to the plausible request of an API, whenever it comes."""
+    client = node.connect("PLAINTEXT" if "broker" in handler.api.listeners else "CONTROLLER")
+    client.send(plausible(handler, topic_id, version), version)
+    node.run()
+    if not client.answers:
+        node.advance(LATEST_MS)
+    return client.receive()
+
+
+@APIS
+def test_the_answer_of_every_api_that_can_says_how_long_to_wait(handler: Handler[Any], waits: Waits) -> None:
+    waits.left_ms = 0
+    node, topic_id = world()
+    waits.left_ms = WAIT_MS
+    for version in range(handler.min_version, handler.max_version + 1):
+        answer = answer_of(node, handler, version, topic_id)
+        expected = WAIT_MS if has_throttle_time(handler, version) else 0
+        assert getattr(answer, "throttle_time_ms", 0) == expected, version
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "in steps"])
 @pytest.mark.parametrize("way", WAYS)
-def test_every_answer_says_how_long_to_wait(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_way_out_says_how_long_to_wait(
+    way: str, waits: Waits, monkeypatch: pytest.MonkeyPatch, *, large: bool
+) -> None:
     message, version = WAYS[way]
+    waits.left_ms = 0
     node = Node()
     node.create_topic("t")
     client = node.connect()
     before = client.ask(message, version)
     assert before.throttle_time_ms == 0
-    with monkeypatch.context() as patched:
-        throttle(patched, ApiKey(message.KEY), 70)
-        throttled = client.ask(message, version)
-    assert throttled.throttle_time_ms == 70
+    waits.left_ms = WAIT_MS
+    if large:
+        monkeypatch.setattr("penstock.node.exit.STEPPED_FRAME_BYTES", 10)
+    throttled = client.ask(message, version)
+    assert throttled.throttle_time_ms == WAIT_MS
+    waits.left_ms = 0
     throttled.throttle_time_ms = 0
     assert throttled == before
     assert client.ask(message, version) == before, "what is kept is as it was"
 
 
-def test_an_answer_without_a_place_for_it_leaves_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    throttle(monkeypatch, ApiKey.API_VERSIONS, 70)
-    assert not Node().connect().ask(ApiVersionsRequest(), 0).error_code
+def test_a_kept_answer_that_is_large_is_written_anew_in_steps(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    client = node.connect()
+    for limit_bytes, in_steps in ((1 << 20, 0), (10, 1)):
+        monkeypatch.setattr("penstock.node.exit.STEPPED_FRAME_BYTES", limit_bytes)
+        begun: list[Any] = []
+        turns = node.broker.dispatcher.turns
+        with monkeypatch.context() as patched:
+            begin = turns.begin
+            patched.setattr(turns, "begin", lambda *work, begin=begin, begun=begun: begun.append(1) or begin(*work))
+            assert client.ask(VERSIONS, 3).throttle_time_ms == WAIT_MS
+        assert len(begun) == in_steps
+
+
+def test_what_is_left_is_asked_when_the_answer_leaves(waits: Waits) -> None:
+    waits.left_ms = 0
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    client.send(fetch("t", wanted(), min_bytes=1, max_wait_ms=500), 12)
+    waits.left_ms = WAIT_MS
+    node.advance(501)
+    assert client.receive().throttle_time_ms == WAIT_MS
+
+
+def test_another_nodes_answer_may_say_more(waits: Waits) -> None:
+    answer = HeartbeatResponse(throttle_time_ms=WAIT_MS + 1)
+    put_in(answer, WAIT_MS)
+    assert answer.throttle_time_ms == WAIT_MS + 1
+
+
+def rights_of(key: ApiKey) -> set[tuple[AclOperation, ResourceType]]:
+    """What an API may ask for."""
+    row = ROWS[key]
+    rights = [right for right in (row.first, row.first_on_controllers, *row.named) if right is not None]
+    found = {(right.operation, right.resource) for right in rights}
+    instead = [right.or_on_cluster for right in rights if right.or_on_cluster is not None]
+    return found | {(operation, ResourceType.CLUSTER) for operation in instead}
+
+
+@APIS
+def test_every_request_is_audited_once(handler: Handler[Any], heard: Heard) -> None:
+    node, topic_id = world()
+    for version in range(handler.min_version, handler.max_version + 1):
+        heard.clear()
+        answer_of(node, handler, version, topic_id)
+        ((key, principal, time_ms),) = heard.answers
+        assert key is handler.key
+        assert principal == "User:ANONYMOUS"
+        assert 0 <= time_ms <= LATEST_MS
+        assert {(right.operation, right.resource) for right, _, _ in heard.decisions} <= rights_of(handler.key)
+        assert all(allowed for _, _, allowed in heard.decisions)
+        first = ROWS[handler.key].first
+        assert first is None or heard.decisions[0] == (first, CLUSTER_NAME, True)
+
+
+def test_an_audit_hears_who_may_not_what_and_how_long_it_took(heard: Heard) -> None:
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    heard.clear()
+    client.send(fetch("t", wanted(), min_bytes=1, max_wait_ms=500), 12)
+    node.advance(501)
+    client.receive()
+    assert heard.decisions[0] == (READ_TOPIC, "t", True)
+    assert [(key, time_ms >= 500) for key, _, time_ms in heard.answers] == [(ApiKey.FETCH, True)]
+    heard.clear()
+    node.broker.gate.authorizer = Nobody()
+    client.ask(HeartbeatRequest(group_id="g", member_id="m"), 4)
+    assert heard.decisions == [(READ_GROUP, "g", False)]
+    assert heard.errors == [ErrorCode.GROUP_AUTHORIZATION_FAILED]
+    assert len(heard.answers) == 1
+
+
+class Nobody:
+    """An authorizer that allows nothing."""
+
+    def authorize(self, *_: object) -> bool:
+        return False
 
 
 @pytest.mark.parametrize("way", WAYS)

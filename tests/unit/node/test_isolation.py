@@ -94,7 +94,7 @@ def test_a_parked_request_whose_expiry_raises_ends_alone(node: Node, handler: Ha
 
 @APIS
 def test_a_request_that_raises_in_its_second_step_ends_alone(node: Node, handler: Handler) -> None:
-    def in_steps(broker: Any, request: Any, now_ms: int) -> Any:
+    def in_steps(request: Any, now_ms: int) -> Any:
         if request.repeats:
             raise PlantedError
         return AGAIN
@@ -118,7 +118,7 @@ def test_records_that_break_the_controller_end_their_request(node: Node, monkeyp
 def test_an_answer_given_later_that_cannot_be_encoded_ends_its_connection(node: Node) -> None:
     held: list[Any] = []
 
-    def hold(broker: Any, request: Any, now_ms: int) -> Any:
+    def hold(request: Any, now_ms: int) -> Any:
         held.append(request)
         return LATER
 

@@ -21,6 +21,7 @@ from support.isolation import (
     client_of,
     forget_bugs,
     running_node,
+    served,
     versions,
 )
 from support.requests import batch, produced
@@ -120,8 +121,8 @@ def test_what_was_read_for_a_step_and_breaks_ends_the_request(node: Node, handle
 def test_a_request_that_breaks_when_it_is_gone_on_with_ends_alone(node: Node, handler: Handler) -> None:
     held: list[Callable[..., None]] = []
 
-    def hold(broker: Any, request: Any, now_ms: int) -> Any:
-        held.append(broker.dispatcher.later(request, broken))
+    def hold(request: Any, now_ms: int) -> Any:
+        held.append(node.broker.dispatcher.later(request, broken))
         return LATER
 
     for version in versions(handler):
@@ -133,7 +134,7 @@ def test_a_request_that_breaks_when_it_is_gone_on_with_ends_alone(node: Node, ha
 
 @APIS
 def test_who_leaves_while_it_waits_hurts_nobody_by_breaking(node: Node, handler: Handler) -> None:
-    def hold(broker: Any, request: Any, now_ms: int) -> Any:
+    def hold(request: Any, now_ms: int) -> Any:
         request.abandoned = broken
         return LATER
 
@@ -155,8 +156,8 @@ def without_answer(node: Node, handler: Handler, version: int) -> Client:
     """A request that waits for a controller until its time is over, and then cannot be refused."""
     client = client_of(node, handler)
     with pytest.MonkeyPatch.context() as plant:
-        plant.setattr(handler, "handle", lambda *_: FORWARD)
-        plant.setattr(handler, "refuse", broken)
+        plant.setattr(served(node, client, handler), "handle", lambda *_: FORWARD)
+        plant.setattr(served(node, client, handler), "refuse", broken)
         client.send(handler.api.request_class(), version)
         assert not client.answers
         node.advance(node.settings.request_timeout_ms + 10)

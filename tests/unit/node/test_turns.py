@@ -9,7 +9,7 @@ from support.broker import Client, Node
 from support.requests import batch, list_offsets, produce
 
 from penstock.errors import NotResident
-from penstock.node.connection import Connection
+from penstock.node.connection import Connection, Work
 from penstock.node.limits import (
     LEAVING_CONNECTIONS_MAX,
     LONG_REQUESTS_MAX,
@@ -17,7 +17,7 @@ from penstock.node.limits import (
     ROUND_SHARE_MS,
     TURN_WORK_MS,
 )
-from penstock.node.turns import COUNTED_READING_MS, Turns, Work
+from penstock.node.turns import COUNTED_READING_MS, Turns
 from penstock.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -52,7 +52,7 @@ class World:
 
     def connect(self) -> Connection:
         number = next(self._numbers)
-        return Connection(number, "L", "127.0.0.1:1", {}, max_in_flight=1_000, max_in_flight_bytes=1 << 30)
+        return Connection(number, "L", "127.0.0.1:1", max_in_flight=1_000, max_in_flight_bytes=1 << 30)
 
     def send(self, connection: Connection, *durations_ms: int) -> None:
         for duration_ms in durations_ms:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
 from penstock.metadata.features import KRAFT_VERSION, REGISTERED_FEATURES
-from penstock.node.request import Handler, Kept, Outcome, Request
+from penstock.node.limits import METADATA_ANSWERS_KEPT_MAX
+from penstock.node.request import BoundHandler, Handler, Kept, Outcome, Request
 from penstock.protocol.api import APIS, ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -49,19 +50,16 @@ def handle(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: in
 def kept_answer(node: Broker, request: Request[ApiVersionsRequest | None]) -> Kept:
     """The encoded response."""
     features, kraft_version = node.image.features, node.quorum.kraft_version
-    cached_features, cached_kraft_version, answers = node.api_versions_cache
-    if cached_features is not features or cached_kraft_version != kraft_version:
-        answers = {}
-        node.api_versions_cache = (features, kraft_version, answers)
-    key = (request.connection.listener, request.version)
+    answers = request.handler.kept.of(features, METADATA_ANSWERS_KEPT_MAX)
+    key = (kraft_version, request.version)
     kept = answers.get(key)
     if kept is None:
-        message = response(node, request.connection.handlers, request.version)
+        message = response(node, node.dispatcher.served[request.listener], request.version)
         kept = answers[key] = Kept(request.api, request.version, message)
     return kept
 
 
-def response(node: Broker, handlers: Mapping[int, Handler], version: int) -> ApiVersionsResponse:
+def response(node: Broker, handlers: Mapping[int, BoundHandler], version: int) -> ApiVersionsResponse:
     """The answer, from the registry and the features."""
     keys = [
         ApiVersion(api_key=handler.key, min_version=handler.advertised_min_version, max_version=handler.max_version)

@@ -14,10 +14,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
+from penstock.node.handlers.of_partitions import OfPartitions
 from penstock.node.handlers.produce import INTERNAL_TOPICS
 from penstock.node.purgatory import low_watermark_of
 from penstock.node.request import Handler, Outcome, Parked, Request
-from penstock.node.steps import OfPartitions, Pace, Stepped
+from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, ProtocolError
 from penstock.node.channel import deserialized
-from penstock.node.connection import Connection
+from penstock.node.connection import Connection, InFlight
 from penstock.node.effects import Chunk, Effect
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.protocol.api import ApiKey
@@ -44,7 +44,6 @@ class EnvelopedConnection(Connection):
             node.channel.number_envelope(),
             connection.listener,
             f"{client_host(address)}:0",
-            connection.handlers,
             max_in_flight=1,
             max_in_flight_bytes=connection.max_in_flight_bytes,
         )
@@ -53,7 +52,7 @@ class EnvelopedConnection(Connection):
         self.outer = outer
         node.connections[self.id] = self
 
-    def answered(self, request: Request[Any], chunks: Sequence[Chunk], effects: list[Effect]) -> None:
+    def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
         """The answer is the Envelope's, without its length."""
         assert not request.done, "a request is answered once"
         request.done = True
@@ -89,7 +88,7 @@ def handle(node: Broker, request: Request[EnvelopeRequest], now_ms: int) -> Outc
     frame = memoryview(bytearray(body.request_data))
     try:
         header, position = decode_request_header(frame)
-        handler = node.dispatcher.handlers.get(ApiKey(header.api_key))
+        handler = node.dispatcher.served.broker.get(header.api_key)
         if handler is None or not handler.api.forwarded:
             return failed(ErrorCode.INVALID_REQUEST)
         if not handler.min_version <= header.api_version <= handler.max_version:
@@ -98,7 +97,7 @@ def handle(node: Broker, request: Request[EnvelopeRequest], now_ms: int) -> Outc
     except (ProtocolError, ValueError):
         return failed(ErrorCode.INVALID_REQUEST)
     connection = EnvelopedConnection(node, request, principal, bytes(body.client_host_address))
-    inner: Request[Any] = Request(connection, handler, header, inner_body, now_ms)
+    inner: Request[Any] = Request(connection, handler, header, inner_body, now_ms, frame_bytes=len(frame))
     connection.in_flight.append(inner)
     request.abandoned = lambda: node.disconnected(connection.id, node.now_ms)
     node.dispatcher.run(inner, now_ms)

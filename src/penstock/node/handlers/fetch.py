@@ -39,19 +39,16 @@ def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome
     if request.listener in node.settings.controller_listener_names:
         node.quorum.handle(request, now_ms)
         return LATER
-    fetch: Fetch | None = request.state
-    if fetch is None:
-        isolation_level = request.body.isolation_level
-        if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-            raise RequestError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {isolation_level}")
-        session = find_session(node, request, now_ms)
-        if isinstance(session, ErrorCode):
-            return FetchResponse(error_code=session)
-        changes = update(node, request, session)
-        if next(islice(changes, limits.PARTITIONS_PER_STEP, None), False):
-            return begin_in_steps(node, request, session, changes)
-        return begin(node, request, session, now_ms)
-    return fetch.attempt(now_ms)
+    isolation_level = request.body.isolation_level
+    if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise RequestError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {isolation_level}")
+    session = find_session(node, request, now_ms)
+    if isinstance(session, ErrorCode):
+        return FetchResponse(error_code=session)
+    changes = update(node, request, session)
+    if next(islice(changes, limits.PARTITIONS_PER_STEP, None), False):
+        return begin_in_steps(node, request, session, changes)
+    return begin(node, request, session, now_ms)
 
 
 def begin_in_steps(
@@ -75,7 +72,8 @@ def begin(node: Broker, request: Request[FetchRequest], session: Session, now_ms
         session.id = INVALID_SESSION_ID
     if session.id != INVALID_SESSION_ID and not sessions.recount(session):
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    fetch = request.state = Fetch(node, request, session)
+    fetch = Fetch(node, request, session)
+    request.again = fetch.attempt
     return fetch.attempt(now_ms)
 
 

@@ -14,8 +14,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode, RequestError
+from penstock.node.handlers.of_partitions import OfPartitions
 from penstock.node.request import Handler, Request
-from penstock.node.steps import OfPartitions, Pace, Stepped
+from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest

@@ -164,30 +164,37 @@ def create_then_answer(
 
 
 def answer(
-    node: Broker, request: Request[MetadataRequest], names: Sequence[str] | None, now_ms: int
+    node: Broker,
+    request: Request[MetadataRequest],
+    names: Sequence[str] | None,
+    now_ms: int,
+    *,
+    listing: Listing | None = None,
 ) -> Message | Kept | Literal[NoAnswerYet.AGAIN]:
     """The response, or AGAIN after a step towards all topics."""
     suspects = node.suspects.brokers(now_ms)
     if suspects and names is not None:
         return build_named(node, request, names, suspects)
     key = cache_key(request, names)
-    cached_image, frames_by_key = node.metadata_cache
-    if cached_image is not node.image or len(frames_by_key) >= METADATA_ANSWERS_KEPT_MAX:
-        frames_by_key = {}
-        node.metadata_cache = (node.image, frames_by_key)
-    kept = frames_by_key.get(key) if key is not None else None
-    if kept is None:
-        if names is None and not list_some(node, request):
+    answers = request.handler.kept.of(node.image, METADATA_ANSWERS_KEPT_MAX)
+    kept = answers.get(key) if key is not None else None
+    if kept is not None:
+        return kept
+    image = node.image
+    if names is None:
+        listing = listing or Listing(image)
+        if not list_some(node, request, listing):
+            request.again = partial(answer, node, request, None, listing=listing)
             return AGAIN
-        if names is None:
-            response = build(node, request, request.state.image, request.state.topics)
-        else:
-            response = build_named(node, request, names)
-        if key is None:
-            return response
-        kept = Kept(request.api, request.version, response)
-        if names is not None or request.state.image is node.image:
-            frames_by_key[key] = kept
+        image = listing.image
+        response = build(node, request, image, listing.topics)
+    else:
+        response = build_named(node, request, names)
+    if key is None:
+        return response
+    kept = Kept(request.api, request.version, response)
+    if image is node.image:
+        answers[key] = kept
     return kept
 
 
@@ -238,11 +245,8 @@ class Listing:
         self.topics: list[MetadataResponseTopic] = []
 
 
-def list_some(node: Broker, request: Request[MetadataRequest]) -> bool:
-    """Describes the next topics, in `request.state`. Whether that was the last of them."""
-    if request.state is None:
-        request.state = Listing(node.image)
-    listing: Listing = request.state
+def list_some(node: Broker, request: Request[MetadataRequest], listing: Listing) -> bool:
+    """Describes the next topics. Whether that was the last of them."""
     partitions = 0
     for topic in listing.remaining:
         if node.gate.allows(request, DESCRIBE_TOPIC, topic.name):

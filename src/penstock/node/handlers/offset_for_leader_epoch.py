@@ -11,8 +11,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
+from penstock.node.handlers.of_partitions import OfPartitions
 from penstock.node.request import Handler, Request
-from penstock.node.steps import OfPartitions, Pace, Stepped
+from penstock.node.steps import Pace, Stepped
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.offset_for_leader_epoch_request import (

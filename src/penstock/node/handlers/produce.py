@@ -298,7 +298,7 @@ class Produce:
         slot.log_append_time_ms = -1
         self.failed = f"{topic}-{slot.index}: {code.name}"
         if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and self.request.version >= LEADERS_FROM:
-            leader_id, leader_epoch = current_leader(self.node, topic, slot.index)
+            leader_id, leader_epoch = current_leader(self.node.image, topic, slot.index)
             slot.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
             self.leaders[leader_id] = None
         self.decided(now_ms)
@@ -363,7 +363,7 @@ class Produce:
             return
         response = ProduceResponse(responses=self.topics)
         if self.leaders:
-            response.node_endpoints = endpoints_of(node, self.leaders, request.listener, NodeEndpoint)
+            response.node_endpoints = endpoints_of(node.image, self.leaders, request.listener, NodeEndpoint)
         node.answer(request, response, now_ms)
 
 

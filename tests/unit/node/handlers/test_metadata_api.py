@@ -11,6 +11,7 @@ from support.broker import CLUSTER_ID, Node
 from penstock.errors import ErrorCode
 from penstock.log.operations import Flush
 from penstock.metadata import brokers
+from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.create_topics_request import CreateTopicsRequest
 from penstock.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from penstock.protocol.messages.describe_topic_partitions_request import (
@@ -146,7 +147,7 @@ def test_a_client_that_left_before_its_topic_was_created_disturbs_nobody(node: N
 def test_the_same_question_is_answered_from_memory_until_the_image_changes(node: Node) -> None:
     client = node.connect()
     first = client.ask(asking("clicks"), 12)
-    kept = node.broker.metadata_cache[1]
+    kept = node.broker.dispatcher.served.broker[ApiKey.METADATA].kept._answers
     assert len(kept) == 1
     assert client.ask(asking("clicks"), 12) == first
     assert node.connect().ask(asking("clicks"), 12) == first
@@ -155,7 +156,7 @@ def test_the_same_question_is_answered_from_memory_until_the_image_changes(node:
     assert len(kept) == 2
     node.add_partitions("clicks", 4)
     assert shown(client.ask(asking("clicks"), 12)) == {"clicks": [1] * 4}
-    assert len(node.broker.metadata_cache[1]) == 1
+    assert len(node.broker.dispatcher.served.broker[ApiKey.METADATA].kept._answers) == 1
 
 
 def test_kept_answers_are_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +164,7 @@ def test_kept_answers_are_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -
     client = node.connect()
     for number in range(20):
         client.ask(asking(f"unknown-{number}"), 12)
-        assert len(node.broker.metadata_cache[1]) <= 4
+        assert len(node.broker.dispatcher.served.broker[ApiKey.METADATA].kept._answers) <= 4
 
 
 def test_authorized_operations_on_request(node: Node) -> None:
