@@ -9,6 +9,7 @@ from penstock.log import dump
 from penstock.log.loading import OpenArguments, marker_of
 from penstock.log.producer_state import Marker
 from penstock.log.recovery import recover_log
+from penstock.log.recovery_task import PlanRecovery
 from penstock.log.results import Appended
 from penstock.records.batch import headers, read_header
 from penstock.records.compression import Codec
@@ -139,7 +140,10 @@ class Workload:
         log, disk = self.one.log, self.one.disk
         recovery_point = log.recovery_point
         disk.restart(power_failed=power_failed)
-        report = recover_log(disk, OpenArguments(NAME, self.one.config, recovery_point, self.start, self.one.now_ms))
+        arguments = OpenArguments(NAME, self.one.config, recovery_point, self.start, self.one.now_ms)
+        planned = PlanRecovery(arguments, 0).run(disk)
+        report = recover_log(disk, arguments) if power_failed else planned.carry_out(disk)
+        assert report == planned.recovery, "a worker finds what the lane does"
         self.one.open(recovery_point=report.recovery_point, log_start_offset=self.start)
         self.end = self.one.log.log_end_offset
         kept = [entry for entry in self.batches if entry[1] < self.end]

@@ -24,8 +24,10 @@ from penstock.log.log import Log
 from penstock.log.names import LOG, PARTITION_METADATA
 from penstock.log.opening import open_log
 from penstock.log.recovery import RecoveryReport, recover_log
+from penstock.log.recovery_task import PlannedRecovery, PlanRecovery, plan_recovery
 from penstock.log.replica import Replica
 from penstock.log.results import LogOwner, Randomness
+from penstock.log.tasks import TaskOperation
 from penstock.records.wall import WallTime
 
 CHECKPOINTS_ORDER = ".checkpoints"
@@ -109,7 +111,7 @@ class OpenLog(Operation):
             return error
 
 
-class RecoverLog(Operation):
+class RecoverLog(TaskOperation):
     """Recovers a log after an unclean stop. The result is the report, or the StorageError that keeps it shut."""
 
     __slots__ = ("arguments", "replica")
@@ -126,6 +128,15 @@ class RecoverLog(Operation):
             return recover_log(disk, arguments, rewrite_from=rewrite_from)
         except StorageError as error:
             return error
+
+    def task(self, disk: Disk) -> PlanRecovery | None:
+        return plan_recovery(disk, self.arguments)
+
+    def finish(self, disk: Disk, report: PlannedRecovery) -> RecoveryReport | StorageError:
+        return report.carry_out(disk) if report.still_holds(disk) else self.run(disk)
+
+    def without_report(self, disk: Disk, reason: str) -> RecoveryReport | StorageError:
+        return self.run(disk)
 
 
 class SetAside(Operation):

@@ -12,6 +12,9 @@ amount of dirty pages at which it makes writers wait, the threads take the direc
 has been slow for `LANE_HEALTHY_AFTER_MS`. An append during which the thread never waited was not slow by itself: the
 machine was busy with others. A lane's thread does wait for others, for the interpreter among them, so an append there
 counts as slow later, at `LANE_STILL_SLOW_MS`.
+
+An operation that has a task for a worker is the last of its run. A thread asks it for the task and gives that to the
+workers; when it has ended there, a thread finishes the operation, and only then does the run end.
 """
 
 from __future__ import annotations
@@ -19,20 +22,28 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
 from penstock.events import events
 from penstock.log.disk import Disk, Operation
+from penstock.log.tasks import Task, TaskOperation
 from penstock.server.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_MS
 from penstock.server.waiting import near_dirty_limit, times_waited
+from penstock.server.worker_messages import Done, Failed
+from penstock.server.workers import Workers
 
 logger = events("server.lane")
 
 DIRTY_CHECK_EVERY_S = 1.0
 LANE_STILL_SLOW_MS = 10 * LANE_SLOW_MS
 """A lane's thread waits for the interpreter too; an append there is slow only beyond this."""
+
+
+Job = tuple[Operation, Callable[[Disk], Any]]
+"""An operation and the step of it that a thread is to run."""
 
 
 class Outcome:
@@ -75,7 +86,8 @@ class Lane:
     """One log directory's operations. All methods but the threads' own run on the loop.
 
     Parameters: `disk`, the blocking disk of the directory; `completions`, where outcomes of the threads go;
-    `threads`, how many to use at most (they start at the first need); `clock_s`, a monotonic clock in seconds.
+    `threads`, how many to use at most (they start at the first need); `workers`, for the tasks of operations, if there
+    are any; `clock_s`, a monotonic clock in seconds.
     """
 
     def __init__(
@@ -85,6 +97,7 @@ class Lane:
         completions: Completions,
         *,
         threads: int,
+        workers: Workers | None = None,
         clock_s: Callable[[], float] = monotonic,
     ) -> None:
         assert threads >= 1
@@ -93,9 +106,10 @@ class Lane:
         self.lane_operations = 0
         self._disk = disk
         self._completions = completions
+        self._workers = workers
         self._threads_max = threads
         self._threads: list[threading.Thread] = []
-        self._jobs: SimpleQueue[list[Operation] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[list[Job] | None] = SimpleQueue()
         self._waiting: dict[str, list[Operation]] = {}
         self._running: dict[str, int] = {}
         self._clock_s = clock_s
@@ -122,7 +136,7 @@ class Lane:
         if operation.inline and operation.order not in self._running and self._may_run_inline():
             self.inline_operations += 1
             waits = times_waited()
-            outcome = self._execute(operation)
+            outcome = self._execute(operation, operation.run)
             if outcome.elapsed_s * 1000 > LANE_SLOW_MS and times_waited() != waits:
                 self._slow(outcome)
             return outcome
@@ -178,25 +192,54 @@ class Lane:
         self._inline_from_s = self._clock_s() + LANE_HEALTHY_AFTER_MS / 1000
 
     def _start(self, order: str, operations: list[Operation]) -> None:
+        last = next((number for number, each in enumerate(operations) if isinstance(each, TaskOperation)), None)
+        if last is not None and operations[last + 1 :]:
+            self._waiting[order] = operations[last + 1 :]
+            del operations[last + 1 :]
         self._running[order] = len(operations)
-        self._jobs.put(operations)
+        self._jobs.put([(operation, self._step_of(operation)) for operation in operations])
         if len(self._threads) < min(self._threads_max, len(self._running)):
             name = f"penstock-lane-{self.directory}-{len(self._threads)}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _work(self) -> None:
-        while (operations := self._jobs.get()) is not None:
-            for operation in operations:
-                self._completions.put(self._execute(operation))
+    def _step_of(self, operation: Operation) -> Callable[[Disk], Any]:
+        if isinstance(operation, TaskOperation) and self._workers is not None:
+            return partial(task_or_run, operation)
+        return operation.run
 
-    def _execute(self, operation: Operation) -> Outcome:
+    def _work(self) -> None:
+        while (jobs := self._jobs.get()) is not None:
+            for operation, step in jobs:
+                outcome = self._execute(operation, step)
+                if isinstance(outcome.result, Task):
+                    assert self._workers is not None
+                    assert isinstance(operation, TaskOperation)
+                    self._workers.submit(self.directory, outcome.result, partial(self._reported, operation))
+                else:
+                    self._completions.put(outcome)
+
+    def _reported(self, operation: TaskOperation, ended: Done | Failed) -> None:
+        """A task has ended: a thread does the rest. Called in a worker's thread."""
+        if isinstance(ended, Done):
+            self._jobs.put([(operation, partial(operation.finish, report=ended.report))])
+            return
+        logger.warning("a task has failed", directory=self.directory, order=operation.order, reason=ended.reason)
+        self._jobs.put([(operation, partial(operation.without_report, reason=ended.reason))])
+
+    def _execute(self, operation: Operation, step: Callable[[Disk], Any]) -> Outcome:
         started_s = self._clock_s()
         result: Any = None
         error: Exception | None = None
         try:
-            result = operation.run(self._disk)
+            result = step(self._disk)
         except Exception as failure:  # of the disk, or a bug: the loop tells them apart
             error = failure
         return Outcome(operation, result, error, self._clock_s() - started_s)
+
+
+def task_or_run(operation: TaskOperation, disk: Disk) -> Any:
+    """The task that the operation has for a worker; if there is none, the result of the operation."""
+    task = operation.task(disk)
+    return operation.run(disk) if task is None else task

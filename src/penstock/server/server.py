@@ -32,6 +32,7 @@ from penstock.server.limits import ShellLimits, descriptor_limit
 from penstock.server.listener import Listener, bind_all
 from penstock.server.metrics import process_samples, shell_samples
 from penstock.server.shell import Shell
+from penstock.server.workers import Workers
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
@@ -157,6 +158,7 @@ class Server:
             limits,
             clock=self._clock,
             lane_threads=settings.penstock_lane_threads,
+            workers=Workers({directory.index: directory.path for directory in self._directories.all}),
             on_turn_end=self._look,
         )
         self._started = True

@@ -31,6 +31,7 @@ from penstock.server.limits import CLOSE_LINGER_MS, RECEIVE_BUFFER_BYTES, ShellL
 from penstock.server.links import Links
 from penstock.server.node import Node
 from penstock.server.transport import Transports, plain
+from penstock.server.workers import Workers
 from penstock.server.writer import ReadPiece, SliceDisk
 
 logger = events("server.connection")
@@ -83,6 +84,7 @@ class Shell:
         *,
         clock: Clock,
         lane_threads: int = 2,
+        workers: Workers | None = None,
         on_turn_end: Callable[[], None] | None = None,
         transport_of: Transports = plain,
     ) -> None:
@@ -104,9 +106,10 @@ class Shell:
         self.now_ms = clock.now_ms()
         self.completions = Completions(self._wake)
         self.lanes = {
-            directory.index: Lane(directory.index, directory.blocking_disk, self.completions, threads=lane_threads)
-            for directory in directories
+            each.index: Lane(each.index, each.blocking_disk, self.completions, threads=lane_threads, workers=workers)
+            for each in directories
         }
+        self._workers = workers
         self._resident_disks = {directory.index: directory.disk for directory in directories}
         self._on_turn_end = on_turn_end
         self._next_number = 1
@@ -549,5 +552,7 @@ class Shell:
             connection.close_reason = "the broker stops"
             self.lose(connection, connection.close_reason)
         self.links.stop()
+        if self._workers is not None:
+            self._workers.close()
         for lane in self.lanes.values():
             lane.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 import zlib
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from penstock.log.disk import FSYNC_FAILED
 from penstock.log.loading import OpenArguments, RecoveryNeeded
 from penstock.log.operations import Flush
 from penstock.log.recovery import OffsetRange, RecoveryReport, recover_log
+from penstock.log.recovery_task import PlanRecovery
 from penstock.log.replica import Replica, State
 from penstock.log.rolls import read_rolls
 from penstock.records.batch import headers
@@ -31,6 +33,36 @@ def filled(count: int = 40) -> OneLog:
     return one
 
 
+@pytest.fixture(autouse=True, params=["in the lane", "planned by a worker"])
+def planned(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it is so, whoever recovers the log."""
+    if request.param == "planned by a worker":
+        monkeypatch.setattr(sys.modules[__name__], "recover_log", plan_and_carry_out)
+
+
+def plan_and_carry_out(disk: SimulatedDisk, arguments: OpenArguments) -> RecoveryReport:
+    """As a worker and the lane do it together, held against what the lane does alone."""
+    before = contents(disk)
+    twin = SimulatedDisk()
+    twin.make_directory(NAME)
+    for path, content in before.items():
+        twin.write(path, 0, [content])
+    planned = PlanRecovery(arguments, 0).run(disk)
+    assert contents(disk) == before, "a worker only reads"
+    assert planned.still_holds(disk)
+    report = planned.carry_out(disk)
+    assert report == inline(twin, arguments)
+    assert contents(disk) == contents(twin)
+    return report
+
+
+def contents(disk: SimulatedDisk) -> dict[str, bytes]:
+    return {path: disk.content(path) for path in disk.paths()}
+
+
+inline = recover_log
+
+
 def recover(one: OneLog, recovery_point: int = 0, log_start_offset: int = 0) -> RecoveryReport:
     report = recover_log(one.disk, OpenArguments(NAME, one.config, recovery_point, log_start_offset, NOW_MS))
     one.open(recovery_point=report.recovery_point, log_start_offset=report.log_start_offset)
@@ -43,7 +75,7 @@ def offsets(one: OneLog) -> list[int]:
 
 
 def files(one: OneLog) -> dict[str, bytes]:
-    return {path: one.disk.content(path) for path in one.disk.paths()}
+    return contents(one.disk)
 
 
 def test_a_whole_log_is_left_as_it_is() -> None:

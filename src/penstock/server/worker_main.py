@@ -1,0 +1,105 @@
+"""A worker process: `python -m penstock.server.worker_main`, started by `server.workers` and by nobody else.
+
+Its standard input is a socket: tasks come in, reports go out, one after the other, until the broker closes it. It gives
+way to the broker in everything: processor, disk and memory. It dies with the broker, at once: the kernel sees to that
+where it can, and everywhere a thread that waits for the end of the socket.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import select
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+
+from penstock.server.disk import BlockingDisk
+from penstock.server.worker_messages import LENGTH, Done, Failed, GarbageError, Order, decode, encode
+
+NICENESS = 10
+FIRST_TO_DIE = b"500"
+"""How much sooner than others the kernel ends a worker when memory is short (oom_score_adj)."""
+FILES_MAX = 64
+PR_SET_PDEATHSIG = 1
+IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
+"""The number of the system call by machine. Python has no name for it."""
+IOPRIO_WHO_PROCESS = 1
+IOPRIO_CLASS_IDLE = 3 << 13
+
+
+def main() -> None:
+    """Serves until the broker has no more tasks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    broker = socket.socket(fileno=0)
+    threading.Thread(target=die_with_the_broker, name="the broker's end", daemon=True).start()
+    give_way()
+    while True:
+        try:
+            body = receive(broker)
+        except EOFError:
+            return
+        broker.sendall(encode(answer(body)))
+
+
+def receive(broker: socket.socket) -> bytearray:
+    """The next message. Raises EOFError when there are no more."""
+    (length,) = LENGTH.unpack(receive_exactly(broker, LENGTH.size))
+    return receive_exactly(broker, length)
+
+
+def receive_exactly(broker: socket.socket, count: int) -> bytearray:
+    data = bytearray(count)
+    view = memoryview(data)
+    while view:
+        received = broker.recv_into(view)
+        if not received:
+            raise EOFError
+        view = view[received:]
+    return data
+
+
+def answer(body: bytes | bytearray) -> Done | Failed:
+    """Runs the task of a message. Its files are opened anew: the broker changes them between tasks."""
+    try:
+        order = decode(body)
+        if not isinstance(order, Order):
+            raise GarbageError(f"{type(order).__name__} is no task")
+        disk = BlockingDisk(0, order.path, descriptors_max=FILES_MAX, writable=False)
+        try:
+            return Done(order.task.run(disk))
+        finally:
+            disk.close()
+    except Exception as error:
+        return Failed(f"{type(error).__name__}: {error}")
+
+
+def die_with_the_broker() -> None:
+    """Ends the process when the broker's end of the socket is closed, whatever it does just then."""
+    poll = select.poll()
+    poll.register(0, 0)
+    poll.poll()
+    os._exit(0)
+
+
+def give_way() -> None:
+    """Lower priorities, and a signal when the broker's thread that started this ends; as far as the system has them."""
+    os.nice(NICENESS)
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    number = IOPRIO_SET.get(platform.machine())
+    if number is not None:
+        libc.syscall(number, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "wb") as file:
+        file.write(FIRST_TO_DIE)
+
+
+if __name__ == "__main__":
+    main()

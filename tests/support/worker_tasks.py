@@ -1,0 +1,164 @@
+"""Tasks for workers that end well or badly, and the command of a worker process that knows them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from penstock.log.disk import Disk
+from penstock.log.tasks import Task
+from penstock.server import worker_main, worker_messages
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def command(serve: str) -> tuple[str, ...]:
+    """What starts a worker by a function of this module."""
+    program = f"import sys; sys.path.insert(0, {str(TESTS)!r}); from support import worker_tasks; worker_tasks.{serve}"
+    return (sys.executable, "-P", "-c", program)
+
+
+COMMAND = command("serve()")
+EAGER_COMMAND = command("serve(gives_way=False)")
+"""For many tasks on a machine that has much else to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What a worker finds out about itself."""
+
+    pid: int
+    parent: int
+    niceness: int
+    descriptors: list[str]
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class OddTask(Task):
+    """Attributes: `path`, of a file in the log directory or elsewhere."""
+
+    report_type: ClassVar[type] = Sum
+    path: str = ""
+    deadline_ms: int = 60_000
+
+    @property
+    def what(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Add(OddTask):
+    left: int = 0
+    right: int = 0
+
+    def run(self, disk: Disk) -> Sum:
+        return Sum(self.left + self.right)
+
+
+class Measure(OddTask):
+    def run(self, disk: Disk) -> Sum:
+        return Sum(disk.size(self.path))
+
+
+class Overwrite(OddTask):
+    def run(self, disk: Disk) -> Sum:
+        disk.write(self.path, 0, [b"a worker was here"])
+        return Sum(0)
+
+
+class Look(OddTask):
+    report_type = Process
+
+    def run(self, disk: Disk) -> Process:
+        found = []
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                found.append(os.readlink(f"/proc/self/fd/{name}"))
+            except FileNotFoundError:
+                continue
+        return Process(os.getpid(), os.getppid(), os.nice(0), found, os.getsid(0))
+
+
+class Die(OddTask):
+    def run(self, disk: Disk) -> Sum:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return Sum(0)
+
+
+class DieOnce(OddTask):
+    """Leaves a file at `path` that says so."""
+
+    def run(self, disk: Disk) -> Sum:
+        if not os.path.exists(self.path):
+            Path(self.path).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Sum(1)
+
+
+class Stop(OddTask):
+    """As a process does that the system never lets run."""
+
+    def run(self, disk: Disk) -> Sum:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return Sum(0)
+
+
+class Compute(OddTask):
+    """For ever. Leaves its process id in `path`."""
+
+    def run(self, disk: Disk) -> Sum:
+        Path(self.path + ".new").write_text(str(os.getpid()))
+        os.replace(self.path + ".new", self.path)
+        while True:
+            time.monotonic()
+
+
+class Babble(OddTask):
+    def run(self, disk: Disk) -> Sum:
+        os.write(0, worker_messages.LENGTH.pack(10) + b"blah blah!")
+        return Sum(0)
+
+
+class Boast(OddTask):
+    """Announces more than anybody can hold."""
+
+    def run(self, disk: Disk) -> Sum:
+        os.write(0, worker_messages.LENGTH.pack(1 << 60))
+        return Sum(0)
+
+
+class Mistake(OddTask):
+    def run(self, disk: Disk) -> OddTask:
+        return self
+
+
+class Raise(OddTask):
+    def run(self, disk: Disk) -> Sum:
+        raise ValueError("planted")
+
+
+CLASSES = (*(Sum, Process, Add, Measure, Overwrite, Look, Die, DieOnce, Stop, Compute, Babble, Boast, Mistake, Raise),)
+
+
+def register(classes: dict[tuple[str, str], type]) -> None:
+    """Lets messages hold the tasks."""
+    classes.update({(each.__module__, each.__qualname__): each for each in CLASSES})
+
+
+def serve(*, gives_way: bool = True) -> None:
+    """A worker process that knows the tasks."""
+    register(worker_messages.CLASSES)
+    if not gives_way:
+        worker_main.give_way = lambda: None
+    worker_main.main()

@@ -1,0 +1,181 @@
+"""Operations with a task for a worker: order, reports, failures, and a log recovered by a real worker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
+
+from penstock.log import recovery_task
+from penstock.log.directory import LogDirectory
+from penstock.log.directory_operations import RecoverLog
+from penstock.log.disk import Disk, Operation
+from penstock.log.loading import OpenArguments
+from penstock.log.recovery import RecoveryReport
+from penstock.log.replica import Replica, State
+from penstock.log.tasks import Task
+from penstock.server.disk import BlockingDisk
+from penstock.server.lane import Completions, Lane, Outcome
+from penstock.server.worker_messages import Done, Failed
+from penstock.server.workers import Ended, Workers
+
+
+class HeldWorkers:
+    """Keeps tasks until the test ends them."""
+
+    def __init__(self) -> None:
+        self.given: SimpleQueue[tuple[Task, Ended]] = SimpleQueue()
+
+    def submit(self, directory: int, task: Task, ended: Ended) -> None:
+        self.given.put((task, ended))
+
+
+class Running:
+    """A lane, and the outcomes of its operations as the loop hears of them."""
+
+    def __init__(self, disk: BlockingDisk, workers: Any) -> None:
+        self.heard: SimpleQueue[None] = SimpleQueue()
+        self.completions = Completions(lambda: self.heard.put(None))
+        self.lane = Lane(0, disk, self.completions, threads=2, workers=workers)
+        self.ended: list[Outcome] = []
+
+    def wait(self, count: int) -> list[Outcome]:
+        while len(self.ended) < count:
+            self.heard.get(timeout=60)
+            for outcome in self.completions.take():
+                self.lane.heard(outcome)
+                self.ended.append(outcome)
+        return self.ended
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[BlockingDisk]:
+    disk = BlockingDisk(0, str(tmp_path))
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def run(disk: BlockingDisk) -> Iterator[Callable[[Any], Running]]:
+    made: list[Running] = []
+
+    def run(workers: Any) -> Running:
+        made.append(Running(disk, workers))
+        return made[-1]
+
+    yield run
+    for running in made:
+        running.lane.close()
+
+
+@pytest.fixture
+def one(disk: BlockingDisk, monkeypatch: pytest.MonkeyPatch) -> OneLog:
+    """A log with a torn tail, large enough for a worker."""
+    monkeypatch.setattr(recovery_task, "RECOVERY_WORKER_MIN_BYTES", 1)
+    one = OneLog(topic_config(segment_bytes=2048, index_interval_bytes=300), disk)
+    for number in range(40):
+        one.append(batch(b"%100d" % number))
+    path = one.log.segments.all[-1].log_path
+    disk.write(path, disk.size(path), [b"torn"])
+    return one
+
+
+def recovery(one: OneLog) -> RecoverLog:
+    directory = LogDirectory(0, "logs", one.disk, one.disk)
+    replica = Replica("clicks", 0, None, directory, State.RECOVERING)
+    return RecoverLog(replica, None, OpenArguments(NAME, one.config, 0, 0, NOW_MS))  # type: ignore[arg-type]
+
+
+def recovered(outcome: Outcome) -> RecoveryReport:
+    assert isinstance(outcome.operation, RecoverLog)
+    assert isinstance(outcome.result, RecoveryReport)
+    assert (outcome.result.log_end_offset, outcome.result.cut_bytes) == (40, 4)
+    return outcome.result
+
+
+class Look(Operation):
+    """The size of the log's last segment."""
+
+    def __init__(self, one: OneLog, order: str = NAME) -> None:
+        super().__init__(0, order, None)  # type: ignore[arg-type]
+        self.path = one.log.segments.all[-1].log_path
+
+    def run(self, disk: Disk) -> int:
+        return disk.size(self.path)
+
+
+def test_operations_of_the_same_order_wait_for_the_task_and_others_do_not(one: OneLog, run: Any) -> None:
+    workers = HeldWorkers()
+    running = run(workers)
+    size_bytes = Look(one).run(one.disk)
+    operations = [Look(one), recovery(one), Look(one), recovery(one), Look(one), Look(one, "another")]
+    for operation in operations:
+        assert running.lane.run(operation) is None
+    before = list(running.wait(2))
+    task, ended = workers.given.get(timeout=60)
+    assert {outcome.operation.order: outcome.result for outcome in before} == {NAME: size_bytes, "another": size_bytes}
+    assert workers.given.empty(), "the second recovery waits for the first"
+    assert running.lane.busy
+    ended(Done(task.run(one.disk)))
+    running.wait(3)
+    task, ended = workers.given.get(timeout=60)
+    ended(Done(task.run(one.disk)))
+    outcomes = [outcome for outcome in running.wait(6) if outcome.operation.order == NAME]
+    assert [outcome.operation for outcome in outcomes] == operations[:5]
+    assert [outcome.result for outcome in outcomes if isinstance(outcome.operation, Look)][1:] == [size_bytes - 4] * 2
+    assert not running.lane.busy
+
+
+def test_a_report_about_a_log_that_was_changed_meanwhile_is_not_applied(one: OneLog, run: Any) -> None:
+    workers = HeldWorkers()
+    running = run(workers)
+    running.lane.run(recovery(one))
+    task, ended = workers.given.get(timeout=60)
+    report = task.run(one.disk)
+    path = one.log.segments.all[-1].log_path
+    one.disk.truncate(path, one.disk.size(path) - 5)
+    ended(Done(report))
+    (outcome,) = running.wait(1)
+    assert outcome.result.log_end_offset == 39, "the lane has looked again"
+
+
+def test_a_recovery_whose_task_failed_is_done_by_the_lane(one: OneLog, run: Any) -> None:
+    workers = HeldWorkers()
+    running = run(workers)
+    running.lane.run(recovery(one))
+    workers.given.get(timeout=60)[1](Failed("planted"))
+    recovered(running.wait(1)[0])
+
+
+def test_a_lane_without_workers_does_all_itself(one: OneLog, run: Any) -> None:
+    running = run(None)
+    running.lane.run(recovery(one))
+    recovered(running.wait(1)[0])
+
+
+def test_a_real_worker_recovers_a_log(one: OneLog, run: Any, tmp_path: Path) -> None:
+    workers = Workers({0: str(tmp_path)})
+    try:
+        running = run(workers)
+        running.lane.run(recovery(one))
+        report = recovered(running.wait(1)[0])
+        assert workers.started == 1
+    finally:
+        workers.close()
+    one.open(recovery_point=report.recovery_point)
+    assert one.log.log_end_offset == 40
+
+
+def test_a_log_is_recovered_where_no_worker_starts(one: OneLog, run: Any, tmp_path: Path) -> None:
+    workers = Workers({0: str(tmp_path)}, command=(sys.executable, "-c", ""))
+    try:
+        running = run(workers)
+        running.lane.run(recovery(one))
+        recovered(running.wait(1)[0])
+    finally:
+        workers.close()

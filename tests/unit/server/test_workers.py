@@ -1,0 +1,253 @@
+"""Worker processes: real ones, which serve well, die, hang and babble."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from support import worker_tasks
+from support.worker_tasks import (
+    COMMAND,
+    EAGER_COMMAND,
+    TESTS,
+    Add,
+    Babble,
+    Boast,
+    Compute,
+    Die,
+    DieOnce,
+    Look,
+    Measure,
+    Mistake,
+    OddTask,
+    Overwrite,
+    Process,
+    Raise,
+    Stop,
+    Sum,
+)
+
+from penstock.log.tasks import Task
+from penstock.server import worker_messages
+from penstock.server.worker_messages import Done, Failed, GarbageError, Order, decode, encode
+from penstock.server.workers import WorkerProcess, Workers
+
+ANSWER_S = 60
+"""How long a test waits for what takes milliseconds on a machine that is not busy."""
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' own tasks may be in messages."""
+    classes = dict(worker_messages.CLASSES)
+    worker_tasks.register(classes)
+    monkeypatch.setattr(worker_messages, "CLASSES", classes)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Workers]]:
+    made: list[Workers] = []
+
+    def make(**arguments: Any) -> Workers:
+        workers = Workers({0: str(tmp_path)}, **{"processes_max": 1, "command": COMMAND, **arguments})
+        made.append(workers)
+        return workers
+
+    yield make
+    for workers in made:
+        workers.close()
+        assert workers.processes == 0, "no process outlives its broker"
+
+
+def run(workers: Workers, *tasks: Task) -> list[Done | Failed]:
+    """Has tasks done; how they ended, in the order in which they did."""
+    ends: SimpleQueue[Done | Failed] = SimpleQueue()
+    for task in tasks:
+        workers.submit(0, task, ends.put)
+    return [ends.get(timeout=ANSWER_S) for _ in tasks]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + ANSWER_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def exists(pid: int) -> bool:
+    """Whether there is such a process, or what is left of one that nobody has waited for."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_ten_thousand_small_tasks_share_one_start(make: Callable[..., Workers]) -> None:
+    workers = make(command=EAGER_COMMAND)
+    ends = run(workers, *(Add(left=number, right=1) for number in range(10_000)))
+    assert ends == [Done(Sum(number + 1)) for number in range(10_000)]
+    assert workers.started == 1
+
+
+def test_workers_start_when_there_is_work_and_never_too_many(make: Callable[..., Workers]) -> None:
+    workers = make(processes_max=2)
+    assert workers.started == 0
+    run(workers, *(Add(left=number) for number in range(100)))
+    assert workers.started == 2
+    run(workers, Add())
+    assert workers.started == 2
+
+
+def test_an_idle_worker_is_ended_and_the_next_task_starts_another(make: Callable[..., Workers]) -> None:
+    workers = make(idle_s=0.05)
+    (first,) = run(workers, Look())
+    assert isinstance(first, Done)
+    assert isinstance(first.report, Process)
+    wait_until(lambda: workers.processes == 0)
+    assert not exists(first.report.pid), "nor is there a zombie"
+    assert run(workers, Add(left=1)) == [Done(Sum(1))]
+    assert workers.started == 2
+
+
+@linux
+def test_a_worker_has_nothing_of_the_broker_and_gives_way_to_it(make: Callable[..., Workers], tmp_path: Path) -> None:
+    inheritable = os.open(tmp_path / "file", os.O_CREAT)
+    os.set_inheritable(inheritable, True)
+    try:
+        (end,) = run(make(), Look())
+    finally:
+        os.close(inheritable)
+    assert isinstance(end, Done)
+    assert isinstance(end.report, Process)
+    found = end.report
+    assert found.parent == os.getpid()
+    assert found.session == found.pid, "a signal for the terminal's processes is not for it"
+    assert found.niceness > os.nice(0)
+    assert not [path for path in found.descriptors if str(tmp_path) in path]
+    assert len([path for path in found.descriptors if path.startswith("socket:")]) == 1
+
+
+def test_a_worker_reads_files_as_they_are_and_writes_none(make: Callable[..., Workers], tmp_path: Path) -> None:
+    workers = make()
+    (tmp_path / "log").write_bytes(b"12345")
+    assert run(workers, Measure("log")) == [Done(Sum(5))]
+    os.replace(tmp_path / "log", tmp_path / "old")
+    (tmp_path / "log").write_bytes(b"123")
+    assert run(workers, Measure("log")) == [Done(Sum(3))], "the descriptor of the other file was not kept"
+    (end,) = run(workers, Overwrite("log"))
+    assert isinstance(end, Failed)
+    assert (tmp_path / "log").read_bytes() == b"123"
+
+
+def test_a_task_whose_worker_is_killed_is_tried_once_more(make: Callable[..., Workers], tmp_path: Path) -> None:
+    workers = make()
+    assert run(workers, DieOnce(str(tmp_path / "died"))) == [Done(Sum(1))]
+    assert workers.started == 2
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (Die(), "Die failed 2 times in a worker process: it has died"),
+        (Stop(deadline_ms=1000), "Stop failed 2 times in a worker process: no report within 1000 ms"),
+        (Babble(), "Babble failed 2 times in a worker process: garbage: UnpicklingError"),
+        (Boast(), "Boast failed 2 times in a worker process: garbage: a report of 1152921504606846976 bytes"),
+        (Mistake(), "Mistake failed 2 times in a worker process: garbage: no report of Mistake"),
+    ],
+    ids=lambda value: value.what if isinstance(value, OddTask) else "",
+)
+def test_a_task_that_fails_twice_is_given_up_and_the_next_one_is_done(
+    make: Callable[..., Workers], task: OddTask, reason: str
+) -> None:
+    workers = make()
+    failed, done = run(workers, task, Add(left=1, right=2))
+    assert isinstance(failed, Failed)
+    assert failed.reason.startswith(reason)
+    assert done == Done(Sum(3))
+    assert workers.started == 3, "a worker that failed is of no more use"
+
+
+def test_a_task_that_raises_is_not_tried_again(make: Callable[..., Workers]) -> None:
+    workers = make()
+    assert run(workers, Raise(), Add()) == [Failed("ValueError: planted"), Done(Sum(0))]
+    assert workers.started == 1
+
+
+def test_where_no_worker_can_be_started_the_task_fails(make: Callable[..., Workers], tmp_path: Path) -> None:
+    for command in ((str(tmp_path / "missing"),), (sys.executable, "-c", "")):
+        (end,) = run(make(command=command), Add())
+        assert isinstance(end, Failed)
+
+
+def test_closing_ends_what_runs_and_nobody_hears_of_it(make: Callable[..., Workers], tmp_path: Path) -> None:
+    workers, ends = make(), list[object]()
+    path = tmp_path / "pid"
+    workers.submit(0, Compute(str(path)), ends.append)
+    workers.submit(0, Add(), ends.append)
+    wait_until(path.exists)
+    workers.close()
+    assert not exists(int(path.read_text()))
+    assert not [thread for thread in threading.enumerate() if thread.name == "penstock-worker"]
+    workers.submit(0, Add(), ends.append)
+    assert ends == []
+
+
+BROKER = f"""
+import sys, threading
+sys.path.insert(0, {str(TESTS)!r})
+from support import worker_tasks
+from penstock.server import worker_messages
+from penstock.server.workers import Workers
+worker_tasks.register(worker_messages.CLASSES)
+Workers({{0: "."}}, command=worker_tasks.COMMAND).submit(0, worker_tasks.Compute(sys.argv[1]), print)
+threading.Event().wait()
+"""
+
+
+def test_a_broker_that_is_killed_leaves_no_worker(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    with subprocess.Popen([sys.executable, "-c", BROKER, str(path)]) as broker:
+        wait_until(path.exists)
+        pid = int(path.read_text())
+        assert runs(pid)
+        broker.send_signal(signal.SIGKILL)
+    wait_until(lambda: not runs(pid))
+
+
+def runs(pid: int) -> bool:
+    """Whether a process runs; one that has ended may still wait for whoever adopted it."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state) and not state.startswith("Z")
+
+
+def test_a_worker_that_computes_sees_the_end_of_its_broker_by_itself(tmp_path: Path) -> None:
+    """Where the kernel has no signal for it."""
+    process = WorkerProcess(COMMAND)
+    path = tmp_path / "pid"
+    process._socket.sendall(encode(Order(str(tmp_path), Compute(str(path)))))
+    wait_until(path.exists)
+    process._socket.close()
+    assert process._process.wait(ANSWER_S) == 0
+
+
+def test_a_message_holds_nothing_but_plain_data_of_ours() -> None:
+    assert decode(encode(Done(Sum(1)))[worker_messages.LENGTH.size :]) == Done(Sum(1))
+    for message in (os.system, Done(os.system), Done(Path("/")), subprocess.Popen, 7):
+        with pytest.raises(GarbageError):
+            decode(pickle.dumps(message))
+    for body in (b"", b"\x80\x05", b"cos\nsystem\n(S'true'\ntR.", encode(Done(Sum(1)))):
+        with pytest.raises(GarbageError):
+            decode(body)
