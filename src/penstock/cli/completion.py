@@ -23,7 +23,11 @@ ASK_TIMEOUT_MS = 1_000
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("shell", choices=(*SCRIPTS, "topics"), help="topics: what the scripts ask of the broker")
+    parser.add_argument(
+        "shell",
+        choices=(*SCRIPTS, "topics"),
+        help="shell to complete for; topics is for the scripts' own use: it lists the topics",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -113,7 +113,7 @@ async def check_broker(client: Client, resource: Resource) -> None:
 
 
 def is_changed(config: Config) -> bool:
-    """Whether somebody set it."""
+    """Whether a config has been set explicitly."""
     from penstock.config.setting import Source
 
     return config.source != Source.DEFAULT_CONFIG

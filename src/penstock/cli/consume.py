@@ -40,7 +40,7 @@ Write = Callable[[str, int, "Record"], bytes]
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("topic", metavar="TOPIC", help="topic to read")
     parser.add_argument(
         "--partition", type=int, action="append", metavar="N", help="only this partition; repeatable (default: all)"
     )

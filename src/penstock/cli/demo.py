@@ -102,7 +102,7 @@ def broker(directory: Path) -> Iterator[Broker]:
 
 
 class Demo:
-    """One run.
+    """One run of the demo, from an empty directory to the report.
 
     Args:
         directory: for the broker's data, the lake and the report; what an earlier run left there is removed.
@@ -194,7 +194,7 @@ class Demo:
         self.progress("pipelines   caught up", last=True)
 
     def _turn(self, loads: list[Load], publishers: list[Publishing]) -> bool:
-        """One job of each load; whether any found something new."""
+        """Runs one job of each load; returns whether any of them found new records."""
         from penstock.pipelines.demo.report import Job
 
         for publisher in publishers:
@@ -242,7 +242,7 @@ class Demo:
         return 0 if loaded == published and all(verdict.clean for verdict in verdicts) else 1
 
     def proceed(self) -> None:
-        """Raises Stopped if somebody asked for it; called wherever the demo can end well."""
+        """Raises Stopped after Ctrl-C or SIGTERM; called wherever the demo can end cleanly."""
         if self.stop.is_set():
             raise Stopped("stopped; nothing is half done: each table ends at its last commit")
 
@@ -322,7 +322,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_installed() -> None:
-    """Raises in one line what is missing, before anything is started."""
+    """Raises an error that names the missing packages, before anything is started."""
     check_modules("the demo", ("pyspark", "deltalake", "numba", "pyarrow"), "spark")
     from penstock.spark.java import find_java
 

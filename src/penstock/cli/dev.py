@@ -53,6 +53,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--metrics-port",
+        metavar="PORT",
         type=int,
         help=f"port of /metrics; 0 takes any free one (default: {DEFAULT_METRICS_PORT}, or the next free one)",
     )

@@ -109,7 +109,7 @@ def run_in(data: str, overrides: dict[str, str], arguments: argparse.Namespace) 
 
 
 def interrupt(number: int, frame: object) -> None:
-    """SIGTERM is as Ctrl-C."""
+    """Treats SIGTERM like Ctrl-C."""
     raise KeyboardInterrupt
 
 

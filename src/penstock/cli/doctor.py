@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def examine(arguments: argparse.Namespace) -> Iterator[Finding]:
-    """All checks."""
+    """Runs all checks."""
     settings = None
     if arguments.config:
         settings, finding = check_config(arguments.config)

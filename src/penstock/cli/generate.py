@@ -52,9 +52,15 @@ def register(parser: argparse.ArgumentParser) -> None:
         "  penstock generate clicks --seconds 600 --start 2026-01-31 --to clicks.json --truth truth.json",
     )
     clicks.add_argument(
-        "--rate", type=number(0.1, RATE_MAX), default=100.0, metavar="N", help="records per second (default: 100)"
+        "--rate",
+        type=number(0.1, RATE_MAX),
+        default=100.0,
+        metavar="N",
+        help="visitors' records per second (default: 100)",
     )
-    clicks.add_argument("--seed", type=int, default=0, metavar="S", help="equal seeds make equal streams (default: 0)")
+    clicks.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed; equal seeds make equal streams (default: 0)"
+    )
     end = clicks.add_mutually_exclusive_group()
     end.add_argument(
         "--seconds", type=number(1, 1e9), metavar="T", help="stop after T seconds of event time (default: until Ctrl-C)"
@@ -62,7 +68,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     end.add_argument("--count", type=number(1, 1e12), metavar="N", help="stop after N records")
     clicks.add_argument("--start", metavar="TIME", help="event time of the first record (default: now)")
     clicks.add_argument(
-        "--speed", metavar="X", help="how much faster than real time events happen, or max (default: 1; max with --to)"
+        "--speed",
+        metavar="X",
+        help="speed of event time, as a multiple of real time, or max (default: 1; max with --to)",
     )
     to = clicks.add_mutually_exclusive_group()
     to.add_argument("--topic", help="topic to write to (default: clicks)")
@@ -75,10 +83,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="partitions of a new topic (default: 4)",
     )
     clicks.add_argument(
-        "--users", type=number(1, USERS_MAX), default=20_000, metavar="N", help="number of visitors (default: 20000)"
+        "--users", type=number(1, USERS_MAX), default=20_000, metavar="N", help="number of visitors (default: 20,000)"
     )
     clicks.add_argument(
-        "--pages", type=number(10, PAGES_MAX), default=1_000, metavar="N", help="pages of the site (default: 1000)"
+        "--pages", type=number(10, PAGES_MAX), default=1_000, metavar="N", help="pages of the site (default: 1,000)"
     )
     clicks.add_argument(
         "--crawlers",
@@ -92,13 +100,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         type=number(0, 1),
         default=0.0,
         metavar="SHARE",
-        help="share of values that are cut short (default: 0)",
+        help="share of values that are cut short, 0 to 1 (default: 0)",
     )
     truth = clicks.add_mutually_exclusive_group()
     truth.add_argument(
         "--truth", metavar="FILE", help="write the crawlers to FILE at the end, one JSON object per line"
     )
-    truth.add_argument("--truth-topic", metavar="TOPIC", help="write them to a topic")
+    truth.add_argument("--truth-topic", metavar="TOPIC", help="write the crawlers to a topic at the end")
     add_bootstrap(clicks)
 
 
@@ -135,7 +143,7 @@ def generate_clicks(arguments: argparse.Namespace) -> int:
 
 
 class Job:
-    """One run of the command. Raises UsageError for arguments that do not fit."""
+    """One run of the command. Raises UsageError for arguments that contradict each other."""
 
     def __init__(self, arguments: argparse.Namespace, stop: Stopping) -> None:
         from penstock.cli.times import timestamp_ms
@@ -187,7 +195,7 @@ class Job:
         return 0
 
     def _seconds(self) -> Iterator[Any]:
-        """What is to be written, second by second, until the end that was asked for."""
+        """The records to write, second by second, up to the requested end."""
         from penstock.pipelines.generate.sending import Pace
 
         arguments, pace = self._arguments, Pace(self._speed)

@@ -23,7 +23,7 @@ SHOWN_MAX = 50
 
 
 class Move(NamedTuple):
-    """What a reset does to one partition; `before` is -1 without a commit."""
+    """The effect of a reset on one partition; `before` is -1 if nothing was committed."""
 
     partition: Partition
     before: int
@@ -49,7 +49,7 @@ def register(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentPars
         "  penstock groups reset reports --all-topics --to 2h --execute        where it was two hours ago\n"
         "  penstock groups reset reports --topic clicks --by -100 --execute    the last hundred again",
     )
-    reset.add_argument("group", metavar="GROUP")
+    reset.add_argument("group", metavar="GROUP", help="group whose offsets to move")
     what = reset.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--topic", action="append", metavar="TOPIC", help="topic, or some of its partitions as TOPIC:0,2-4; repeatable"
@@ -97,7 +97,7 @@ async def member_count(client: Client, group_id: str) -> int:
 
 
 async def planned(client: Client, arguments: argparse.Namespace, before: Mapping[Partition, Committed]) -> list[Move]:
-    """What is to change. Raises UsageError for topics, partitions and offsets that do not make sense."""
+    """The moves to make. Raises UsageError for topics, partitions and offsets that do not make sense."""
     from penstock.client.groups import ends
 
     given = read_file(arguments.from_file) if arguments.from_file is not None else {}
@@ -128,7 +128,7 @@ async def planned(client: Client, arguments: argparse.Namespace, before: Mapping
 async def targets(
     client: Client, arguments: argparse.Namespace, wanted: Sequence[Partition], before: Mapping[Partition, Committed]
 ) -> dict[Partition, int]:
-    """Where each partition is to go, as asked for."""
+    """The offset that each partition should move to."""
     from penstock.client.client import EARLIEST, LATEST
 
     if arguments.by is not None:

@@ -56,7 +56,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "show a group's offset and lag in each partition, and its members",
         "  penstock groups describe reports\n  penstock groups describe reports --members --json",
     )
-    describe.add_argument("groups", nargs="+", metavar="GROUP")
+    describe.add_argument("groups", nargs="+", metavar="GROUP", help="groups to describe")
     describe.add_argument("--members", action="store_true", help="one line per member instead of one per partition")
     reset = register_reset(actions)
     delete = add_action(
@@ -66,7 +66,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "delete groups without members, or with --topic only their offsets of a topic",
         "  penstock groups delete reports\n  penstock groups delete reports --topic clicks",
     )
-    delete.add_argument("groups", nargs="+", metavar="GROUP")
+    delete.add_argument("groups", nargs="+", metavar="GROUP", help="groups to delete, or to delete offsets of")
     delete.add_argument(
         "--topic", action="append", metavar="TOPIC", help="delete only the offsets of this topic; repeatable"
     )

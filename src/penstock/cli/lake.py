@@ -133,7 +133,7 @@ def diverged_of(known: Progress, claim: Claim) -> list[Range]:
 
 
 def show_action(arguments: argparse.Namespace) -> int:
-    """Says what a table is."""
+    """Prints what a table contains and how far its pipelines have come."""
     lake = open_named(arguments, "show")
     files = lake.files()
     progress = lake.progress()

@@ -65,6 +65,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="stop when caught up")
     parser.add_argument(
         "--starting",
+        metavar="WHERE",
         default="earliest",
         help="where the first run starts: earliest, latest or a time (default: earliest)",
     )
@@ -75,7 +76,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def _register_values(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("values")
-    group.add_argument("--format", default="raw", help="format of the values: raw, json or avro (default: raw)")
+    group.add_argument(
+        "--format", metavar="FORMAT", default="raw", help="format of the values: raw, json or avro (default: raw)"
+    )
     group.add_argument(
         "--schema",
         metavar="COLUMNS",
@@ -83,8 +86,9 @@ def _register_values(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--new-fields",
+        metavar="ACTION",
         default="add",
-        help="fields without a column: add a column, or quarantine the record (default: add)",
+        help="what to do about fields without a column: add one, or quarantine the record (default: add)",
     )
     group.add_argument("--schema-registry", metavar="URL", help="schema registry for Avro values")
     group.add_argument("--quarantine", metavar="TABLE", help="table for rejected records (default: TABLE_quarantine)")
@@ -92,7 +96,7 @@ def _register_values(parser: argparse.ArgumentParser) -> None:
 
 def _register_tables(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("tables")
-    group.add_argument("--table-format", default="delta", help="delta or iceberg (default: delta)")
+    group.add_argument("--table-format", metavar="FORMAT", default="delta", help="delta or iceberg (default: delta)")
     group.add_argument("--table-per-topic", action="store_true", help="one table per topic, below --table")
     group.add_argument("--partition-by-date", action="store_true", help="partition a new table by day (UTC)")
     add_pairs(group, "--storage-option", "option of the object store or catalog")
@@ -106,38 +110,45 @@ def _register_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
     group.add_argument(
         "--interval-ms",
+        metavar="MS",
         type=int,
         default=INTERVAL_MS,
-        help=f"minimum ms between job starts, which bounds the commits (default: {INTERVAL_MS})",
+        help=f"minimum time from one job's start to the next, and so between commits (default: {INTERVAL_MS})",
     )
     group.add_argument(
         "--offsets-per-job",
+        metavar="N",
         type=int,
         default=LOAD_OFFSETS_PER_JOB,
-        help=f"maximum offsets per job (default: {LOAD_OFFSETS_PER_JOB})",
+        help=f"maximum offsets per job (default: {LOAD_OFFSETS_PER_JOB:,})",
     )
     group.add_argument(
         "--inline-offsets",
+        metavar="N",
         type=int,
         default=LOAD_INLINE_OFFSETS,
-        help=f"jobs up to this many offsets run without Spark (default: {LOAD_INLINE_OFFSETS})",
+        help=f"run jobs of at most N offsets without Spark (default: {LOAD_INLINE_OFFSETS:,})",
     )
     group.add_argument(
-        "--isolation", default="read_committed", help="read_committed or read_uncommitted (default: read_committed)"
+        "--isolation",
+        metavar="LEVEL",
+        default="read_committed",
+        help="read_committed or read_uncommitted (default: read_committed)",
     )
     group.add_argument(
         "--read",
+        metavar="SOURCE",
         default="auto",
-        help="read closed segments from files or through the broker: auto, broker, files (default: auto)",
+        help="where to read closed segments from: auto, broker or files (default: auto)",
     )
     add_log_dirs(group)
     group.add_argument(
         "--allow-data-loss",
         action="store_true",
-        help="continue when records are gone, by retention or an unclean election: note which",
+        help="continue when retention or an unclean election has removed records, and record which are missing",
     )
-    group.add_argument("--skip-corrupt", action="store_true", help="continue past corrupt batches: note the gap")
-    group.add_argument("--master", help="Spark master (default: local[*])")
+    group.add_argument("--skip-corrupt", action="store_true", help="continue past corrupt batches, and record the gap")
+    group.add_argument("--master", metavar="URL", help="Spark master, such as spark://HOST:PORT (default: local[*])")
     add_spark_session(group)
 
 
@@ -287,7 +298,7 @@ class Progress:
         sys.stderr.flush()
 
     def done(self) -> None:
-        """The last word."""
+        """Prints the summary at the end."""
         seconds = time.monotonic() - self._began
         start = "\n" if self._terminal and self._rows else ""
         beside = f", {self._quarantined:,} quarantined" if self._quarantined else ""

@@ -95,7 +95,9 @@ TEXTS = ("key", "value")
 
 
 def lines_of(path: str, *, records: bool, verify: bool) -> Iterator[Line]:
-    """What is in a file, or with `verify` only what is wrong with it. Raises UsageError for a file that is no log's."""
+    """The contents of a file, or with `verify` only its faults. Raises UsageError for a file that does not belong to a
+    log.
+    """
     from penstock.log.dump import kind_of
     from penstock.server.disk import BlockingDisk
 
@@ -120,7 +122,7 @@ def lines_of(path: str, *, records: bool, verify: bool) -> Iterator[Line]:
 
 
 def verified(kind: str, disk: Disk, name: str) -> Iterator[Line]:
-    """What is wrong with a file; an index is held against the records beside it."""
+    """The faults of a file; an index is compared with the log beside it."""
     from penstock.log import dump
     from penstock.log.names import LOG, OFFSET_INDEX, TIME_INDEX
 

@@ -74,14 +74,14 @@ def _register_files(actions: Actions[argparse.ArgumentParser]) -> None:
         "report everything that is wrong with files",
         "  penstock pipeline validate clicks.toml alerts.toml\n  penstock pipeline validate *.toml --connect",
     )
-    validate.add_argument("files", nargs="+", type=Path, metavar="FILE", help="pipelines' files")
+    validate.add_argument("files", nargs="+", type=Path, metavar="FILE", help="pipeline files")
     validate.add_argument("--connect", action="store_true", help="also check with the brokers that the topics exist")
 
 
 def _register_run(actions: Actions[argparse.ArgumentParser]) -> None:
     text = "  penstock pipeline run clicks.toml alerts.toml\n  penstock pipeline run clicks.toml --once"
     parser = add_action(actions, "run", run_files, "run pipelines in one Spark session", text)
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="pipelines' files")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="pipeline files")
     parser.add_argument("--once", action="store_true", help="stop when all have caught up")
     parser.add_argument("--fail-fast", action="store_true", help="stop all when one fails for good")
     parser.add_argument(
@@ -115,7 +115,7 @@ def state_of(arguments: argparse.Namespace) -> Path:
 
 
 def write_template(arguments: argparse.Namespace) -> int:
-    """`init`."""
+    """Runs `penstock pipeline init`."""
     from penstock.pipelines.registry import find_job
     from penstock.pipelines.template import template
 
@@ -135,7 +135,7 @@ def write_template(arguments: argparse.Namespace) -> int:
 
 
 def check_files(arguments: argparse.Namespace) -> int:
-    """`validate`."""
+    """Runs `penstock pipeline validate`."""
     pipelines, problems = read(arguments)
     if arguments.connect:
         from penstock.pipelines.reach import unreachable
@@ -159,14 +159,14 @@ def read(arguments: argparse.Namespace) -> tuple[list[Pipeline], list[Problem]]:
 
 
 def run_files(arguments: argparse.Namespace) -> int:
-    """`run`."""
+    """Runs `penstock pipeline run`."""
     from penstock.spark.session import check_addresses, explain
 
     if arguments.explain:
         print(explain())
         return 0
     if not arguments.files:
-        raise UsageError("name the pipelines' files: penstock pipeline run FILE...")
+        raise UsageError("name the pipeline files: penstock pipeline run FILE...")
     if len(arguments.files) > PIPELINES_PER_RUN:
         raise UsageError(f"{len(arguments.files)} pipelines: one run takes at most {PIPELINES_PER_RUN}")
     check_addresses(arguments.master, arguments.remote)
@@ -218,7 +218,7 @@ def run_pipelines(pipelines: list[Pipeline], arguments: argparse.Namespace, stop
 
 
 class Told:
-    """What pipelines' threads have to say, kept until the main thread says it."""
+    """Messages from the pipelines' threads, kept until the main thread prints them."""
 
     def __init__(self, show: Lines) -> None:
         self._show = show
@@ -230,7 +230,7 @@ class Told:
             self._texts.append(text)
 
     def say(self) -> None:
-        """Says it."""
+        """Prints everything collected so far."""
         with self._lock:
             texts, self._texts = self._texts, []
         for text in texts:
@@ -270,7 +270,7 @@ def line_of(report: Report, width: int) -> str:
 
 
 def show_status(arguments: argparse.Namespace) -> int:
-    """`status`."""
+    """Runs `penstock pipeline status`."""
     known = known_of(arguments)
     if arguments.json:
         print_json([{**each.report.as_json(), "state": state_text(each), "live": each.live} for each in known])
@@ -286,7 +286,7 @@ def show_status(arguments: argparse.Namespace) -> int:
 
 
 def show_table(known: list[Known]) -> None:
-    """Pipelines and their figures."""
+    """Prints a table of pipelines and their figures."""
     head = ("pipeline", "job", "state", "rows", "rows/s", "lag", "batch", "last batch", "restarts", "process")
     right = ("rows", "rows/s", "lag", "batch", "restarts", "process")
     rows = []
@@ -341,7 +341,7 @@ def known_of(arguments: argparse.Namespace) -> list[Known]:
 
 
 def show_list(arguments: argparse.Namespace) -> int:
-    """`list`."""
+    """Runs `penstock pipeline list`."""
     from penstock.pipelines.registry import BUILT_IN, find_job
     from penstock.pipelines.state import all_known
 

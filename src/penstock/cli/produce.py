@@ -37,7 +37,7 @@ PROGRESS_EVERY_S = 0.5
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("topic", metavar="TOPIC", help="topic to append to")
     parser.add_argument(
         "--value", action="append", metavar="TEXT", help="record to append, instead of reading stdin; repeatable"
     )
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Job:
-    """One run: what every record has, and what was sent so far. Raises UsageError for arguments that do not fit."""
+    """One run: what all records have in common, and what was sent. Raises UsageError for arguments that conflict."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         from penstock.cli.times import timestamp_ms
@@ -187,7 +187,7 @@ class Job:
             print(f"\r\x1b[K{counted(self._sent, 'record')} to {self._arguments.topic}", file=sys.stderr)
 
     def _appended(self) -> str:
-        """What brokers have confirmed so far; with acks=0 they confirm nothing."""
+        """How many records the brokers have confirmed so far; with acks=0 they confirm none."""
         verb = "sent" if ACKS[self._arguments.acks] == 0 else "appended"
         return f"{counted(self._sent, 'record')} {'was' if self._sent == 1 else 'were'} {verb}"
 

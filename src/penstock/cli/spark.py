@@ -82,7 +82,7 @@ def directory_of(arguments: argparse.Namespace) -> Path:
 
 
 def run_cluster(arguments: argparse.Namespace) -> int:
-    """`cluster`."""
+    """Runs `penstock spark cluster`."""
     directory = directory_of(arguments)
     return {"up": up, "down": end, "status": status}[arguments.do](directory, arguments)
 
@@ -160,7 +160,7 @@ def told(state: ClusterState) -> dict[str, object]:
 
 
 def show_settings(_arguments: argparse.Namespace) -> int:
-    """`settings`."""
+    """Runs `penstock spark settings`."""
     from penstock.spark.session import explain
 
     print(explain())

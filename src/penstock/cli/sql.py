@@ -109,7 +109,7 @@ def check_brokers(bootstrap: str) -> None:
 
 
 def statements(arguments: argparse.Namespace) -> str:
-    """The text to run. Raises UsageError when there is none."""
+    """The SQL text to run. Raises UsageError if it is empty."""
     if arguments.query in (None, "-"):
         if sys.stdin.isatty():
             raise UsageError("what is the query? penstock sql 'select count(*) from clicks'")
@@ -140,7 +140,7 @@ def answer(engine: Engine, query: str, arguments: argparse.Namespace) -> None:
 
 
 def show(result: Result, arguments: argparse.Namespace) -> tuple[int, bool]:
-    """One result in the form asked for; returns its rows, and whether it has more than are shown."""
+    """Prints one result in the requested format; returns its rows, and whether some were left out."""
     from penstock.cli.output import print_table
     from penstock.sql.output import table_rows, write_csv, write_json, write_parquet
 

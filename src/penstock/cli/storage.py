@@ -144,7 +144,7 @@ class Found:
 
 
 def info_action(arguments: argparse.Namespace) -> int:
-    """Prints what the directories are; 1 when something is wrong with one."""
+    """Prints the log directories; returns 1 if something is wrong with one of them."""
     from penstock.config.server import Settings
 
     settings = Settings.from_properties(read_properties(arguments.config))
@@ -161,7 +161,7 @@ def info_action(arguments: argparse.Namespace) -> int:
 
 
 def look_into(path: str) -> Found:
-    """What a log directory is."""
+    """Describes one log directory."""
     import os
 
     from penstock.log.meta_properties import FILE, parse_meta_properties

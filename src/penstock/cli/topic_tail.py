@@ -39,7 +39,7 @@ def register(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentPars
         "watch topics grow; with --lag, also the groups that read them",
         "  penstock topics tail clicks --lag\n  penstock topics tail clicks orders --every 5 --json",
     )
-    tail.add_argument("topics", nargs="+", metavar="TOPIC")
+    tail.add_argument("topics", nargs="+", metavar="TOPIC", help="topics to watch")
     tail.add_argument("--lag", action="store_true", help="include the lag of each group with offsets there")
     tail.add_argument(
         "--every", type=float, default=1.0, metavar="SECONDS", help="interval between updates (default: 1)"
@@ -117,7 +117,7 @@ def rate(now: Look, before: Look | None, place: Partition) -> float:
 
 
 def shown(now: Look, before: Look | None) -> list[str]:
-    """A look as lines."""
+    """One update as lines of text."""
     topics: dict[str, list[Partition]] = {}
     for place in now.ends:
         topics.setdefault(place[0], []).append(place)

@@ -57,7 +57,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "show partitions, leaders, replicas, offsets and configs of topics",
         "  penstock topics describe clicks",
     )
-    describe.add_argument("topics", nargs="+", metavar="TOPIC")
+    describe.add_argument("topics", nargs="+", metavar="TOPIC", help="topics to describe")
     alter = add_action(
         actions,
         "alter",
@@ -65,7 +65,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "add partitions",
         "  penstock topics alter clicks --partitions 12",
     )
-    alter.add_argument("topic", metavar="TOPIC")
+    alter.add_argument("topic", metavar="TOPIC", help="topic to extend")
     alter.add_argument(
         "--partitions", type=int, required=True, metavar="N", help="total number of partitions afterwards"
     )
@@ -77,7 +77,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "delete topics and all their data",
         "  penstock topics delete clicks orders",
     )
-    delete.add_argument("topics", nargs="+", metavar="TOPIC")
+    delete.add_argument("topics", nargs="+", metavar="TOPIC", help="topics to delete")
     tail = register_tail(actions)
     for action in (list_, describe, tail):
         add_json(action)
@@ -94,7 +94,7 @@ def register_create(actions: Any) -> None:
         "  penstock topics create clicks --partitions 6\n"
         "  penstock topics create profiles --config retention.ms=-1 --config segment.ms=3600000",
     )
-    create.add_argument("topic", metavar="TOPIC")
+    create.add_argument("topic", metavar="TOPIC", help="name of the topic")
     create.add_argument(
         "--partitions",
         type=int,

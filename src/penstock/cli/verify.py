@@ -1,15 +1,16 @@
-"""Prove from a lake table alone that no offset is missing and none is there twice.
+"""Prove from a lake table alone that no offset is missing or duplicated.
 
-With --broker the table is also held against what the brokers have: its ends, and the values of its rows, decoded as the
-load decoded them. --values says of how many rows: a sample, or all, which costs about what loading them did.
+With --broker the table is also compared with what the brokers have: its first and last offsets, and the values of its
+rows, decoded as the load decoded them. --values sets how many rows are compared: a sample, or all of them, which costs
+about as much as loading them did.
 
-Exit code 0: clean. 1: something is missing, double or changed, or the table could not be read.
+Exit code 0: clean. 1: something is missing, duplicated or changed, or the table could not be read.
 
 examples:
   penstock verify lake/clicks
   penstock verify lake/clicks --topic clicks --json
-  penstock verify lake/clicks --broker 127.0.0.1:9092      and hold it against what the broker has
-  penstock verify lake/clicks --broker 127.0.0.1:9092 --values all      every value of every row
+  penstock verify lake/clicks --broker 127.0.0.1:9092      also compare it with the broker
+  penstock verify lake/clicks --broker 127.0.0.1:9092 --values all      compare every value of every row
   penstock verify lake/orders --broker 127.0.0.1:9092 --schema-registry http://registry:8081
   penstock verify s3://lake/clicks --storage-option AWS_REGION=eu-west-1
 """
@@ -44,7 +45,7 @@ Brokers = dict[int, "BrokerVerdict"]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What `penstock verify` is asked beside the table; as its arguments."""
+    """The options of `penstock verify` other than the table."""
 
     topic: str | None = None
     broker: str | None = None
@@ -59,7 +60,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_table(parser)
     parser.add_argument("--topic", help="only this topic")
-    parser.add_argument("--broker", metavar="HOST:PORT", help="also hold the table against what this broker has")
+    parser.add_argument("--broker", metavar="HOST:PORT", help="also compare the table with what this broker has")
     parser.add_argument(
         "--values",
         choices=VALUES,
@@ -76,11 +77,11 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("auto", "raw", "json", "avro"),
         default="auto",
-        help="what the load took values for (default: what the table's columns look like)",
+        help="how the load decoded the values (default: detected from the table's columns)",
     )
     parser.add_argument("--schema-registry", metavar="URL", help="schema registry for Avro values")
     parser.add_argument(
-        "--quarantine", metavar="TABLE", help="the table of rejected records (default: TABLE_quarantine, if there)"
+        "--quarantine", metavar="TABLE", help="table of rejected records (default: TABLE_quarantine, if it exists)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -105,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def asked_of(arguments: argparse.Namespace) -> Asked:
-    """What is to be compared, and how. Raises UsageError."""
+    """The comparison that the arguments ask for. Raises UsageError."""
     if arguments.broker is None and arguments.values not in (None, "none"):
         raise UsageError(f"--values {arguments.values}: name the --broker that the values are compared with")
     if arguments.sample < 0:
@@ -217,7 +218,7 @@ def conclusion(verdicts: list[PartitionVerdict], brokers: Brokers) -> str:
 
 
 def compared_with(verdicts: list[PartitionVerdict], brokers: Brokers) -> list[str]:
-    """What was found in a table that is clean beside its brokers, in sentences."""
+    """The result of comparing a clean table with its brokers, in sentences."""
     counts = {
         name: sum(getattr(each, name) for each in brokers.values())
         for name in ("compared", "gone_rows", "aborted", "elsewhere")
@@ -239,7 +240,7 @@ def compared_with(verdicts: list[PartitionVerdict], brokers: Brokers) -> list[st
 
 
 def complaints(verdict: PartitionVerdict) -> list[str]:
-    """What is wrong with a partition by the table alone."""
+    """The faults of a partition that the table alone reveals."""
     wrong = []
     if verdict.missing_ranges:
         wrong.append(f"missing {ranges(verdict.missing_ranges)}")
@@ -258,7 +259,7 @@ def complaints(verdict: PartitionVerdict) -> list[str]:
 
 
 def differences(broker: BrokerVerdict) -> list[str]:
-    """What is wrong with a partition by the broker."""
+    """The faults of a partition that a comparison with the broker reveals."""
     wrong = []
     if broker.lost:
         wrong.append(f"the broker ends at {broker.log_end:,} and lacks the table's last {broker.lost:,}")

@@ -32,7 +32,7 @@ def some_distinct(elements: tuple[str, ...]) -> str | None:
 
 
 def not_empty(text: str) -> str | None:
-    """There is something."""
+    """Refuses an empty value."""
     return None if text else "is empty"
 
 

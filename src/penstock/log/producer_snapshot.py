@@ -63,7 +63,7 @@ class Snapshots:
         return f"{self.name}/{file_name(offset, SNAPSHOT)}", encode(producers)
 
     def forget(self, offsets: Iterable[int]) -> None:
-        """These are deleted, with their segments."""
+        """Forgets snapshots that are deleted together with their segments."""
         gone = set(offsets)
         self.offsets = [offset for offset in self.offsets if offset not in gone]
 

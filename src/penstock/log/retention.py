@@ -51,7 +51,7 @@ class Retention(NamedTuple):
 
     @classmethod
     def of(cls, config: TopicConfig, log_start_offset: int, high_watermark: int) -> Retention:
-        """That of a log without remote storage."""
+        """The retention of a log without remote storage."""
         if not config.delete:
             return cls(-1, -1, log_start_offset, high_watermark)
         return cls(config.retention_ms, config.retention_bytes, log_start_offset, high_watermark)

@@ -230,5 +230,5 @@ def default_directory(broker: BrokerRegistration | None) -> UUID:
 
 
 def active_of(replicas: Sequence[int], brokers: Mapping[int, BrokerRegistration]) -> list[int]:
-    """Those replicas that may lead, in their order: the first in-sync replicas of a new partition."""
+    """The replicas that may lead, in order: the first in-sync replicas of a new partition."""
     return [broker_id for broker_id in replicas if brokers[broker_id].active]

@@ -19,4 +19,4 @@ class Audit(Protocol):
         """All of it is refused."""
 
     def answered(self, request: Request[Any], time_ms: int) -> None:
-        """Its answer leaves, `time_ms` after it came; the last that is heard of it."""
+        """Called last for a request: its answer leaves, `time_ms` after the request came."""

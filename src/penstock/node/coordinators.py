@@ -106,7 +106,7 @@ class Coordinator(Generic[M]):
         return peer is not None
 
     def published(self, delta: MetadataDelta, now_ms: int) -> None:
-        """There is a new image, and the replicas know of it."""
+        """Follows a new metadata image, which the replicas have already been told of."""
         for gone in delta.deleted_topics.values():
             if gone.name == self.topic.name:
                 for index in range(len(gone.partitions)):

@@ -449,7 +449,7 @@ class Dispatcher:
             return self.exit.refusal(request, error.code, error.message)
 
     def controller_known(self, now_ms: int) -> None:
-        """There is an active controller, here or elsewhere: runs what waited for it, oldest first."""
+        """Runs the requests that waited for an active controller, oldest first, now that there is one."""
         waiting, self._waiting_for_controller = self._waiting_for_controller, {}
         for request in waiting.values():
             if request.abandoned is not None:

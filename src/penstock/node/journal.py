@@ -117,7 +117,7 @@ class Journal:
     # Who leads, and which brokers there are
 
     def published(self, old: MetadataImage, delta: MetadataDelta) -> None:
-        """There is a new image. Costs what has changed."""
+        """Journals what a new image has changed; its cost is proportional to that."""
         node = self._node
         if node.controller.active:
             for broker_id, registration in delta.brokers.items():

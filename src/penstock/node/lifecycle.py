@@ -448,7 +448,7 @@ class Lifecycle:
             self._left(now_ms)
 
     def metadata_log_failed(self, now_ms: int) -> None:
-        """There is no way to follow what the controller does any more."""
+        """Stops the node, which can no longer follow the metadata log."""
         if self.stopping:
             self._left(now_ms)
 

@@ -218,7 +218,7 @@ class Quorum:
     # What is around the replica, see `raft.driver.Host`
 
     def carries_out(self, effect: Effect) -> None:
-        """It is no news."""
+        """Ignores the start of an effect: only its end matters here."""
 
     def control_appended(self, batch: bytearray, last_offset: int, epoch: int, now_ms: int) -> None:
         if self.leads:

@@ -201,7 +201,7 @@ class KeptAnswers:
         self._answers: dict[Hashable, Kept] = {}
 
     def of(self, source: object, answers_max: int) -> dict[Hashable, Kept]:
-        """Those that were made of `source`. All are dropped when it is another object, or when they are many."""
+        """The entries made from `source`; all are dropped when `source` is a new object, or when there are too many."""
         if source is not self._source or len(self._answers) >= answers_max:
             self._source, self._answers = source, {}
         return self._answers

@@ -93,7 +93,7 @@ class Monitor:
             self._lags.clear()
 
     def restarted(self) -> None:
-        """It was begun anew."""
+        """Counts a restart of the pipeline."""
         with self._lock:
             self._restarts += 1
 

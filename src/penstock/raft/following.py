@@ -168,7 +168,7 @@ class Following:
         return isinstance(role, Follower) and role.target.node_id == node_id
 
     def fetch_failed(self, node_id: int, *, current: bool, now_ms: int) -> None:
-        """There was no answer to a fetch: nobody listens there any more, or the connection broke."""
+        """Handles a fetch that got no answer: the leader no longer listens, or the connection broke."""
         if current and self._follows(node_id):
             self.suspect(now_ms)
 

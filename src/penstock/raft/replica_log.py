@@ -54,7 +54,7 @@ class RaftLog(Protocol):
         ...
 
     def snapshot_size(self, snapshot: CheckpointId) -> int | None:
-        """Its size in bytes, None if it is not there (any more)."""
+        """The size of a snapshot in bytes, or None if it does not exist."""
         ...
 
     def read_snapshot(self, snapshot: CheckpointId, position: int, max_bytes: int) -> Buffer:

@@ -131,7 +131,7 @@ class Progress:
     fetched_leader_end: int = -1
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """It asks for `offset`, so it has everything before on disk.
+        """Notes that the replica fetches from `offset`, and so has everything before it on disk.
 
         It was caught up at its last fetch if it now has all that the leader had then (as Kafka counts it). An offset
         may be lower than the last: a voter of kraft.version 0 that has lost its disk has what it says now, no more.

@@ -387,7 +387,7 @@ class Storage:
         self.log.truncate_fully_and_start_at(snapshot.end_offset, now_ms)
 
     def _note_checkpoint(self, checkpoint: CheckpointId, size_bytes: int, now_ms: int) -> None:
-        """There is one more. One of our own may come after a newer one that was fetched while it was written."""
+        """Adds a checkpoint. A newer one may have been fetched while this node wrote its own."""
         known = {**self.checkpoints, checkpoint: (size_bytes, self.wall.at(now_ms))}
         self.checkpoints = {each: known[each] for each in sorted(known)}
 
@@ -427,7 +427,7 @@ class Storage:
     # What the log tells its owner
 
     def log_has_operations(self, log: Log) -> None:
-        """They leave with this turn's `take_operations`."""
+        """Does nothing: the log's operations leave with this turn's `take_operations`."""
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
         """What is written can be read; it counts only once it is flushed."""

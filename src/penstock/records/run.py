@@ -33,7 +33,7 @@ class Skipped(NamedTuple):
 
 
 class SeenEpoch(NamedTuple):
-    """That the last batch before offset `end` of those seen was written in a leader epoch."""
+    """The leader epoch of the last batch seen before offset `end`."""
 
     leader_epoch: int
     end: int

@@ -69,7 +69,9 @@ class FollowerOwner(Protocol):
     """Who drives a follower."""
 
     def follower_moved(self, follower: Follower, now_ms: int) -> None:
-        """Its state or its position is another: look at `ready` and `position`, and at `state` ASKING."""
+        """Called when a follower's state or position has changed: look at `ready` and `position`, and at `state`
+        ASKING.
+        """
 
     def follower_retries(self, follower: Follower, delay_ms: int, now_ms: int) -> None:
         """Call `follower.retry` after so long."""
@@ -201,7 +203,7 @@ class Follower:
             self._owner.follower_moved(self, now_ms)
 
     def opened(self, log: Log, high_watermark: int, now_ms: int) -> None:
-        """Its log is open: takes its position. `high_watermark` is the last that is known, checkpointed or in use."""
+        """Takes its position from its log, now open. `high_watermark` is the last one known, checkpointed or in use."""
         self.log = log
         if self.state is not State.OPENING:
             return
@@ -214,7 +216,7 @@ class Follower:
             self._take_position(now_ms)
 
     def broken(self, now_ms: int) -> None:
-        """Its log cannot be used."""
+        """Stops following, since the log cannot be used."""
         self._enter(State.BROKEN, now_ms)
 
     def _take_position(self, now_ms: int) -> None:
@@ -396,7 +398,7 @@ class Follower:
             self._retry_later(now_ms)
 
     def leader_offsets_failed(self, code: ErrorCode, now_ms: int) -> None:
-        """They could not be had."""
+        """Handles a failed request for the leader's offsets."""
         if self.state is State.ASKING:
             if code is ErrorCode.FENCED_LEADER_EPOCH:
                 self._enter(State.FENCED, now_ms)

@@ -54,13 +54,15 @@ class IsrDriver(Protocol):
     """Who looks at partitions that lag, and brings proposals to the controller."""
 
     def lags(self, partition: Partition, now_ms: int) -> None:
-        """It has followers that are behind or not in sync: call its `look_after_followers` from time to time."""
+        """Called for a partition whose followers are behind or out of sync: call its `look_after_followers` from time
+        to time.
+        """
 
     def look(self, now_ms: int) -> None:
         """Look at all that lag now; at very many, in turns."""
 
     def forget(self, partition: Partition) -> None:
-        """It is not led any more."""
+        """Called when this node no longer leads a partition."""
 
     def propose(self, partition: Partition, now_ms: int) -> None:
         """`partition.isr.proposal` is to be sent to the controller; tell `partition.alter_answered`."""
@@ -524,7 +526,7 @@ class Partition:
         )
 
     def reopened(self, log: Log) -> None:
-        """Its log was closed, since others were used more recently, and is open again."""
+        """Takes a log that has been reopened; it was closed because others had been used more recently."""
         self.log = log
         self._note_epoch()
 

@@ -70,7 +70,8 @@ class RemoteReplica:
         session: Session | None,
         now_ms: int,
     ) -> None:
-        """It asks for `offset`. It was caught up now, or at its last fetch if it now has all there was then."""
+        """Notes that the replica fetches from `offset`. It is caught up now, or was at its last fetch if it has reached
+        the end of the log as it was then."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif self.last_fetch_ms and offset >= self.last_fetch_end_offset:

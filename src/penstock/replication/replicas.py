@@ -33,7 +33,7 @@ class FollowerDriver(FollowerOwner, Protocol):
         """A new follower, or one whose leader is another."""
 
     def unfollow(self, follower: Follower, now_ms: int) -> None:
-        """It is no follower any more."""
+        """Called when a replica stops being a follower."""
 
 
 class Replicas:

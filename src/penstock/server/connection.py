@@ -122,11 +122,11 @@ class Side(Protocol):
         ...
 
     def left(self, connection: SocketConnection) -> None:
-        """It is closed, and counts no more."""
+        """Called when a connection is closed and no longer counts."""
         ...
 
     def lost(self, connection: SocketConnection, reason: str) -> None:
-        """It was not our wish that it is closed."""
+        """Called when a connection has ended without being closed by us."""
         ...
 
 

@@ -87,7 +87,7 @@ class PlainTransport:
         self.close = sock.close
 
     def shake_hands(self) -> None:
-        """There is none."""
+        """Does nothing: a plain connection has no handshake."""
 
     def receive_into_two(self, first: Any, second: Any) -> int:
         return self._socket.recvmsg_into((first, second))[0]

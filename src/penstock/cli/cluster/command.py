@@ -120,7 +120,7 @@ def add_change(parser: argparse.ArgumentParser) -> None:
     """Adds what all actions that move replicas have."""
     parser.add_argument("--dry-run", action="store_true", help="show what would change; change nothing")
     parser.add_argument("--save", metavar="FILE", help="save the current state, to undo this with `reassign --plan`")
-    parser.add_argument("--no-wait", action="store_true", help="return as soon as the cluster has started")
+    parser.add_argument("--no-wait", action="store_true", help="return as soon as the cluster has accepted the moves")
 
 
 def register_elect(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -186,7 +186,7 @@ def register_unregister(actions: Actions[argparse.ArgumentParser]) -> argparse.A
         "  penstock cluster drain 4 --replicas\n  penstock cluster unregister 4",
     )
     unregister.add_argument("broker", type=int, metavar="BROKER", help="broker id")
-    unregister.add_argument("--yes", action="store_true", help="do it even if the broker has replicas")
+    unregister.add_argument("--yes", action="store_true", help="unregister the broker even if it has replicas")
     return unregister
 
 
@@ -214,7 +214,7 @@ def register_rolling_restart(actions: Actions[argparse.ArgumentParser]) -> argpa
         type=int,
         default=RESTART_TIMEOUT_S,
         metavar="S",
-        help=f"how long to wait for all to be in sync after a restart (default: {RESTART_TIMEOUT_S})",
+        help=f"seconds to wait for all replicas to be in sync after a restart (default: {RESTART_TIMEOUT_S})",
     )
     restart.add_argument(
         "--yes", action="store_true", help="continue although some partitions will be unavailable during a restart"
@@ -238,5 +238,7 @@ def register_features(actions: Actions[argparse.ArgumentParser]) -> argparse.Arg
         "levels", nargs="*", default=[], metavar="NAME=LEVEL", help="level to set; 0 disables the feature"
     )
     features.add_argument("--unsafe", action="store_true", help="downgrade even if metadata is lost")
-    features.add_argument("--dry-run", action="store_true", help="ask the controller whether it would; change nothing")
+    features.add_argument(
+        "--dry-run", action="store_true", help="ask the controller whether it would accept this; change nothing"
+    )
     return features

@@ -62,7 +62,7 @@ def brokers_action(arguments: argparse.Namespace) -> int:
 
 
 async def known(client: Client) -> tuple[View, QuorumState | None, frozenset[int]]:
-    """The cluster, its quorum, and who is silent; without the quorum where it has no leader, or loses it meanwhile."""
+    """The cluster, its quorum and the brokers that do not answer; the quorum is None while it has no leader."""
     from penstock.client.cluster import NoControllerError
 
     quorum = await quorum_of(client)
@@ -76,7 +76,7 @@ async def known(client: Client) -> tuple[View, QuorumState | None, frozenset[int
 
 
 async def quorum_of(client: Client) -> QuorumState | None:
-    """The quorum, or None while it has no leader to tell."""
+    """The state of the quorum, or None while it has no leader."""
     from penstock.client.cluster import describe_quorum
     from penstock.errors import RequestError, UnreachableError
 
@@ -91,7 +91,7 @@ async def quorum_of(client: Client) -> QuorumState | None:
 
 
 async def silent_of(view: View) -> frozenset[int]:
-    """Brokers that do not answer us: without a controller nobody keeps the account of who is up."""
+    """The brokers that do not answer us; without a controller, nothing else tells which ones are up."""
     from penstock.client.client import Client
     from penstock.errors import PenstockError
 

@@ -72,7 +72,8 @@ def parse_level(text: str) -> tuple[str, int]:
 def steps(
     states: Sequence[FeatureState], wanted: dict[str, int], *, unsafe: bool
 ) -> dict[str, tuple[int, UpgradeType]]:
-    """What of the levels wanted is not so already, each up or down. Raises UsageError for a feature nobody knows."""
+    """The requested levels that differ from the present ones, as upgrades and downgrades. Raises UsageError for an
+    unknown feature."""
     from penstock.client.features import UpgradeType
 
     current = {state.name: state.level for state in states}
@@ -114,7 +115,7 @@ def state_json(state: FeatureState) -> dict[str, Any]:
 def tell_steps(
     arguments: argparse.Namespace, states: Sequence[FeatureState], updates: dict[str, tuple[int, UpgradeType]]
 ) -> None:
-    """What was changed, or would be."""
+    """Prints the changes that were made, or would be."""
     before = {state.name: state.level for state in states}
     if arguments.json:
         changes = [{"name": name, "from": before[name], "to": level} for name, (level, _) in updates.items()]

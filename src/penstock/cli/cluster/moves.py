@@ -71,12 +71,12 @@ async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan
 
 
 def on(view: View, key: Partition) -> Replicas:
-    """Where the replicas of a partition lie now, or will when it has moved."""
+    """The brokers of a partition's replicas, now or after its move."""
     return view.replicas[key]
 
 
 async def bytes_to_copy(client: Client, view: View, copies: Sequence[tuple[Partition, int]]) -> int:
-    """What the leaders of partitions have on disk, once for each new replica."""
+    """The bytes to copy: what each leader has on disk, once for each new replica."""
     from penstock.client.cluster import replica_sizes
 
     if not copies:
@@ -138,7 +138,7 @@ def say_errors(errors: Errors) -> int:
 
 
 def report(view: View, plan: Plan, size_bytes: int, state: str, errors: Errors) -> dict[str, Any]:
-    """What was planned and done, in one JSON object."""
+    """The plan and its outcome as one JSON object."""
     changes = [{"topic": key[0], "partition": key[1], "from": on(view, key), "to": plan[key]} for key in sorted(plan)]
     refusals = [{"topic": key[0], "partition": key[1], "error": error.code.name} for key, error in errors]
     return {"state": state, "changes": changes, "bytes_to_copy": size_bytes, "errors": refusals}
@@ -177,7 +177,7 @@ async def watch(client: Client, keys: Iterable[Partition]) -> None:
 
 
 async def bytes_copied(client: Client, left: Mapping[Partition, Ongoing]) -> tuple[int, int]:
-    """Of what still moves, the bytes that are there already, and all."""
+    """The bytes already copied and the total, for the moves still running."""
     from penstock.client.cluster import replica_sizes
 
     if not left:

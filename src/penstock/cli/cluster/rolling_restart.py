@@ -49,7 +49,7 @@ class Node:
 
     @property
     def address(self) -> str:
-        """host:port."""
+        """The node's address as host:port."""
         return f"{self.host}:{self.port}"
 
 
@@ -91,7 +91,7 @@ def ordered(view: View, quorum: QuorumState, wanted: str | None) -> list[Node]:
 
 
 def objections_to(view: View, quorum: QuorumState, nodes: Sequence[Node]) -> list[str]:
-    """What cannot be written or read while one of the nodes is away, in sentences."""
+    """The partitions that cannot be written or read while one of the nodes is away, in sentences."""
     ids = {node.id for node in nodes}
     there = [each for each in view.partitions if ids & set(each.replicas)]
     single = sorted({each.topic for each in there if len(each.replicas) == 1})
@@ -116,7 +116,7 @@ def names(topics: Sequence[str], shown_max: int = 5) -> str:
 
 
 def tell_plan(arguments: argparse.Namespace, nodes: Sequence[Node], objections: Sequence[str]) -> None:
-    """What would be done."""
+    """Prints the order of the restarts and any obstacles."""
     if arguments.json:
         print_json({"nodes": [node.id for node in nodes], "objections": objections})
         return
@@ -204,7 +204,7 @@ async def wait_in_sync(addresses: Sequence[str], node: Node | None, timeout_s: i
 
 
 def what_lacks(view: View, quorum: QuorumState, node: Node | None) -> str | None:
-    """What is not in sync, in a sentence; None when all is."""
+    """A sentence that names what is not in sync; None when everything is."""
     fenced = [broker.id for broker in view.brokers if broker.fenced]
     if fenced:
         return f"brokers are fenced: {ids_text(fenced)}"

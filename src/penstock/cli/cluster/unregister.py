@@ -34,7 +34,7 @@ def unregister_action(arguments: argparse.Namespace) -> int:
 
 
 def check(view: View, broker_id: int, *, sure: bool) -> None:
-    """Raises UsageError when the broker is up, or has replicas and nobody said that it may."""
+    """Raises UsageError if the broker is up, or has replicas and --yes is not given."""
     if not view.broker(broker_id).fenced:
         raise UsageError(f"broker {broker_id} is up: drain and stop it first, or it registers again when it restarts")
     has = [each for each in view.partitions if broker_id in each.replicas]

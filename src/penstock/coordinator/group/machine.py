@@ -67,7 +67,7 @@ class GroupMachine:
             notice(self.state, now_ms)
 
     def unloaded(self, now_ms: int) -> None:
-        """This node is not the coordinator any more: whoever waits is told NOT_COORDINATOR."""
+        """Ends what waits here with NOT_COORDINATOR: this node is no longer the coordinator."""
         for notice in UNLOADED:
             notice(self.state, now_ms)
 

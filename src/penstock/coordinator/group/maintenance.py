@@ -39,7 +39,7 @@ NO_TIMESTAMP = -1
 def list_some(
     groups: Iterable[Group], committed_offset: int, states_filter: Sequence[str], types_filter: Sequence[str]
 ) -> list[ListedGroup]:
-    """Those of some groups whose state and type are among the given, whatever their case; no filter lets all pass."""
+    """Lists the groups with one of the given states and types, ignoring case; an empty filter matches every group."""
     states = {state.lower() for state in states_filter}
     types = {kind.lower() for kind in types_filter}
     return [

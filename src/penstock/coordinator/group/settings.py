@@ -24,7 +24,7 @@ class GroupSettings:
         self._of_group: dict[str, GroupConfigs] = {}
 
     def of(self, group_id: str, image: MetadataImage) -> GroupConfigs:
-        """Those of one group."""
+        """The configs in effect for one group."""
         settings, configs = self.broker(), image.configs
         if self._read_from[0] is not settings or self._read_from[1] is not configs:
             self._read_from = settings, configs

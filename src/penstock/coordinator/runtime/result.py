@@ -47,5 +47,5 @@ class Result(Generic[R]):
 
     @property
     def changes_nothing(self) -> bool:
-        """It is only an answer."""
+        """Whether the result is an answer alone, without records."""
         return not self.records and self.appended is None

@@ -75,7 +75,7 @@ class Machine(Protocol):
         ...
 
     def unloaded(self, now_ms: int) -> None:
-        """This node is not the coordinator any more: whoever waits is told NOT_COORDINATOR."""
+        """Ends what waits here with NOT_COORDINATOR: this node is no longer the coordinator."""
         ...
 
     def expired(self, key: Hashable, now_ms: int) -> Result[Any]:
@@ -115,7 +115,7 @@ class PendingWrite:
             tell(report, done, None if code else response, code, message, now_ms)
 
     def time_out(self, now_ms: int, report: Report) -> None:
-        """It takes too long. The records stay; only the caller is told."""
+        """Answers a caller who has waited too long with REQUEST_TIMED_OUT. The records stay in the log."""
         self.complete(ErrorCode.REQUEST_TIMED_OUT, "the records are not replicated in time", now_ms, report)
 
 

@@ -92,7 +92,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That a pipeline has loaded all of [start, end)."""
+    """A record that a pipeline has loaded all offsets in [start, end)."""
 
     pipeline: str
     start: int

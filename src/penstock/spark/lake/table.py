@@ -161,7 +161,7 @@ def check_starts(pipeline: str, known: Mapping[TopicPartition, int], starts: Map
 
 
 def new_columns(known: pa.Schema, wanted: Sequence[pa.Field]) -> list[pa.Field]:
-    """Those of `wanted` that a table lacks. Raises PenstockError for one that it has with another type."""
+    """The columns of `wanted` that a table lacks. Raises PenstockError for one that it has with another type."""
     for each in wanted:
         if each.name in known.names and known.field(each.name).type != each.type:
             raise PenstockError(

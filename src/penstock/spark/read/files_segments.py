@@ -172,7 +172,7 @@ class PartitionFiles:
         os.close(self._directory)
 
     def pass_over(self, end: int) -> None:
-        """There are no records below `end` that have not been read: the broker says so."""
+        """Skips to `end`: according to the broker, no unread records are left below it."""
         self._least = end
 
     def relist(self) -> None:

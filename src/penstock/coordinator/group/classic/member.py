@@ -158,7 +158,7 @@ class ClassicMember:
 
     @property
     def is_heard_of(self) -> bool:
-        """It waits for an answer of ours, so it cannot send heartbeats. New members have to come back anyway."""
+        """Whether the member waits for our answer, and so cannot send heartbeats; new members join again anyway."""
         return not self.is_new and (self.awaits_join or self.awaits_sync)
 
     def answer_sync(self, response: SyncGroupResponse, now_ms: int) -> bool:

@@ -16,7 +16,7 @@ SESSION = "classic-session"
 
 
 class PendingMembers:
-    """Those of one partition of the coordinator."""
+    """The pending members of one coordinator partition."""
 
     __slots__ = ("_forming", "_members", "_timers")
 

@@ -303,7 +303,7 @@ class ConsumerGroup(Group):
             )
 
     def check_delete_offsets(self) -> None:
-        """They may always be deleted; those of subscribed topics are not."""
+        """Allows the deletion of offsets in any state; offsets of subscribed topics are kept all the same."""
 
     def expires_from(self, commit_timestamp_ms: int) -> int | None:
         return commit_timestamp_ms

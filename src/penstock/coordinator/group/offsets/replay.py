@@ -27,7 +27,7 @@ def replay_offset_commit(
 
 
 def ensure_group(state: GroupState, group_id: str) -> None:
-    """There is a group, as it has an offset."""
+    """Creates the group of a committed offset if it does not exist yet."""
     if group_id not in state.groups:
         state.groups.put(state.pending.forming(group_id) or ClassicGroup(group_id))
         state.pending.formed(group_id)
