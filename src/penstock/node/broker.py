@@ -59,6 +59,7 @@ from penstock.node.producer_ids import ProducerIds
 from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
 from penstock.node.quorum import Quorum
+from penstock.node.quorums import Quorums
 from penstock.node.request import Handler, Kept, Request, Served
 from penstock.node.samples import samples_of
 from penstock.node.suspects import Suspects
@@ -152,6 +153,7 @@ class Broker:
             request_timeout_ms=settings.request_timeout_ms,
         )
         self.gate = Gate() if audit is None else AuditedGate(audit)
+        self.quorums = Quorums()
         self.connections: dict[int, Connection] = {}
         self.image: MetadataImage = EMPTY_IMAGE
         lag_time_max_ms = settings.replica_lag_time_max_ms
@@ -239,6 +241,7 @@ class Broker:
             random=self.random,
             wall=self.wall,
         )
+        self.quorums.add(self.quorum)
         controller = self.controller = ControllerNode(
             self.settings, self.quorum, self, bootstrap=read_bootstrap(disk), random=self.random
         )

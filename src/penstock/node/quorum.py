@@ -24,6 +24,7 @@ from penstock.log.disk import Disk, Operation
 from penstock.metadata.delta import MetadataError
 from penstock.metadata.image import MetadataImage
 from penstock.node.committed import CommittedMetadata, ImageObserver, Leadership
+from penstock.node.request import Request
 from penstock.protocol.message import Message
 from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.config import RaftConfig
@@ -34,6 +35,7 @@ from penstock.raft.history import QuorumHistory
 from penstock.raft.limits import RAFT_VOTERS_MAX
 from penstock.raft.replica import QuorumDescription, RaftReplica
 from penstock.raft.storage import Storage
+from penstock.raft.topic import METADATA
 from penstock.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from penstock.records.builder import BatchBuilder
 from penstock.records.wall import WallTime
@@ -76,10 +78,13 @@ class Quorum:
     """See the module's head.
 
     Attributes:
+        topic: where the log is.
         local: this replica's key.
         metadata: what is committed. wall: the time that records are stamped with.
         last_other_leader: the node that led most recently and is not this one, as far as known.
     """
+
+    topic = METADATA
 
     def __init__(
         self,
@@ -318,7 +323,7 @@ class Quorum:
             self._fail(error, now_ms)
             raise
 
-    def handle(self, request: Any, now_ms: int) -> None:
+    def handle(self, request: Request[Any], now_ms: int) -> None:
         """A request of another node to the replica: it is answered now or later."""
         self._driver.handle(request.body, request.version, request, now_ms)
 

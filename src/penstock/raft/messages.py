@@ -7,6 +7,7 @@ API it comes from. Fields that an older version lacks are left out by the versio
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from penstock.errors import ErrorCode
 from penstock.protocol.message import ZERO_UUID, Message
@@ -324,14 +325,24 @@ def fetch_snapshot_answer(
 # Reading
 
 
+def topics_of(message: Any) -> Any:
+    """The topics that a request or response is about; changes of voters name none."""
+    return message.responses if isinstance(message, FetchResponse) else getattr(message, "topics", ())
+
+
+def topic_of(message: Any) -> tuple[str, UUID]:
+    """Name and id of the first of them, the one or the other by the version; of none, neither."""
+    topic = next(iter(topics_of(message)), None)
+    name = next((getattr(topic, field) for field in ("topic_name", "name", "topic") if hasattr(topic, field)), "")
+    return name, getattr(topic, "topic_id", ZERO_UUID)
+
+
 def partition_of(message: Any, wanted: QuorumTopic = METADATA) -> Any | None:
     """The one partition of a request or response; None if it is about anything else."""
-    topics = message.responses if isinstance(message, FetchResponse) else message.topics
+    topics = topics_of(message)
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         return None
-    topic, partition = topics[0], topics[0].partitions[0]
-    name = next((getattr(topic, field) for field in ("topic_name", "name", "topic") if hasattr(topic, field)), "")
-    topic_id = getattr(topic, "topic_id", ZERO_UUID)
+    (name, topic_id), partition = topic_of(message), topics[0].partitions[0]
     index = next(
         getattr(partition, each) for each in ("partition_index", "partition", "index") if hasattr(partition, each)
     )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome | Stepped[Outcome]:
     if request.listener in node.settings.controller_listener_names:
-        node.quorum.handle(request, now_ms)
+        node.quorums.meant_by(request.body).handle(request, now_ms)
         return LATER
     isolation_level = request.body.isolation_level
     if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):

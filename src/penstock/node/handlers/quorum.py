@@ -1,6 +1,6 @@
-"""DescribeQuorum (key 55): leader, epoch and voters of the metadata quorum (KIP-595).
+"""DescribeQuorum (key 55): leader, epoch and voters of a quorum (KIP-595).
 
-Versions 0-2, flexible. Version 2 adds directory ids and the controllers' addresses. Only partition 0 of the metadata
+Versions 0-2, flexible. Version 2 adds directory ids and the controllers' addresses. Only partition 0 of one quorum's
 topic is known here; everything else is UNKNOWN_TOPIC_OR_PARTITION. The leader has fetched and caught up at this moment.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
-from penstock.metadata.names import METADATA_TOPIC
 from penstock.node.request import FORWARD, Handler, Outcome, Request
 from penstock.node.steps import lazily
 from penstock.protocol.api import ApiKey
@@ -24,6 +23,7 @@ from penstock.protocol.messages.describe_quorum_response import (
     ReplicaState,
     TopicData,
 )
+from penstock.raft.messages import partition_of
 from penstock.raft.replica import QuorumDescription
 from penstock.raft.states import Progress
 from penstock.records.wall import WallTime
@@ -35,21 +35,24 @@ DIRECTORIES_FROM = 2
 
 
 def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -> Outcome:
-    if not node.controller.active:
+    quorum = node.quorums.meant_by(request.body)
+    metadata = quorum is node.quorum
+    if metadata and not node.controller.active:
         return FORWARD
-    asked = request.body.topics
-    if not is_metadata_alone(asked):
-        return DescribeQuorumResponse(topics=lazily(unknown_topic, asked))
-    described = node.quorum.describe()
+    if partition_of(request.body, quorum.topic) is None:
+        return DescribeQuorumResponse(topics=lazily(unknown_topic, request.body.topics))
+    described = quorum.describe()
+    if described.leader_id == node.node_id:
+        partition = state_of(described, request.version, node.wall, now_ms)
+    else:
+        partition = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, error_message="Another node leads it.")
     return DescribeQuorumResponse(
-        topics=[
-            TopicData(topic_name=METADATA_TOPIC, partitions=[quorum(described, request.version, node.wall, now_ms)])
-        ],
-        nodes=nodes(node, described) if request.version >= DIRECTORIES_FROM else [],
+        topics=[TopicData(topic_name=quorum.topic.name, partitions=[partition])],
+        nodes=nodes(node, described) if metadata and request.version >= DIRECTORIES_FROM else [],
     )
 
 
-def quorum(described: QuorumDescription, version: int, wall: WallTime, now_ms: int) -> PartitionData:
+def state_of(described: QuorumDescription, version: int, wall: WallTime, now_ms: int) -> PartitionData:
     """The state of the quorum."""
     leader_id = described.leader_id
     return PartitionData(
@@ -85,13 +88,6 @@ def nodes(node: Broker, described: QuorumDescription) -> list[Node]:
         for controller in node.image.controllers.values()
         if any(voter.key.id == controller.id for voter in described.voters)
     ]
-
-
-def is_metadata_alone(asked: list[requested.TopicData]) -> bool:
-    """Whether partition 0 of the metadata topic is asked for, and nothing else."""
-    if len(asked) != 1 or asked[0].topic_name != METADATA_TOPIC or len(asked[0].partitions) != 1:
-        return False
-    return asked[0].partitions[0].partition_index == 0
 
 
 def unknown_topic(topic: requested.TopicData) -> TopicData:

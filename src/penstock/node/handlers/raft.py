@@ -1,9 +1,9 @@
-"""The metadata quorum's own APIs, on controller listeners: Vote (key 52), BeginQuorumEpoch (53), EndQuorumEpoch (54),
+"""The APIs of quorums' members, on controller listeners: Vote (key 52), BeginQuorumEpoch (53), EndQuorumEpoch (54),
 FetchSnapshot (59).
 
 Vote 0-2 (pre-vote from 2, KIP-996), BeginQuorumEpoch and EndQuorumEpoch 0-1, FetchSnapshot 0-1, all but the first
-version with directory ids (KIP-853). The replica of raft answers, now or when its own disk or another node has; so does
-Fetch of the metadata log (`fetch`).
+version with directory ids (KIP-853). The replica of the quorum whose topic is named answers, now or when its own disk
+or another node has; so it does a Fetch of its log (`fetch`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(node: Broker, request: Request[Any], now_ms: int) -> Outcome:
-    node.quorum.handle(request, now_ms)
+    node.quorums.meant_by(request.body).handle(request, now_ms)
     return LATER
 
 

@@ -22,7 +22,7 @@ def handle(node: Broker, request: Request[Any], now_ms: int) -> Outcome:
     if request.listener not in node.settings.controller_listener_names and not node.controller.active:
         return FORWARD
     check_few(getattr(request.body, "listeners", ()))
-    node.quorum.handle(request, now_ms)
+    node.quorums.meant_by(request.body).handle(request, now_ms)
     return LATER
 
 
