@@ -1,7 +1,11 @@
-"""One heap of deadlines: functions to call at a time, in the order of (time, when they were set)."""
+"""One heap of deadlines: functions to call at a time, in the order of (time, when they were set).
+
+Nearly all of them are called, to the millisecond, so this is no timer wheel: `node.timers` says what each is for.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
@@ -12,10 +16,11 @@ class Deadlines:
     Attributes: `now_ms`, the latest time that an event brought; it stands still while nothing happens.
     """
 
-    __slots__ = ("_heap", "_sequence", "now_ms")
+    __slots__ = ("_due", "_heap", "_sequence", "now_ms")
 
     def __init__(self) -> None:
         self.now_ms = 0
+        self._due: deque[tuple[int, int, Callable[[int], None]]] = deque()
         self._heap: list[tuple[int, int, Callable[[int], None]]] = []
         self._sequence = 0
 
@@ -38,10 +43,12 @@ class Deadlines:
         What is set meanwhile for now or earlier waits for the next time.
         """
         self.seen(now_ms)
-        last = self._sequence
-        while self._heap and self._heap[0][0] <= now_ms and self._heap[0][1] <= last:
-            yield heappop(self._heap)[2]
+        while self._heap and self._heap[0][0] <= now_ms:
+            self._due.append(heappop(self._heap))
+        while self._due:
+            yield self._due.popleft()[2]
 
     def next_ms(self) -> int | None:
-        """The earliest deadline."""
-        return self._heap[0][0] if self._heap else None
+        """The earliest deadline, or one that has passed."""
+        first = self._due or self._heap
+        return first[0][0] if first else None

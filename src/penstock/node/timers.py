@@ -4,6 +4,16 @@ Every parked request has a deadline and nearly all are cancelled before it, so a
 nothing: both are one dictionary operation. Only a tick that had no timer costs a heap push. A deadline is rounded up to
 the tick, so a timer never fires early and at most one tick late.
 
+What becomes of most timers says which structure suits them, so there are three; figures are of CPython 3.11:
+
+- Cancelled, as those of requests: this wheel. To arm and cancel takes 0.8 us; 0.9 to 1.3 us in a plain heap, where what
+  is cancelled stays until its time, and 1.4 to 2 us as a key with a deadline.
+- Put off at each heartbeat, as those of groups: `coordinator.runtime.timers`, keys whose entry in a heap stays where it
+  is. 0.4 us; to cancel and arm anew takes 0.75 us here.
+- Called, to the millisecond, as those of logs: `log.deadlines`, a plain heap. 140 bytes each, not 420.
+
+A replica of raft has none: its one deadline follows from its state. The node wakes for the earliest of all.
+
 What a callback raises concerns nobody else: it is reported, and the others fire. A *duty*, which arms itself again
 whenever it has fired, is armed again for it.
 """

@@ -3,7 +3,7 @@
 Most timers are put off long before they are due (a heartbeat puts off the session's end), so that costs one dictionary
 operation: the heap keeps the earlier entry, and when its time has come it is put back with the deadline that holds by
 then. So it is moved once in a session's time, not once a heartbeat. Those that come up soon after are put back with it,
-as each by itself would have the node woken for nothing.
+as each by itself would have the node woken for nothing. `node.timers` says which structure is for which timers.
 """
 
 from __future__ import annotations
