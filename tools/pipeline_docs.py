@@ -23,9 +23,9 @@ wrong with it. Relative paths count from the file.
 """
 FILE_SECTIONS: Sequence[tuple[str, str, Sequence[Option]]] = (
     ("[pipeline]", "What it is.", PIPELINE),
-    ("[kafka]", "The brokers, and how the pipeline is a client of theirs.", KAFKA),
+    ("[kafka]", "The brokers, and the settings of the pipeline as their client.", KAFKA),
     ("[restart]", "What happens after a failure.", RESTART),
-    ("[dead_letters]", "Where records go that the job cannot process; nowhere by default.", DEAD_LETTERS),
+    ("[dead_letters]", "Where to put records that the job cannot process (default: nowhere).", DEAD_LETTERS),
 )
 SPARK = """### [spark]
 
@@ -47,7 +47,7 @@ def page() -> str:
                 lines += ["", f"Each of `[[options.{option.name}]]` has:", "", *table(option.fields)]
         if (PAGE.parent / f"{name}.md").exists():
             lines += ["", f"More of it: [{name}]({name}.md)."]
-    lines += ["", "## The file", "", "The job's own options stand under `[options]`. Beside them:"]
+    lines += ["", "## The file", "", "The job's own options go under `[options]`. The other sections:"]
     for name, text, options in FILE_SECTIONS:
         lines += ["", f"### {name}", "", text, "", *table(options)]
     return "\n".join([*lines, "", SPARK])

@@ -22,14 +22,14 @@ from penstock.pipelines.registry import find_job
 Path_ = tuple[str | int, ...]
 
 PIPELINE = (
-    Option("name", str, None, "Its directory and its line in `penstock pipeline status`; the file's name by default."),
+    Option("name", str, None, "Name of its directory and of its line in the status (default: the file's name)."),
     Option("job", str, REQUIRED, "A built-in job, module:function, or file.py:function beside this file."),
     Option("interval_ms", int, 1_000, "From the start of a batch to the start of the next.", at_least=0),
     Option(
         "checkpoints",
         str,
         None,
-        "Where its streaming queries keep theirs, where a cluster can reach it; its own directory by default.",
+        "Directory or URI for its streaming queries' checkpoints (default: the pipeline's directory).",
         path=True,
     ),
     Option(

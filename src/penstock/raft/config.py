@@ -10,7 +10,7 @@ class RaftConfig:
     """Settings of one replica.
 
     Attributes:
-        election_timeout_ms: how long a voter waits for votes, or without a leader, before it stands (again).
+        election_timeout_ms: how long a voter waits for votes, or for a leader, before it becomes a candidate (again).
         fetch_timeout_ms: how long a follower waits for an answer to its fetches before it stands; a leader that
             a majority has not fetched from for one and a half times as long resigns.
         election_backoff_max_ms: longest pause after an election that was lost.

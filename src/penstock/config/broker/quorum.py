@@ -14,15 +14,15 @@ class QuorumSettings(Group):
         INT,
         default=SECOND_MS,
         at_least=0,
-        doc="How long a voter waits for votes, or without a leader, before it stands (again).",
+        doc="How long a voter waits for votes, or for a leader, before it becomes a candidate (again).",
     )
     controller_quorum_fetch_timeout_ms = Setting(
         "controller.quorum.fetch.timeout.ms",
         INT,
         default=2 * SECOND_MS,
         at_least=0,
-        doc="How long a follower waits for the leader's answers before it stands itself; a leader that a majority has "
-        "not fetched from for one and a half times as long resigns.",
+        doc="How long a follower waits for the leader's answers before it becomes a candidate; a leader that a majority "
+        "has not fetched from for one and a half times as long resigns.",
     )
     controller_quorum_election_backoff_max_ms = Setting(
         "controller.quorum.election.backoff.max.ms",

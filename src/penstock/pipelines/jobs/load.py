@@ -22,11 +22,11 @@ TABLE_OPTIONS = (
     Option("table_per_topic", bool, False, "One table per topic, named after it, below `table`."),
     Option("partition_by_date", bool, False, "Partition a new table by day (UTC), in a column `date`."),
     Option("format", str, "raw", "Format of the values.", choices=FORMATS),
-    Option("schema", str, None, "Columns of JSON values in Spark's syntax; inferred from the data by default."),
+    Option("schema", str, None, "Columns of JSON values in Spark's syntax (default: inferred from the data)."),
     Option("schema_registry", str, None, "URL of the schema registry for Avro values."),
     Option("new_fields", str, "add", "Fields without a column: add a column, or quarantine the record.", NEW_FIELDS),
-    Option("quarantine", str, None, "Table for rejected records; TABLE_quarantine by default.", path=True),
-    Option("group", str, None, "Consumer group that shows the load's lag; PIPELINE-TABLE by default; empty: none."),
+    Option("quarantine", str, None, "Table for rejected records (default: TABLE_quarantine).", path=True),
+    Option("group", str, None, "Consumer group that shows the load's lag; empty: none (default: PIPELINE-TABLE)."),
 )
 SHARED_OPTIONS = (
     Option("starting", str, "earliest", "Where the first run starts: earliest, latest or a time."),

@@ -18,13 +18,13 @@ LATE_SECONDS = Option(
     "late_seconds",
     int,
     60,
-    "So long after the newest event a window still takes events; later ones are dropped.",
+    "How long a window accepts events behind the newest one, in seconds; later ones are dropped.",
     at_least=0,
 )
 AHEAD_SECONDS = Option(
     "ahead_seconds", int, 300, "An event further ahead of the clock than this is a dead letter.", at_least=0
 )
-TABLES = Option("tables", str, None, "Directory for the Delta tables; none: `tables` in the pipeline's own directory.")
+TABLES = Option("tables", str, None, "Directory for the Delta tables (default: `tables` in the pipeline's directory).")
 CLICK_OPTIONS = (
     Option("topic", str, REQUIRED, "Topic of views and clicks, as JSON.", reads=True, example="clicks"),
     STARTING,

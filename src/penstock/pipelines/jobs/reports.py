@@ -240,12 +240,12 @@ JOB = Job(
     run,
     (
         Option("table", str, REQUIRED, "The table of a load, Delta or Iceberg.", example="lake/clicks"),
-        Option("to", str, None, "Directory for the files; none: `report` in the pipeline's own directory."),
+        Option("to", str, None, "Directory for the files (default: `report` in the pipeline's directory)."),
         Option("title", str, "What the lake holds", "The page's title."),
         Option("top", list, ["page", "country"], "Fields of which the most frequent values are listed."),
         Option("distinct", list, ["user"], "Fields of which different values are counted."),
         Option("storage_options", Mapping, {}, "Of the object store and the catalog: [options.storage_options]."),
-        Option("every_seconds", float, 300.0, "A report at most so often.", at_least=1),
+        Option("every_seconds", float, 300.0, "Minimum interval between reports, in seconds.", at_least=1),
     ),
     doc="Aggregates a lake table by hour and day to Parquet and draws one page of it. Nothing but files come out.",
 )

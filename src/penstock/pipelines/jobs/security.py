@@ -213,9 +213,9 @@ JOB = Job(
     (
         *CLICK_OPTIONS,
         TABLES,
-        Option("alerts_topic", str, None, "Topic for alerts; none: they go to the table only.", writes=True),
+        Option("alerts_topic", str, None, "Topic for alerts; without one they go only to the table.", writes=True),
         Option("window_seconds", int, 300, "How long a client is watched for a judgement.", at_least=10),
-        Option("slide_seconds", int, 60, "A window begins so often.", at_least=1),
+        Option("slide_seconds", int, 60, "Interval between the starts of windows, in seconds.", at_least=1),
         *threshold_options(),
     ),
     doc="Finds crawlers and abuse by how clients behave. Alerts go to a topic and a Delta table.",

@@ -51,12 +51,12 @@ BOUNDS = (
     Option(
         "startingTimestamp",
         types.TIME,
-        "Begin at the first record as late as this; wins over startingOffsetsByTimestamp and startingOffsets.",
+        "Begin at the first record at or after this; overrides startingOffsetsByTimestamp and startingOffsets.",
     ),
     Option(
         "startingOffsetsByTimestamp",
         types.TIMES,
-        "The same, for each partition; wins over startingOffsets.",
+        "The same, for each partition; overrides startingOffsets.",
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
@@ -74,13 +74,13 @@ BOUNDS = (
     Option(
         "endingTimestamp",
         types.TIME,
-        "End before the first record as late as this; wins over endingOffsetsByTimestamp and endingOffsets.",
+        "End before the first record at or after this; overrides endingOffsetsByTimestamp and endingOffsets.",
         stream=False,
     ),
     Option(
         "endingOffsetsByTimestamp",
         types.TIMES,
-        "The same, for each partition; wins over endingOffsets.",
+        "The same, for each partition; overrides endingOffsets.",
         stream=False,
     ),
     Option(
@@ -111,7 +111,7 @@ ADMISSION = (
     Option(
         "minOffsetsPerTrigger",
         types.whole(1),
-        "A microbatch waits until so many offsets are there, or maxTriggerDelay is over. Without meaning under "
+        "A microbatch waits for this many offsets, or until maxTriggerDelay is over. It has no effect under "
         "`Trigger.AvailableNow`, which reads everything.",
         batch=False,
     ),
@@ -128,7 +128,7 @@ TASKS = (
     Option(
         "minPartitions",
         types.whole(1),
-        "At least so many tasks, if there are as many offsets. Without it as many as run at once, fewer for a small "
+        "At least this many tasks, if there are as many offsets. By default as many as run at once, fewer for a small "
         "read. Large partitions are split, small ones share a task.",
         official="the same, but its least is a task a partition",
     ),
