@@ -33,7 +33,7 @@ TOPIC_IDS_FROM_VERSION = 6
 
 
 class ResourceType(IntEnum):
-    """What a config belongs to, numbered as in DescribeConfigs."""
+    """The kinds of resources that have configs, numbered as in DescribeConfigs."""
 
     TOPIC = 2
     BROKER = 4
@@ -43,7 +43,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs does with a value."""
+    """The operations of IncrementalAlterConfigs on a value."""
 
     SET = 0
     DELETE = 1
@@ -53,7 +53,7 @@ class ConfigOperation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a config belongs to. The name of a broker is its id; empty means the default of all brokers."""
+    """A resource that has configs. The name of a broker is its id; an empty name means the defaults of all brokers."""
 
     type: ResourceType
     name: str
@@ -79,7 +79,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What was created; partitions and replicas are -1 when the caller may not see them."""
+    """A created topic; partitions and replicas are -1 if the caller is not allowed to see them."""
 
     name: str
     topic_id: UUID

@@ -62,7 +62,7 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What one fetch brought of one partition. `records` is whole batches, viewed in the response's own buffer."""
+    """The result of one fetch for one partition. `records` is whole batches, viewed in the response's own buffer."""
 
     records: memoryview
     high_watermark: int
@@ -74,7 +74,7 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """What the client knows of a topic: its id and, a partition, the leader's node id (-1: none)."""
+    """What the client knows about a topic: its id, and the node id of each partition's leader (-1: none)."""
 
     topic_id: UUID
     leaders: tuple[int, ...]

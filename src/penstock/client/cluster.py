@@ -49,7 +49,7 @@ class NoControllerError(UnreachableError):
 
 
 class ElectionType(IntEnum):
-    """What ElectLeaders does, numbered as there."""
+    """The kinds of elections, numbered as in ElectLeaders."""
 
     PREFERRED = 0
     UNCLEAN = 1

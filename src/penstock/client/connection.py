@@ -108,7 +108,7 @@ class BrokerConnection:
             self._waiting.pop(correlation_id, None)
 
     def frame_received(self, frame: memoryview) -> None:
-        """One response. An answer that nobody waits for any more (it timed out) is dropped."""
+        """Handles one response. A response whose request has timed out is dropped."""
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         entry = self._waiting.get(correlation_id)
         if entry is None:

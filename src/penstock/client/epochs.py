@@ -12,7 +12,8 @@ from penstock.records.run import SeenEpoch
 
 
 def cut_at(seen: SeenEpoch, answer: EpochEnd, first: int) -> int | None:
-    """From which offset on a log is another one than that of which a batch was seen, or None if it still has it.
+    """The offset from which a log differs from an earlier view of it, given the last batch seen then; None if the log
+    still contains that batch.
 
     As Kafka's consumer: where the batch's epoch ends in the leader's log, or the last epoch before it, the histories
     part. It is not known where they do if the leader knows no epoch as late; then they may from the log's first offset.

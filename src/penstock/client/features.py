@@ -19,7 +19,7 @@ BROKERS_AT_ONCE = 100
 
 
 class UpgradeType(IntEnum):
-    """What a change of a level may do, numbered as in UpdateFeatures."""
+    """The kinds of level changes that are allowed, numbered as in UpdateFeatures."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

@@ -64,7 +64,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member. `epoch` is -1 in a classic group; `target` is what it is to have, where the broker tells."""
+    """A member. `epoch` is -1 in a classic group; `target` is its target assignment, if the broker reports it."""
 
     member_id: str
     instance_id: str | None
@@ -216,7 +216,7 @@ async def describe_group(client: Client, group_id: str) -> GroupState:
 
 
 def consumer_group(got: Any, node_id: int) -> GroupState:
-    """What ConsumerGroupDescribe says."""
+    """A consumer group from the response to ConsumerGroupDescribe."""
 
     def places(assignment: Any) -> tuple[Partition, ...]:
         return tuple(
@@ -276,7 +276,7 @@ async def committed(client: Client, group_id: str) -> dict[Partition, Committed]
 
 
 async def lags(client: Client, state: GroupState) -> list[Lag]:
-    """How far the group is: every partition that it has committed or been assigned, sorted."""
+    """The lag of a group in every partition that it has committed or been assigned, sorted."""
     offsets = await committed(client, state.group_id)
     owners = {partition: member for member in state.members for partition in member.partitions}
     partitions = sorted({*offsets, *owners})
@@ -333,7 +333,7 @@ def commit_request(
     epoch: int = -1,
     instance_id: str | None = None,
 ) -> OffsetCommitRequest:
-    """An OffsetCommit of a member in its epoch or generation, by default of nobody."""
+    """An OffsetCommit by a member in its epoch or generation; by default, not by a member."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (name, index), at in offsets.items():
         place = OffsetCommitRequestPartition(

@@ -105,7 +105,8 @@ class Member:
                 await self._client.send(farewell, node_id=await coordinator(self._client, self._group_id))
 
     async def poll(self, limit: int = sys.maxsize) -> list[tuple[str, int, Record]]:
-        """(topic, partition, record) of what there is to read, in order within a partition; none after a while.
+        """Yields (topic, partition, record) for the records to read, in order within a partition; nothing after a time-
+        out.
 
         At most `limit` records. What an earlier call gave is taken for done: a new assignment commits it.
         """
@@ -134,7 +135,7 @@ class Member:
         return found
 
     async def _fetch(self) -> dict[Partition, Fetched]:
-        """What there is from the positions on; nothing of a topic that was made again."""
+        """Fetches from the positions on; skips topics that were deleted and created again."""
         try:
             fetched = await self._client.fetch(
                 dict(self.positions),
@@ -186,7 +187,7 @@ class Member:
         self._committed.update(offsets)
 
     async def _take_over(self) -> None:
-        """What the heartbeats have brought becomes what is read."""
+        """Starts to read the partitions that the heartbeats have assigned."""
         if self._failure is not None:
             raise self._failure
         if not self._changed.is_set():

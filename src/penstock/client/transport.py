@@ -14,7 +14,7 @@ from penstock.client.limits import CLIENT_RESPONSE_BYTES, CLIENT_SCRATCH_BYTES
 
 
 class Receiver(Protocol):
-    """Who is given what comes from the other side."""
+    """The receiver of what comes from the other side."""
 
     def frame_received(self, frame: memoryview) -> None: ...
 

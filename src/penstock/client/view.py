@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """One partition."""
+    """One partition, as the cluster describes it."""
 
     topic: str
     index: int
@@ -37,7 +37,7 @@ class PartitionView:
 
     @property
     def wanted(self) -> int:
-        """How many replicas there are to be in sync."""
+        """The number of replicas that should be in sync."""
         return len(self.replicas) - len(self.adding)
 
     @property
@@ -107,7 +107,7 @@ class View:
         return [partition for partition in self.partitions if has(partition)]
 
     def shares(self) -> dict[int, Share]:
-        """What each broker has, also one that is registered no more."""
+        """The share of each broker, including brokers that are no longer registered."""
         found = {broker.id: Share() for broker in self.brokers}
         for partition in self.partitions:
             for broker_id in partition.replicas:
@@ -131,7 +131,7 @@ class View:
 
 @dataclass(slots=True)
 class Share:
-    """What one broker has: partitions that it leads, that it should lead, replicas, and those that lag."""
+    """One broker's share: partitions that it leads or should lead, its replicas, and those that are out of sync."""
 
     leaders: int = 0
     preferred: int = 0

@@ -27,7 +27,7 @@ def distinct(elements: tuple[str, ...]) -> str | None:
 
 
 def some_distinct(elements: tuple[str, ...]) -> str | None:
-    """As `distinct`, and there is at least one."""
+    """Like `distinct`, but requires at least one element."""
     return distinct(elements) if elements else "is empty: it must name at least one"
 
 

@@ -282,7 +282,7 @@ def check_quorum(settings: BrokerSettings, quorum: tuple[Voter, ...], node_id: i
 
 
 def check_advertised(for_clients: tuple[Endpoint, ...], names: list[str]) -> None:
-    """What clients are told: at least one listener, each one that we listen on, at an address they can reach."""
+    """Checks the advertised listeners: at least one, each one that we listen on, at an address clients can reach."""
     require(bool(for_clients), "there is no listener for clients: all of listeners belong to the controllers")
     for endpoint in for_clients:
         require(

@@ -186,13 +186,13 @@ def broker_synonyms(settings: Settings, name: str) -> list[Synonym]:
 
 
 def static_layer(settings: Settings) -> Mapping[str, str]:
-    """What the properties file says; node.id and broker.id stand for each other."""
+    """The values in the properties file; node.id and broker.id stand for each other."""
     node_id = str(settings.node_id)
     return {"node.id": node_id, "broker.id": node_id, **settings.given}
 
 
 def sensitive(name: str) -> bool:
-    """Whether a broker setting is a secret; one that nobody knows may be."""
+    """Whether a broker setting is a secret; an unknown one may be."""
     setting = SETTINGS.get(name) or KNOWN.get(name) or DYNAMIC_ONLY.get(name)
     return setting is None or setting.type.sensitive
 

@@ -130,7 +130,7 @@ SETTINGS: dict[str, Setting[Any]] = Settings.by_name()
 
 
 class Entries:
-    """What the entries of a properties file come to, each by itself; dynamic configs may be laid over them.
+    """The entries of a properties file, parsed one by one; dynamic configs may override them.
 
     Attributes:
         values: by attribute, the default where nothing was given.
@@ -201,7 +201,7 @@ def check_ignored(setting: Setting[object], text: str) -> None:
 
 
 def without_effect(settings: Settings) -> Iterator[str]:
-    """What is asked for, accepted, and not done yet."""
+    """The settings that are accepted but have no effect yet."""
     if "compact" in settings.log_cleanup_policy:
         yield "log.cleanup.policy = compact has no effect yet: all records are kept"
 

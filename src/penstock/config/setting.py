@@ -142,7 +142,7 @@ class Setting(Generic[T]):
         return value
 
     def problem(self, value: T) -> str | None:
-        """What is wrong with a parsed value, as the end of a sentence; None when it is fine."""
+        """The fault of a parsed value, as the end of a sentence; None if it is valid."""
         if value is None or value in self.also:
             return None
         if isinstance(value, int | float):

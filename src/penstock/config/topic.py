@@ -32,7 +32,7 @@ from penstock.errors import ConfigError
 
 
 class HasTopicDefaults(Protocol):
-    """Settings of a broker, which say what a topic is without overrides."""
+    """The settings of a broker that give the configs of a topic without overrides."""
 
     @property
     def topic_defaults(self) -> TopicConfig: ...

@@ -32,7 +32,7 @@ class Checkpointing:
             self._expect(replica.directory, checkpoint)
 
     def note_recovery_point(self, replica: Replica, log: Log) -> None:
-        """As `note`, how far a log is on the disk."""
+        """Like `note`, for a log's recovery point."""
         self.note(replica, replica.directory.recovery_points, log.recovery_point)
 
     def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:

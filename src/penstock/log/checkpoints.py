@@ -39,7 +39,7 @@ def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def parse_checkpoint(content: bytes) -> dict[TopicPartition, int]:
-    """What a checkpoint file says; an empty file says nothing.
+    """The entries of a checkpoint file; none if it is empty.
 
     Raises:
         MalformedCheckpoint: wrong version, a line that is not `topic partition offset`, or a wrong number of lines.
@@ -64,7 +64,7 @@ def parse_checkpoint(content: bytes) -> dict[TopicPartition, int]:
 
 
 class Checkpoint:
-    """What one checkpoint file of one log directory should say.
+    """The intended contents of one checkpoint file in one log directory.
 
     Attributes:
         file: name of the file in the log directory.

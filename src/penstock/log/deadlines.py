@@ -29,12 +29,12 @@ class Deadlines:
         self.now_ms = max(self.now_ms, now_ms)
 
     def at(self, deadline_ms: int, function: Callable[[int], None]) -> None:
-        """`function(now_ms)` is to be called from the deadline on."""
+        """Schedules `function(now_ms)` for the deadline."""
         self._sequence += 1
         heappush(self._heap, (deadline_ms, self._sequence, function))
 
     def after(self, delay_ms: int, function: Callable[[int], None]) -> None:
-        """As `at`, counted from the latest event."""
+        """Like `at`, with the time counted from the latest event."""
         self.at(self.now_ms + delay_ms, function)
 
     def due(self, now_ms: int) -> Iterator[Callable[[int], None]]:

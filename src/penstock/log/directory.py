@@ -20,7 +20,7 @@ DELETE_SUFFIX = "-delete"
 
 @dataclass(slots=True)
 class Found:
-    """What a listing of the directory says, by names alone.
+    """The result of listing the directory, by names alone.
 
     `partitions` are (topic, partition) of replicas; `deleted` the directories whose removal was not finished; `futures`
     those of replicas on their way into use, with their names.

@@ -151,7 +151,8 @@ def read_slice(disk: Disk, piece: FileSlice) -> bytes:
 
 
 class OperationOwner(Protocol):
-    """Who hears how an operation ended. Called on the loop, in the order the operations of one `order` were emitted."""
+    """The object told how an operation ended. It is called on the loop, in the order in which operations of one `order`
+    were emitted."""
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None: ...
 

@@ -22,7 +22,7 @@ class Failures:
         self._listener = listener
 
     def replica_broken(self, replica: Replica, error: StorageError, now_ms: int) -> None:
-        """One log's files are beyond use: it alone stays shut."""
+        """Takes one log offline whose files are unusable."""
         replica.state = State.BROKEN
         replica.error = error
         self._report(LogBroken(replica.name, str(error)))

@@ -71,7 +71,7 @@ class FileWork:
         return len(self.pending) == 1
 
     def begin_write(self, write: Write) -> bool:
-        """As `add`, of a write that appends may join."""
+        """Like `add`, for a write that later appends may join."""
         self.open_write = write
         self.writes.append(write)
         self.outstanding += 1
@@ -94,7 +94,7 @@ class FileWork:
             self.directory_dirty = False
 
     def take(self, flush_messages: int) -> list[Operation]:
-        """What waits, in order."""
+        """Takes the waiting operations, in order."""
         self.seal_write(flush_messages)
         pending, self.pending = self.pending, []
         return pending
@@ -130,7 +130,7 @@ class FileWork:
         return self.rolls
 
     def truncated(self, offset: int) -> None:
-        """What was written and flushed from here on does not count."""
+        """Forgets what was written and flushed from this offset on."""
         self.flush_requested = -1
         self.recovery_point = min(self.recovery_point, offset)
         self.rolls = [base_offset for base_offset in self.rolls if base_offset <= offset]
@@ -169,7 +169,7 @@ class FileWork:
         return Close(log, end_offset, self._unflushed(), segment, snapshot)
 
     def flushed_to(self, offset: int, log_end_offset: int, now_ms: int) -> bool:
-        """What is below an offset is durable. Whether the recovery point moves."""
+        """Notes that everything below an offset is durable. Returns whether the recovery point moves."""
         offset = min(offset, log_end_offset)
         if offset <= self.recovery_point:
             return False

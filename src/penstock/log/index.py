@@ -49,7 +49,7 @@ class Index:
 
     @property
     def tail_is_long(self) -> bool:
-        """Whether so many entries are in memory alone that the next append should write them."""
+        """Whether enough entries are only in memory that the next append should write them."""
         return len(self.tail) // self.ENTRY.size - self.handed >= INDEX_TAIL_ENTRIES
 
     def take_tail(self) -> tuple[str, int, bytes] | None:
@@ -64,7 +64,7 @@ class Index:
         return self.path, self.written * self.ENTRY.size + start, bytes(memoryview(self.tail)[start:])
 
     def drop_written(self, size_bytes: int) -> None:
-        """The file holds `size_bytes`: what memory still has of that is dropped."""
+        """Drops from memory the entries that are in the file, which now holds `size_bytes`."""
         gone = size_bytes // self.ENTRY.size - self.written
         assert 0 <= gone <= self.handed, f"{self.path}: {gone} entries written, {self.handed} handed out"
         del self.tail[: gone * self.ENTRY.size]

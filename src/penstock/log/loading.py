@@ -49,7 +49,7 @@ class RecoveryNeeded(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class OpenArguments:
-    """What opening and recovering a log takes; plain data, so that it can go to another process.
+    """The arguments for opening and recovering a log: plain data, so that they can go to another process.
 
     Attributes:
         recovery_point: from recovery-point-offset-checkpoint, 0 if it has none.
@@ -81,7 +81,7 @@ class Loaded:
 
 
 def nothing(topic_id: UUID | None, log_start_offset: int) -> Loaded:
-    """What the files of a log say that has none yet."""
+    """The state of a log that has no files yet."""
     producers = ProducerState(log_start_offset)
     return Loaded([], log_start_offset, producers, LeaderEpochs(), topic_id, [], [], [])
 

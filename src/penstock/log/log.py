@@ -153,7 +153,7 @@ class Log:
         return self.segments.size_bytes
 
     def update_config(self, config: TopicConfig) -> None:
-        """New settings for what is to come; files stay as they are until the next roll."""
+        """Applies new settings to future appends; existing files stay unchanged until the next roll."""
         self.config = config
 
     # Appending
@@ -305,7 +305,7 @@ class Log:
         return self.segments.read(offset, upper_offset, max_bytes, up_to_end=up_to_end, at_least_one=at_least_one)
 
     def read_bytes(self, offset: int, max_bytes: int, upper_offset: int | None = None) -> bytes:
-        """As `read`, but the bytes themselves; for logs that are read by their own node. May raise NotResident."""
+        """Like `read`, but returns the bytes; for logs that are read by their own node. May raise NotResident."""
         found = self.read(offset, max_bytes, upper_offset)
         return b"".join(self.disk.read(piece.path, piece.position, piece.length) for piece in found.slices)
 
@@ -320,7 +320,7 @@ class Log:
     # Operations on its files
 
     def take_operations(self) -> list[Operation]:
-        """What waits to be done to the files, in order; the owner emits it and forgets it."""
+        """Takes the waiting file operations, in order; the owner emits them."""
         return self.files.take(self.config.flush_messages)
 
     def _seal_write(self) -> None:
@@ -358,7 +358,7 @@ class Log:
             self._truncate_completed(loaded, deleted, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        """An operation that was taken has failed: the log is dead from here on, and what was reserved is undone."""
+        """Handles a failed operation: undoes all reservations; the log is dead from here on."""
         self.files.outstanding -= 1
         if self.failed:
             return
@@ -541,7 +541,9 @@ class Log:
         self.owner.log_cut(self, now_ms)
 
     def end_truncation(self, now_ms: int) -> None:
-        """The owner has made the recovery point durable: what is appended from now on is above it after any crash."""
+        """Ends a truncation after the owner has made the recovery point durable: later appends are above it after any
+        crash.
+        """
         assert self.truncating
         self.truncating = False
         self.owner.log_truncated(self, now_ms)

@@ -62,7 +62,7 @@ def places(disk: Disk, path: str, position: int, end: int) -> Iterator[Place]:
 
 
 def batch_headers(disk: Disk, path: str, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """As `places`, with whole headers. Raises CorruptRecordError or InvalidRecordError for what is no header."""
+    """Like `places`, with whole headers. Raises CorruptRecordError or InvalidRecordError for an invalid header."""
     window = b""
     window_start = position
     while position < end:
@@ -131,7 +131,7 @@ class NotWalked(NotResident):
 
 
 def walk_of(position: int, header: BatchHeader, wanted: Wanted) -> tuple[int, int, Wanted]:
-    """By what a walk is remembered. After a truncation another batch may stand in the place."""
+    """The key under which a walk is remembered. After a truncation, another batch may be in the same place."""
     return position, header.crc, wanted
 
 
@@ -144,7 +144,7 @@ def first_wanted(data: Buffer, header: BatchHeader, wanted: Wanted, unpacked_max
 
 
 def found_in(disk: Disk, segment: Segment, position: int, header: BatchHeader, wanted: Wanted) -> FoundOffset | None:
-    """As `first_wanted`, of a batch in a segment. Raises NotWalked for one that takes long."""
+    """Like `first_wanted`, for a batch in a segment. Raises NotWalked if that would take long."""
     if header.size_bytes <= LOOKED_UP_INLINE_MAX_BYTES and header.record_count <= LOOKED_UP_INLINE_MAX_RECORDS:
         data = disk.read(segment.log_path, position, header.size_bytes)
         with suppress(DecompressionLimitError):

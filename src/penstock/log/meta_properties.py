@@ -34,7 +34,7 @@ RESERVED_DIRECTORY_IDS = 100
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """What the file says. `directory_id` is None when it has none yet."""
+    """The contents of meta.properties. `directory_id` is None if it has none yet."""
 
     cluster_id: str
     node_id: int
@@ -69,7 +69,7 @@ def format_meta_properties(properties: MetaProperties) -> bytes:
 
 
 def parse_meta_properties(content: bytes, path: str) -> MetaProperties:
-    """What a file says.
+    """Parses the contents of meta.properties.
 
     Raises:
         ConfigError: an entry is missing or malformed, or the version is not 1; names the file.

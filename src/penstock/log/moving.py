@@ -84,7 +84,7 @@ class Moving:
             self._checkpointing.note(replica, replica.directory.high_watermarks, offset)
 
     def high_watermark(self, key: Key) -> int:
-        """As checkpointed; 0 if unknown."""
+        """The checkpointed high watermark; 0 if unknown."""
         replica = self._table.futures.get(key)
         return replica.high_watermark if replica is not None else 0
 

@@ -42,7 +42,7 @@ class NameHistory:
         self._note(path, None)
 
     def truncated(self, path: str, size_bytes: int) -> None:
-        """What follows these bytes of a file is not what it was."""
+        """Notes that the bytes of a file beyond this size are no longer the same."""
         self._note(path, None, size_bytes)
 
     def _note(self, path: str, new: str | None, size_bytes: int = 0) -> None:

@@ -86,7 +86,7 @@ class OpenLogs:
         raise waiting
 
     def proceed(self, replica: Replica, now_ms: int) -> None:
-        """One step nearer to being open, unless a step is under way or the topic's configuration is not known yet."""
+        """Takes the next step of opening a log, unless one is under way or the topic's configuration is unknown."""
         if replica.frozen is not None or not self._table.begun:
             return
         if replica.state is State.UNRECOVERED:
@@ -182,7 +182,7 @@ class OpenLogs:
     # Recovery
 
     def recover_next(self, directory: LogDirectory, now_ms: int) -> None:
-        """Keeps a few recoveries of a directory going that nobody has asked for."""
+        """Keeps a few recoveries going in a directory, for logs that nobody has asked for yet."""
         if self._table.stopping or not self._table.begun:
             return
         queue = self._table.unrecovered[directory.index]
@@ -233,7 +233,7 @@ class OpenLogs:
     # Closing
 
     def close(self, replica: Replica, now_ms: int) -> None:
-        """Closes an open log; `now_closed` when it has."""
+        """Closes an open log; `now_closed` follows when that is done."""
         if replica.state is State.OPEN:
             assert replica.log is not None
             replica.state = State.CLOSING
@@ -253,7 +253,7 @@ class OpenLogs:
                 excess -= 1
 
     def now_closed(self, replica: Replica, now_ms: int) -> None:
-        """A step has ended with the log closed: goes on if somebody waits for it."""
+        """Continues after a step that closed the log, if anything waits for it."""
         replica.state = State.CLOSED
         if replica.frozen is not None:
             replica.frozen(now_ms)

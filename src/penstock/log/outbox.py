@@ -22,7 +22,7 @@ Broke = Callable[[T, Exception, int], None]
 
 
 class Callbacks(NamedTuple):
-    """Who hears of the end of an operation."""
+    """The functions to call when an operation has ended."""
 
     done: Done[Any] | None
     broke: Broke[Any] | None

@@ -32,7 +32,7 @@ class ProducerExpiry:
         self._deadlines.after(self._table.settings.producer_id_expiration_check_interval_ms, self._expire)
 
     def _expire(self, now_ms: int) -> None:
-        """Some logs a step; in one that was closed its producers begin anew."""
+        """Checks a few logs per step; in a log that was closed, the producers' idle time starts again."""
         if not self._expiring:
             self._expiring.extend(self._with_producers)
         looked_at = 0

@@ -44,7 +44,7 @@ Snapshot = tuple[str, bytes] | None
 
 
 class Snapshots:
-    """Which snapshots a log has: `offsets`, rising."""
+    """The snapshots that a log has: `offsets`, ascending."""
 
     __slots__ = ("name", "offsets")
 
@@ -53,7 +53,7 @@ class Snapshots:
         self.offsets = list(offsets)
 
     def take(self, state: ProducerState, log_start_offset: int) -> Snapshot:
-        """The producers as a file for the offset that they stand at, if there is none for it yet."""
+        """A snapshot file of the producers at their present offset, if there is none for it yet."""
         offset, producers = state.end_offset, state.producers
         if self.offsets and offset <= self.offsets[-1]:
             return None

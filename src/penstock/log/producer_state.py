@@ -94,7 +94,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one batch changed, enough to undo it."""
+    """The change made by one batch, with enough detail to undo it."""
 
     producer_id: int
     before: Producer | None
@@ -125,7 +125,7 @@ class ProducerState:
         self._idle_since: dict[int, tuple[Producer, int]] = {}
 
     def load(self, entries: Iterable[tuple[int, Producer]]) -> None:
-        """Takes the producers of a snapshot. How long they have been idle nobody knows: it counts from now on."""
+        """Loads the producers of a snapshot. Their idle time is unknown, and counts from now on."""
         self.producers.update(entries)
         open_transactions = [
             (producer.transaction_first_offset, producer_id)
@@ -146,7 +146,8 @@ class ProducerState:
         return None
 
     def guard(self, producer_id: int, producer_epoch: int) -> VerificationGuard | None:
-        """What the next transactional batch of a producer needs; None while it has a transaction open in that epoch.
+        """The guard that a producer's next transactional batch needs; None while it has a transaction open in that
+        epoch.
 
         Who asks twice before the batch comes gets the same guard.
         """
@@ -161,7 +162,7 @@ class ProducerState:
         return guard
 
     def check_coordinated(self, header: BatchHeader, guard: VerificationGuard | None, transaction_version: int) -> None:
-        """What a coordinator's batch has to fulfil before it is appended, beyond what `reserve` asks; as in Kafka 4.3.
+        """Checks a coordinator's batch before it is appended, in addition to what `reserve` checks; as in Kafka 4.3.
 
         A batch that begins a transaction must have been verified: INVALID_TXN_STATE. A marker must have a newer epoch
         than what it ends, if `transaction_version` is of that kind, unless it comes again: INVALID_PRODUCER_EPOCH.
@@ -289,7 +290,7 @@ class ProducerState:
                 del self.unreplicated[first]
 
     def remove_idle(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets the producers without an open transaction that have been found as they are for so long.
+        """Forgets producers without an open transaction that have been idle for this long.
 
         Their batches' timestamps, which Kafka asks, do not count: a clock that is set, or a client that writes records
         of last week, would have a batch that is sent again appended twice.

@@ -37,7 +37,7 @@ class Removals:
         self._outbox.emit(RemoveDirectory(directory, self._outbox, name), self._removed)
 
     def stop(self) -> None:
-        """Does at once what waits: files that are deleted already go before a clean stop."""
+        """Removes all waiting files at once, before a clean stop."""
         for number in list(self._removals):
             self._remove_now(number)
 

@@ -130,7 +130,7 @@ class Replica:
 
     @property
     def high_watermark(self) -> int:
-        """As checkpointed; 0 if unknown."""
+        """The checkpointed high watermark; 0 if unknown."""
         return self.directory.high_watermarks.get(self.key) or 0
 
     def when_open(self) -> list[Callable[[int], None]]:

@@ -83,7 +83,7 @@ class ReplicaDirectories:
         replica.done(now_ms)
 
     def dismiss(self, replica: Replica, suffix: str, now_ms: int) -> None:
-        """As `leave`, of a replica in the table."""
+        """Like `leave`, for a replica in the table."""
         self._table.remove(replica)
         self.leave(replica, suffix, now_ms)
 

@@ -36,7 +36,7 @@ class Duplicate:
 
 @dataclass(slots=True)
 class LogRead:
-    """What a read found: whole batches, one after the other, as slices of files.
+    """The result of a read: consecutive whole batches, as slices of files.
 
     `segment_base_offset` and `position` say where the first batch is; `next_offset` is where the next read goes on
     (the requested offset when nothing was found). `first_batch_bytes` is the size of a first batch that alone is
@@ -67,7 +67,9 @@ class Randomness(Protocol):
 
 
 class LogOwner(Protocol[L_contra]):
-    """Who holds a log and is told what happens to it. All calls are on the loop, with the log's state already new."""
+    """The holder of a log, which is told what happens to it. All calls are on the loop, after the log's state has
+    changed.
+    """
 
     def log_has_operations(self, log: L_contra) -> None:
         """Operations wait: call `log.take_operations()` before this turn of the loop ends and emit them in order."""
@@ -98,4 +100,4 @@ class LogOwner(Protocol[L_contra]):
         """An operation failed. The log is dead and its directory must go offline."""
 
     def log_broke(self, log: L_contra, error: Exception, now_ms: int) -> None:
-        """A bug: what this log believes of itself is not to be trusted any more. It is dead; its directory is well."""
+        """Called after a bug has made this log's state unreliable. The log is dead; its directory is not affected."""

@@ -31,7 +31,7 @@ class Extent(NamedTuple):
 
 
 class Retention(NamedTuple):
-    """What is kept of one log now.
+    """The limits of what one log keeps.
 
     A log with remote storage has three offsets where others have one. It is to pass the *local start* as `start_offset`
     (the log start bounds what is removed from the remote tier), the *highest tiered* offset plus one as

@@ -38,7 +38,7 @@ BATCH_REPLICAS_MAX = 32
 
 @dataclass(slots=True)
 class Retired:
-    """What retention did to a replica.
+    """The result of retention for one replica.
 
     Attributes:
         paths: files that are renamed, to be removed later.
@@ -101,7 +101,8 @@ def list_segments(disk: Disk, name: str) -> list[SegmentFile]:
 
 
 def largest_timestamp_ms(disk: Disk, name: str, segment: SegmentFile) -> int:
-    """Of a segment's records, by the last entry of its time index; when it was modified if there is none."""
+    """The largest timestamp of a segment's records, from the last entry of its time index; without one, the file's
+    modification time."""
     entries = segment.time_index_bytes // TIME_ENTRY.size
     if entries:
         path = f"{name}/{file_name(segment.base_offset, TIME_INDEX)}"

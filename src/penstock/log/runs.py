@@ -85,7 +85,7 @@ def stamped(records: WritableBuffer, position: int, batch: BatchHeader, append_t
 
 
 def reserve_producers(producers: ProducerState, run: Run) -> list[Step]:
-    """What the batches do to their producers' state; if one of them is refused, nothing."""
+    """Applies the batches to their producers' state, or nothing if one of them is refused."""
     steps: list[Step] = []
     offset = run.base_offset
     for position, batch in run.batches:

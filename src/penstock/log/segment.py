@@ -20,7 +20,7 @@ IndexWrite = tuple[str, int, bytes]
 
 
 class RollLimits(Protocol):
-    """What of a topic's configuration bounds a segment."""
+    """The limits of a segment from a topic's configuration."""
 
     @property
     def max_segment_bytes(self) -> int: ...
@@ -96,7 +96,7 @@ class Segment:
 
     @property
     def paths(self) -> list[str]:
-        """The files that it has for certain."""
+        """The files that the segment certainly has."""
         paths = [self.log_path, self.offset_index.path, self.time_index.path]
         return [*paths, self.aborted_index.path] if self.aborted_index.entries else paths
 
@@ -124,7 +124,7 @@ class Segment:
         )
 
     def waited_ms(self, wall_ms: int, largest_timestamp_ms: int) -> int:
-        """How long it has waited for its roll, by the records' times if they have any."""
+        """How long the segment has been open, by its records' timestamps if they have any."""
         if self.rolling_timestamp_ms >= 0:
             return largest_timestamp_ms - self.rolling_timestamp_ms
         return wall_ms - self.created_ms
@@ -156,7 +156,7 @@ class Segment:
 
     @property
     def index_tails_are_long(self) -> bool:
-        """Whether so many index entries are in memory alone that the next append should write them."""
+        """Whether enough index entries are only in memory that the next append should write them."""
         return self.offset_index.tail_is_long or self.time_index.tail_is_long or self.aborted_index.tail_is_long
 
     def take_index_tails(self) -> list[IndexWrite]:
@@ -165,7 +165,7 @@ class Segment:
         return [tail for tail in tails if tail is not None]
 
     def drop_written_index(self, written: IndexWrite) -> None:
-        """One of the pieces is in its file."""
+        """Notes that one of the pieces is in its file."""
         path, position, entries = written
         for index in (self.offset_index, self.time_index, self.aborted_index):
             if index.path == path:
@@ -178,7 +178,7 @@ class Segment:
         return self.largest_timestamp_ms, self.largest_timestamp_offset
 
     def largest_readable(self, disk: Disk) -> tuple[int, int]:
-        """As `largest`, of what is written. May raise NotResident."""
+        """Like `largest`, for written batches only. May raise NotResident."""
         return self.largest_written or self.largest(disk)
 
     def retention_time_ms(self, disk: Disk) -> int:

@@ -48,7 +48,7 @@ class Segments:
         self.hints: Hints = {}
 
     def replace(self, segments: Sequence[Segment], flushed_offset: int) -> None:
-        """The log has these from now on; what is below an offset is on the medium."""
+        """Replaces all segments of the log; everything below the offset given is durable."""
         self.all = list(segments)
         self.bases = [segment.base_offset for segment in segments]
         for segment, end_offset in zip(segments, self.bases[1:], strict=False):
@@ -87,7 +87,7 @@ class Segments:
         remember(self.ends, end_offset, (segment.base_offset, segment.size_bytes))
 
     def forget_positions(self) -> None:
-        """What was remembered may be wrong from now on."""
+        """Forgets remembered positions, which may be wrong from now on."""
         self.ends.clear()
         self.hints.clear()
 
@@ -99,7 +99,7 @@ class Segments:
     def read(
         self, offset: int, upper_offset: int, max_bytes: int, *, up_to_end: bool, at_least_one: bool = True
     ) -> LogRead:
-        """As `Log.read`, of offsets that the log has. `up_to_end`: all that is written is below `upper_offset`."""
+        """Like `Log.read`, for offsets within the log. `up_to_end`: everything written is below `upper_offset`."""
         bases = self.bases
         for number in range(max(bisect_right(bases, offset) - 1, 0), len(bases)):
             segment = self.all[number]

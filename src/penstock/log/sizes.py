@@ -22,7 +22,7 @@ class Sizes:
         self._outbox = outbox
 
     def of(self, replica: Replica) -> int:
-        """Bytes of all segments of a replica in a directory that is well. Raises NotOpen: nobody knows yet."""
+        """Bytes of all segments of a replica in an online directory. Raises NotOpen if they are not known yet."""
         if replica.log is not None:
             return replica.log.size_bytes
         if replica.size_bytes is not None:

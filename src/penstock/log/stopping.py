@@ -28,7 +28,7 @@ class Stopping:
         self._marking = False
 
     def begin(self, broker_epoch: int) -> None:
-        """The logs are being closed. `proceed` is to be called until it is done."""
+        """Begins to close all logs. Call `proceed` until it is done."""
         self._broker_epoch = broker_epoch
         self._table.stopping = True
 

@@ -70,7 +70,7 @@ class Strays:
                 replica.topic_id = topic_id
 
     def _resolve(self, rival: Replica, wanted: UUID | None, now_ms: int) -> None:
-        """Which one of two replicas of a partition is kept."""
+        """Decides which of two replicas of a partition is kept."""
         kept = self._table.find(*rival.key)
         if kept is None or rival.directory.error is not None:
             return  # nobody leaves or comes before the metadata is known, but directories fail

@@ -16,7 +16,7 @@ from penstock.log.segment import IndexWrite, Segment
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a truncation leaves: everything below `offset`, or with `start_over` an empty log that begins there.
+    """The result of a truncation: everything below `offset`, or with `start_over` an empty log that begins there.
 
     `log_start_offset` is the log's afterwards, `wall_ms` the wall time of the cut.
     """

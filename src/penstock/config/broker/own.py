@@ -7,7 +7,7 @@ from penstock.config.values import INT, LONG, STRING, MiB
 
 
 class OwnSettings(Group):
-    """What only Penstock has."""
+    """The settings that only Penstock has."""
 
     penstock_produce_validation = Setting(
         "penstock.produce.validation",

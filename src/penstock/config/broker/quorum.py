@@ -21,8 +21,8 @@ class QuorumSettings(Group):
         INT,
         default=2 * SECOND_MS,
         at_least=0,
-        doc="How long a follower waits for the leader's answers before it becomes a candidate; a leader that a majority "
-        "has not fetched from for one and a half times as long resigns.",
+        doc="How long a follower waits for the leader's answers before it becomes a candidate; a leader that a "
+        "majority has not fetched from for one and a half times as long resigns.",
     )
     controller_quorum_election_backoff_max_ms = Setting(
         "controller.quorum.election.backoff.max.ms",

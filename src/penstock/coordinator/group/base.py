@@ -26,7 +26,7 @@ SyncReply = Callable[[SyncGroupResponse, int], None]
 
 
 class GroupType(StrEnum):
-    """As ListGroups names them (KIP-848)."""
+    """The types of groups, named as in ListGroups (KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -51,7 +51,7 @@ class Group(ABC):
 
     @abstractmethod
     def listed(self, committed_offset: int) -> ListedGroup:
-        """What ListGroups says of it."""
+        """The group's entry in a ListGroups response."""
 
     @abstractmethod
     def has_member(self, member_id: str) -> bool: ...

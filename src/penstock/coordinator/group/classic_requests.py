@@ -42,7 +42,7 @@ MANY_MEMBERS_FROM = 3
 
 @dataclass(frozen=True, slots=True)
 class Rules(Generic[G]):
-    """What a kind of group does with the requests of classic members. A sync is for a group that has members."""
+    """How a kind of group handles requests from classic members. A sync is for a group that has members."""
 
     join: Callable[[GroupState, G, Join, int], Result[None]]
     sync: Callable[[GroupState, G, SyncGroupRequest, SyncReply, int], Result[None]]
@@ -154,7 +154,7 @@ def leave_group(
 
 
 def unknown(member: MemberIdentity) -> MemberResponse:
-    """The answer to somebody who is no member of the group."""
+    """The answer to a client that is not a member of the group."""
     return MemberResponse(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

@@ -58,6 +58,6 @@ class Groups:
         self._groups.pop(group_id)
 
     def all(self, *, at: int | None = None) -> Iterator[Group]:
-        """All groups, now or at a kept offset. They must not come or go meanwhile."""
+        """All groups, now or at a kept offset. Groups must not be added or removed during the iteration."""
         for _, group in self._groups.items(at=at):
             yield group

@@ -58,7 +58,7 @@ def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def member_subscription(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """Who a member is and what it subscribes to."""
+    """A record of a member's identity and subscription."""
     classic = member.classic
     return CoordinatorRecord(
         ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
@@ -88,7 +88,7 @@ def member_subscription_tombstone(group_id: str, member_id: str) -> CoordinatorR
 
 
 def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> CoordinatorRecord:
-    """What a member should have."""
+    """A record of a member's target assignment."""
     return CoordinatorRecord(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(
@@ -118,7 +118,7 @@ def assignment_epoch_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def current_assignment(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """What a member has, and has to give up."""
+    """A record of the partitions a member owns and those it has to give up."""
     return CoordinatorRecord(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(

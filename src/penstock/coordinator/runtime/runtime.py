@@ -118,7 +118,7 @@ class Runtime(Generic[M]):
         shard.log.read(loader.next_offset, done, now_ms)
 
     def _read_later(self, shard: Shard[M], loader: Loader, now_ms: int) -> None:
-        """Nothing could be read: the disk did not give it, or what was appended in a term before is not written yet."""
+        """Retries later: the disk gave no data, or records appended in an earlier term are not written yet."""
         delay_ms = loader.read_failed()
         if delay_ms is None:
             self._failed(shard, f"its log cannot be read at {loader.next_offset}", now_ms)
@@ -211,7 +211,9 @@ class Runtime(Generic[M]):
             self._timeouts.popleft()
 
     def read(self, index: int, operation: Callable[[M, int], R]) -> R:
-        """What an operation sees at the committed offset that it is given. Raises as `active` and the operation do."""
+        """Runs an operation that reads the state as of a committed offset, and returns its result. Raises as `active`
+        and the operation do.
+        """
         shard = self.active(index)
         return operation(shard.machine, shard.committed_offset)
 
@@ -255,7 +257,7 @@ class Runtime(Generic[M]):
                 break
 
     def _expire(self, index: int, key: Hashable, now_ms: int) -> bool:
-        """Does what is to be done when a timer is due. Returns whether that was long enough for one turn."""
+        """Handles a timer that is due. Returns whether that was enough work for one turn."""
         shard = self.shards[index]
         assert shard.state is ShardState.ACTIVE, f"{shard!r} has timers"
 

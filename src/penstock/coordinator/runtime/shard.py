@@ -185,7 +185,7 @@ class Shard(Generic[M]):
 
     @property
     def is_committed(self) -> bool:
-        """The state is what the log says for good: nothing is open or under way."""
+        """Whether the whole state is committed: nothing is open or under way."""
         return self.batch is None and self.committed_offset >= self.written_offset
 
     # Loading
@@ -306,7 +306,7 @@ class Shard(Generic[M]):
             raise
 
     def _make_room(self, size_bytes: int, now_ms: int) -> Batch:
-        """The open batch if so much fits into it, else a new one. Raises RequestError when it fits into none."""
+        """The open batch if the records fit into it, else a new one. Raises RequestError if they fit into no batch."""
         batch = self.batch
         if batch is not None and batch.has_room(size_bytes):
             return batch

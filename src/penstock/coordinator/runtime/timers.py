@@ -38,7 +38,7 @@ class Timers:
         return ShardTimers(self, shard)
 
     def next_deadline_ms(self) -> int | None:
-        """When `due` is to be called; None without timers. Never later than the first deadline; it may be earlier."""
+        """The time to call `due`; None without timers. It is never after the first deadline, but may be before."""
         heap = self._heap
         while heap:
             deadline_ms, sequence, shard, key = heap[0]
@@ -108,7 +108,9 @@ class ShardTimers:
         return len(self._timers)
 
     def set(self, key: Hashable, deadline_ms: int) -> None:
-        """The machine's `expired(key, now_ms)` is called at the deadline, unless it is set anew or cancelled before."""
+        """Sets a timer: the machine's `expired(key, now_ms)` is called at the deadline, unless the timer is reset or
+        cancelled.
+        """
         self._timers._set(self._shard, key, deadline_ms)
 
     def deadline_ms(self, key: Hashable) -> int | None:

@@ -29,7 +29,7 @@ ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assig
 
 
 def assign(assignor: str, spec: GroupSpec) -> Mapping[str, Partitions]:
-    """What each member should have, at once."""
+    """Computes the assignment of each member in one step."""
     return at_once(ASSIGNORS[assignor](spec, Pace(sys.maxsize)))
 
 

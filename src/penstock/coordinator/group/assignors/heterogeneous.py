@@ -25,7 +25,7 @@ NOBODY = -1
 
 
 def assign_heterogeneous(spec: GroupSpec, pace: Pace) -> Steps[Mapping[str, Partitions]]:
-    """What each member should have; see the module's head."""
+    """Computes the assignment of each member; see the module's head."""
     if not any(member.topics for member in spec.members.values()):
         return {}
     balance = Balance(spec, pace)
@@ -152,7 +152,7 @@ class Balance:
         self.changed.add(index)
 
     def give_out(self) -> Steps[None]:
-        """Step 2."""
+        """Step 2: gives out the partitions that nobody has."""
         for topic in self.topics:
             free = [number for number, owner in enumerate(self.owners[topic]) if owner == NOBODY]
             if free:
@@ -165,11 +165,11 @@ class Balance:
                 yield
 
     def cost(self, topic: UUID) -> int:
-        """What it takes to look at a topic."""
+        """The cost of considering a topic, as part of a step."""
         return 1 + (len(self.owners[topic]) + len(self.subscribers[topic])) // GROUP_PARTITIONS_PER_MEMBER
 
     def even_out(self) -> Steps[None]:
-        """Step 3."""
+        """Step 3: evens out the numbers of partitions."""
         topics = [topic for topic in self.topics if len(self.subscribers[topic]) > 1]
         last_moved: UUID | None = None
         for _ in range(ROUNDS_MAX):

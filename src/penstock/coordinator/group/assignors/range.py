@@ -13,7 +13,7 @@ from penstock.coordinator.group.assignors.spec import GroupSpec, MemberSpec, Pac
 
 
 def assign_ranges(spec: GroupSpec, pace: Pace) -> Steps[Mapping[str, Partitions]]:
-    """What each member should have; see the module's head."""
+    """Computes the assignment of each member; see the module's head."""
     subscribers: dict[UUID, int] = {}
     turns: dict[str, tuple[bool, bytes]] = {}
     for member_id, member in spec.members.items():

@@ -71,7 +71,7 @@ class Pace:
         self._per_step = self._left = per_step
 
     def is_over(self, work: int = 1) -> bool:
-        """Whether with so much more the step has its fill."""
+        """Counts work that was done; returns whether the step is over."""
         self._left -= work
         if self._left > 0:
             return False
@@ -80,7 +80,7 @@ class Pace:
 
 
 def at_once(steps: Steps[R]) -> R:
-    """All steps one after the other."""
+    """Runs all steps one after the other."""
     while True:
         try:
             next(steps)

@@ -15,7 +15,7 @@ from penstock.coordinator.limits import GROUP_PARTITIONS_PER_MEMBER
 
 
 def assign_uniformly(spec: GroupSpec, pace: Pace) -> Steps[Mapping[str, Partitions]]:
-    """What each member should have; see the module's head."""
+    """Computes the assignment of each member; see the module's head."""
     if not spec.members:
         return {}
     return (yield from (assign_homogeneous if spec.homogeneous else assign_heterogeneous)(spec, pace))

@@ -24,7 +24,7 @@ def describe_groups(
 
 
 def describe(state: GroupState, committed_offset: int, group_id: str, api_version: int) -> DescribedGroup:
-    """One group."""
+    """Describes one group, whether it exists or not."""
     try:
         group = state.groups.get_of(ClassicGroup, group_id, at=committed_offset)
     except RequestError as error:

@@ -288,7 +288,7 @@ class ClassicGroup(Group):
         self.pending_sync.clear()
 
     def joined(self, member: ClassicMember) -> JoinGroupResponse:
-        """What a member is told of the generation that it is in; the leader hears of all members."""
+        """The JoinGroup response for a member's generation; the leader's response lists all members."""
         is_leader = member.member_id == self.leader_id
         return JoinGroupResponse(
             generation_id=self.generation_id,

@@ -59,7 +59,7 @@ def join_new(state: GroupState, join: Join, tombstones: list[CoordinatorRecord],
 
 
 def abandon(state: GroupState, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
-    """The group could not be stored, so it does not exist; whoever has joined it by now is told."""
+    """Removes a group that could not be stored, and answers the members that have joined it meanwhile."""
     if state.groups.find(group.group_id) is group:
         return  # nobody knows: it may be stored all the same
     if state.pending.forming(group.group_id) is group:

@@ -22,7 +22,7 @@ logger = events("coordinator.group")
 def leave_classic(
     state: GroupState, group: ClassicGroup, request: LeaveGroupRequest, now_ms: int
 ) -> Result[LeaveGroupResponse]:
-    """Members leave a classic group, and the others share anew."""
+    """Removes members that leave a classic group; the others rebalance."""
     if group.state is State.DEAD:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     answers = [answer(member, remove(state, group, member, now_ms)) for member in request.members]
@@ -57,5 +57,5 @@ def remove(state: GroupState, group: ClassicGroup, leaving: MemberIdentity, now_
 
 
 def answer(member: MemberIdentity, code: ErrorCode) -> MemberResponse:
-    """What became of one member."""
+    """The result for one member."""
     return MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code)

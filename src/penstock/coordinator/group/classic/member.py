@@ -110,7 +110,7 @@ class ClassicMember:
         )
 
     def record(self, protocol_name: str, assignment: bytes) -> MemberMetadata:
-        """What the group's record says of it."""
+        """The member's entry in the group's record."""
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.instance_id,
@@ -123,7 +123,7 @@ class ClassicMember:
         )
 
     def described(self, protocol_name: str | None) -> DescribedGroupMember:
-        """What DescribeGroups says of it; its metadata only when the protocol is agreed."""
+        """The member's entry in DescribeGroups; it has metadata only once the protocol is agreed."""
         return DescribedGroupMember(
             member_id=self.member_id,
             group_instance_id=self.instance_id,

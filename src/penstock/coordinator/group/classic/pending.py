@@ -29,7 +29,7 @@ class PendingMembers:
         return len(self._members)
 
     def forming(self, group_id: str) -> ClassicGroup | None:
-        """The group that has no members yet, only ids that were given out; None if there is none."""
+        """The group without members, of which only member ids have been given out; None if there is none."""
         return self._forming.get(group_id)
 
     def add(self, group: ClassicGroup, member_id: str, *, is_stored: bool, expires_ms: int, now_ms: int) -> None:
@@ -56,5 +56,5 @@ class PendingMembers:
         self._members.pop((group_id, member_id), None)
 
     def formed(self, group_id: str) -> None:
-        """The group is stored by now, or could not be and does not exist: other ids of it are nobody's."""
+        """Forgets a group that is now stored, or that could not be; its other pending ids become invalid."""
         self._forming.pop(group_id, None)

@@ -47,7 +47,7 @@ NOTHING: Result[Any] = Result()
 
 
 def renew_session(state: GroupState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
-    """Begins the session of a member anew, which was heard of."""
+    """Restarts the session timeout of a member that has sent a request."""
     state.timers.set((SESSION, group.group_id, member.member_id), now_ms + member.session_timeout_ms)
 
 
@@ -57,7 +57,7 @@ def end_session(state: GroupState, group: ClassicGroup, member_id: str) -> None:
 
 
 def drop_member(state: GroupState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
-    """Removes a member. One that waits for its join is told to join anew, as a new member."""
+    """Removes a member. If it waits for its join, it is told to join again as a new member."""
     end_session(state, group, member.member_id)
     group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER), now_ms)
     member.answer_sync(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), now_ms)
@@ -83,14 +83,14 @@ def session_expired(state: GroupState, key: tuple[str, str, str], now_ms: int) -
 
 
 def members_left(state: GroupState, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
-    """Goes on after members were removed: the others share anew, or the one who all waited for is gone."""
+    """Continues after members were removed: the others rebalance, or need no longer wait for the removed ones."""
     if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
         return prepare_rebalance(state, group, reason, now_ms)
     return complete_if_all_joined(state, group, now_ms)
 
 
 def complete_if_all_joined(state: GroupState, group: ClassicGroup, now_ms: int) -> Result[Any]:
-    """Ends the first phase of a rebalance if nobody is missing."""
+    """Ends the first phase of a rebalance if all members have joined."""
     if group.state is State.PREPARING_REBALANCE and group.all_joined:
         return complete_join(state, group, now_ms)
     return NOTHING
@@ -100,7 +100,7 @@ def complete_if_all_joined(state: GroupState, group: ClassicGroup, now_ms: int) 
 
 
 def rebalance_or_complete(state: GroupState, group: ClassicGroup, reason: str, now_ms: int) -> Result[Any]:
-    """Begins a rebalance; if one has begun, ends its first phase when nobody is missing.
+    """Begins a rebalance, or ends the first phase of the present one if all members have joined.
 
     The first rebalance of a group that was empty is not cut short: more members are expected.
     """
@@ -110,7 +110,7 @@ def rebalance_or_complete(state: GroupState, group: ClassicGroup, reason: str, n
 
 
 def complete_rebalance(state: GroupState, group: ClassicGroup, now_ms: int) -> Result[Any]:
-    """Ends the first phase of a rebalance if nobody is missing, unless it is the first one of the group."""
+    """Ends the first phase of a rebalance if all members have joined, except in the group's first rebalance."""
     if group.previous_state is State.EMPTY:
         return NOTHING
     return complete_if_all_joined(state, group, now_ms)
@@ -188,14 +188,14 @@ def complete_join(state: GroupState, group: ClassicGroup, now_ms: int) -> Result
 
 
 def synced(state: GroupState, group: ClassicGroup, member_id: str) -> None:
-    """A member has synced; when all have, nobody is waited for."""
+    """Notes that a member has synced; when all have, the sync timer ends."""
     group.pending_sync.pop(member_id, None)
     if not group.pending_sync:
         state.timers.cancel((SYNC, group.group_id))
 
 
 def sync_expired(state: GroupState, key: tuple[str, str], now_ms: int) -> Result[Any]:
-    """Members that have joined and do not sync are dropped, and the others share anew."""
+    """Removes members that have joined but not synced in time; the others rebalance."""
     group = state.groups.find_of(ClassicGroup, key[1])
     if group is None or group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.pending_sync:
         return NOTHING
@@ -223,7 +223,7 @@ def answer_syncs(state: GroupState, group: ClassicGroup, code: ErrorCode, now_ms
 
 
 def sync_response(group: ClassicGroup, member: ClassicMember, code: ErrorCode = ErrorCode.NONE) -> SyncGroupResponse:
-    """What a member is told of its assignment."""
+    """The SyncGroup response with a member's assignment."""
     if code:
         return SyncGroupResponse(error_code=code, assignment=member.assignment)
     return SyncGroupResponse(

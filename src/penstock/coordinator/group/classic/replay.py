@@ -29,7 +29,7 @@ def replay_group_metadata(
 
 
 def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group that a record tells of: stable if it has members."""
+    """The group that a record describes: stable if it has members."""
     group = ClassicGroup(group_id, State.STABLE if value.members else State.EMPTY)
     group.generation_id = value.generation
     group.protocol_type = value.protocol_type or None

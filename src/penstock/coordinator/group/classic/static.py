@@ -66,7 +66,7 @@ def fence(state: GroupState, group: ClassicGroup, member: ClassicMember, now_ms:
 def welcome(
     group: ClassicGroup, member: ClassicMember, old_leader_id: str | None, api_version: int
 ) -> JoinGroupResponse:
-    """What a static member is told that is back in a stable group.
+    """The response to a static member that has returned to a stable group.
 
     A leader must not assign now. From version 9 it is told so, and who the members are (KIP-814). Before, it is told
     that somebody else leads: the id that it had itself.
@@ -81,7 +81,7 @@ def welcome(
 
 
 class Before:
-    """What a static member was before another took its place, for the case that this cannot be stored."""
+    """The state of a static member before another took its place, in case the replacement cannot be stored."""
 
     def __init__(self, state: GroupState, group: ClassicGroup, member: ClassicMember) -> None:
         self.leader_id = group.leader_id
@@ -93,7 +93,7 @@ class Before:
         self._timeouts_ms = (member.rebalance_timeout_ms, member.session_timeout_ms)
 
     def restore(self, join: Join, code: ErrorCode, now_ms: int) -> None:
-        """The old member has its place again, unless that is somebody else's by now; who came hears that it failed."""
+        """Restores the old member, unless yet another member has taken its place; the newcomer gets an error."""
         group, member = self._group, self._member
         response = join_error(coordinator_error(code), NO_MEMBER)
         response.generation_id = group.generation_id

@@ -143,7 +143,7 @@ def check_join(state: GroupState, group: ConsumerGroup, member_id: str, request:
 
 
 def subscription_of(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """What the member wants, as it says with its first protocol."""
+    """The member's subscription, taken from its first protocol."""
     try:
         return decode_subscription(request.protocols[0].metadata)
     except ProtocolError as error:
@@ -191,7 +191,7 @@ def joined(
 
 
 def response_to(member: ConsumerMember) -> JoinGroupResponse:
-    """What a member is told that has joined. Nobody leads: the coordinator assigns."""
+    """The response to a member that has joined. The group has no leader, since the coordinator assigns."""
     assert member.classic is not None
     return JoinGroupResponse(
         member_id=member.member_id,

@@ -25,7 +25,7 @@ Owned = Sequence[tuple[UUID, Sequence[int]]]
 
 
 class Reconciliation:
-    """One step of one member.
+    """One step of one member towards its target assignment.
 
     Args:
         assignment_epoch, target: where it should come to.
@@ -75,7 +75,7 @@ class Reconciliation:
         return self.next_assignment(member.member_epoch)
 
     def still_has(self, partitions: Epochs) -> bool:
-        """Whether the member says that it has some of these. One that does not say may have them all."""
+        """Whether the member reports owning some of these. A member that reports nothing may own them all."""
         if self.owned is None:
             return True
         return any(number in partitions.get(topic, ()) for topic, numbers in self.owned for number in numbers)

@@ -33,7 +33,7 @@ MODERN_COMMIT_VERSION = 9
 
 
 class State(StrEnum):
-    """As tools show it."""
+    """The state of a group, named as tools show it."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -61,7 +61,7 @@ Topics = dict[str, Subscribers] | TimelineMap[str, Subscribers]
 
 
 class SubscribedTopics(TimelineMap[str, Subscribers]):
-    """What a group subscribes to, told to the index of all groups."""
+    """The topics a group subscribes to, which it keeps up to date in the index of all groups."""
 
     __slots__ = ("_by_topic", "_group_id")
 
@@ -202,7 +202,7 @@ class ConsumerGroup(Group):
         return None if member_id is None else self.members[member_id]
 
     def target(self, member: ConsumerMember, at: int | None = None) -> Partitions:
-        """What a member should have, now or as of a committed offset; a static one has what its predecessor had."""
+        """A member's target assignment, now or as of a committed offset; a static member inherits its predecessor's."""
         withheld = self.withheld
         if withheld is not None and withheld.assignment_epoch == self.epoch(at).assignment:
             found = withheld.find(member)
@@ -214,7 +214,7 @@ class ConsumerGroup(Group):
         return self.targets.get(member_id, at=at) or NO_PARTITIONS
 
     def regex_topics(self, regex: str) -> frozenset[str]:
-        """What a regular expression matches; nothing while it is not evaluated."""
+        """The topics that a regular expression matches; none until it has been evaluated."""
         resolved = self.regexes.get(regex) if regex else None
         return frozenset() if resolved is None else resolved.topics
 
@@ -223,7 +223,7 @@ class ConsumerGroup(Group):
         return member.subscribed_topic_names | self.regex_topics(member.subscribed_topic_regex)
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether somebody else still has what the member should have."""
+        """Whether other members still own partitions that this one should have."""
         return member.state is MemberState.UNRELEASED_PARTITIONS and any(
             partition not in member.assigned.get(topic, ()) and (topic, partition) in self.owners
             for topic, partitions in self.target(member).items()
@@ -410,7 +410,7 @@ class ConsumerGroup(Group):
 
 
 def each_partition(member: ConsumerMember) -> Iterator[tuple[UUID, int]]:
-    """What a member has, and what it still has to give up."""
+    """The partitions a member owns, and those it still has to give up."""
     for partitions in (member.assigned, member.pending_revocation):
         for topic, numbers in partitions.items():
             for number in numbers:

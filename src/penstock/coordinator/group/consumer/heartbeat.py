@@ -66,7 +66,7 @@ def consumer_group_heartbeat(
 def settled_member(
     state: GroupState, group: ConsumerGroup, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> ConsumerMember | None:
-    """The member, if all it says is that it lives, and nothing is under way in its group: so it is nearly always."""
+    """The member, if its heartbeat reports no change and nothing is under way in its group, as is almost always so."""
     member = group.members.get(request.member_id)
     if member is None or request.member_epoch != member.member_epoch:
         return None
@@ -85,7 +85,7 @@ def settled_member(
 def still_there(
     state: GroupState, group: ConsumerGroup, member: ConsumerMember, now_ms: int
 ) -> Result[ConsumerGroupHeartbeatResponse]:
-    """What `full_heartbeat` comes to for a settled member."""
+    """The same answer that `full_heartbeat` gives for a settled member, at less cost."""
     times = state.settings_of(group.group_id)
     state.timers.set((timers.SESSION, group.group_id, member.member_id), now_ms + times.consumer_session_timeout_ms)
     return Result(
@@ -178,7 +178,7 @@ def find_group(state: GroupState, group_id: str, missing: str = "Group {} not fo
 
 
 def group_to_join(state: GroupState, group_id: str, written: list[CoordinatorRecord]) -> ConsumerGroup:
-    """The group; a new one if there is none, and a classic one is converted. Those two are in the state later.
+    """The group to join: an existing one, a new one, or a converted classic one. The latter two enter the state later.
 
     Raises RequestError GROUP_ID_NOT_FOUND when a classic group cannot become a consumer group, or one of another kind
     has members.
@@ -231,7 +231,7 @@ def updated(member: ConsumerMember, context: Context, request: ConsumerGroupHear
 
 
 def says_nothing(request: ConsumerGroupHeartbeatRequest, context: Context, member: ConsumerMember) -> bool:
-    """Whether the request only says that the member lives, as almost all do."""
+    """Whether the request only reports that the member is alive, as almost all do."""
     return (
         request.subscribed_topic_names is None
         and request.subscribed_topic_regex is None
@@ -246,7 +246,7 @@ def says_nothing(request: ConsumerGroupHeartbeatRequest, context: Context, membe
 
 
 def owned_of(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
-    """The partitions that the member says it has."""
+    """The partitions that the member reports owning."""
     partitions = request.topic_partitions
     return None if partitions is None else [(each.topic_id, each.partitions) for each in partitions]
 
@@ -315,7 +315,7 @@ def others_reconcile(change: target.Change, assignment_epoch: int) -> bool:
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says all of itself, as it does when it has missed an answer: it is told all then, too."""
+    """Whether the request is complete, as after a missed answer; the answer is complete then, too."""
     return (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -324,7 +324,7 @@ def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def assignment_of(member: ConsumerMember) -> Assignment:
-    """What the member has now."""
+    """The member's present assignment."""
     return Assignment(
         topic_partitions=[topic_partitions(topic, list(epochs)) for topic, epochs in member.assigned.items()]
     )

@@ -46,7 +46,7 @@ def leave(
 
 
 def leave_for_a_while(member: ConsumerMember) -> ConsumerMember:
-    """A static member that will be back: it keeps what it has, at an epoch that its successor has never seen."""
+    """A static member that leaves temporarily: it keeps its partitions, at an epoch its successor has never seen."""
     return member.with_(
         member_epoch=STATIC_LEAVING_EPOCH,
         pending_revocation=NOTHING,
@@ -83,7 +83,7 @@ def fence(
 
 
 def unused_regexes(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> list[str]:
-    """The regular expressions that nobody has any more when these members are gone."""
+    """The regular expressions that no member uses once these members are gone."""
     counts: dict[str, int] = {}
     for member in members:
         if member.subscribed_topic_regex:

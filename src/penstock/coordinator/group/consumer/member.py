@@ -46,7 +46,7 @@ class ClassicProtocol(NamedTuple):
 
 
 class ClassicMetadata(NamedTuple):
-    """What is known of a member that speaks the classic protocol. The first protocol is the one it is answered in."""
+    """Details of a member that uses the classic protocol. Its first protocol is the one used in answers."""
 
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
@@ -94,7 +94,7 @@ class ConsumerMember:
         return self.classic is not None
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Whether it has its target of this epoch."""
+        """Whether the member has reached its target of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def assignment_epoch(self, topic_id: UUID, partition: int) -> int | None:

@@ -38,7 +38,7 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> None
 
 
 def is_subset(owned: Owned | None, assigned: Epochs) -> bool:
-    """Whether a member says what it has, and has all of that assigned."""
+    """Whether a member reports its partitions, and all of them are assigned to it."""
     return owned is not None and all(
         topic in assigned and all(number in assigned[topic] for number in numbers) for topic, numbers in owned
     )

@@ -53,7 +53,7 @@ class InvalidRegexError(ValueError):
 
 
 class ResolvedRegex(NamedTuple):
-    """What a regular expression matches, as of the image at offset `version`."""
+    """The topics that a regular expression matches, as of the image at offset `version`."""
 
     topics: frozenset[str]
     version: int

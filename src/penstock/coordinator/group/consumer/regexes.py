@@ -100,7 +100,7 @@ def step(state: GroupState, key: tuple[str, str], now_ms: int) -> Result[Any]:
 
 
 def finished(state: GroupState, group: ConsumerGroup, resolved: dict[str, ResolvedRegex]) -> list[CoordinatorRecord]:
-    """The records of an evaluation's outcome. Regular expressions that nobody has any more are passed over."""
+    """The records of an evaluation's outcome. Regular expressions no longer in use are skipped."""
     written: list[CoordinatorRecord] = []
     subscribed = dict(group.topics.items())
     bump = False

@@ -167,7 +167,7 @@ def apply_current(
 
 
 def assigned(member: ConsumerMember, value: current.ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
-    """The member with what the record says it has."""
+    """The member with the assignment of the record."""
     return member.with_(
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,

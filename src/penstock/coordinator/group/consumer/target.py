@@ -59,7 +59,7 @@ def changed_counts(counts: Mapping[str, int], old: str | None, new: str | None) 
 
 
 def subscription_changed(change: Change) -> bool:
-    """Writes the member down if it has changed. Returns whether it subscribes to other topics by name."""
+    """Adds a record if the member has changed. Returns whether it subscribes to other topics by name."""
     if change.new is change.old or change.new == change.old:
         return False
     change.records.append(records.member_subscription(change.group.group_id, change.new))
@@ -103,7 +103,7 @@ def member_count_after(change: Change) -> int:
 
 
 def update_target(change: Change, group_epoch: int) -> Target:
-    """Computes the target assignment if there is none for this group epoch yet. Returns what the member should have."""
+    """Computes the target assignment if this group epoch has none yet. Returns the member's target."""
     state, group, now_ms = change.state, change.group, change.now_ms
     epoch = group.epoch()
     interval_ms = state.settings_of(group.group_id).consumer_assignment_interval_ms

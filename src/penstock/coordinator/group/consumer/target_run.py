@@ -56,7 +56,7 @@ def begin(group: ConsumerGroup, image: MetadataImage, assignor: str, per_step: i
 
 
 def is_outdated(run: TargetRun, group: ConsumerGroup) -> bool:
-    """Whether the group epoch that it is for was reverted, another assignment was made, or nobody is left."""
+    """Whether the run is pointless: its group epoch was reverted, another assignment was made, or no member is left."""
     epoch = group.epoch()
     return epoch.group < run.group_epoch or epoch.assignment != run.last_epoch or group.is_empty
 
@@ -70,7 +70,7 @@ def compute(
     assignor: str,
     homogeneous: bool,
 ) -> Steps[Assigned]:
-    """What every member should have."""
+    """Computes the target of every member."""
     spec = yield from specify(group, members, image, pace, homogeneous=homogeneous)
     return spec, (yield from ASSIGNORS[assignor](spec, pace))
 
@@ -122,7 +122,7 @@ def without_records(steps: Steps[R]) -> Generator[Part, None, R]:
 
 
 def common(one: Partitions, other: Partitions) -> Partitions:
-    """What is in both."""
+    """The partitions that are in both."""
     result: dict[UUID, tuple[int, ...]] = {}
     for topic, numbers in one.items():
         both = frozenset(other.get(topic, ())).intersection(numbers)

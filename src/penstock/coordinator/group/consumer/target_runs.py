@@ -31,7 +31,7 @@ logger = events("coordinator.group")
 
 
 def is_large(state: GroupState, member_count: int, topics: Iterable[str]) -> bool:
-    """Whether so many members of these topics are more than is assigned at once."""
+    """Whether a group with this many members and these topics is too large to be assigned in one step."""
     found = map(state.image.topics_by_name.get, topics)
     partition_count = sum(len(topic.partitions) for topic in found if topic is not None)
     size = member_count + partition_count // GROUP_PARTITIONS_PER_MEMBER
@@ -39,7 +39,7 @@ def is_large(state: GroupState, member_count: int, topics: Iterable[str]) -> boo
 
 
 def start(state: GroupState, group: ConsumerGroup, now_ms: int) -> None:
-    """An assignment is due. When its first step is taken, what is being written now is in the group's state."""
+    """Starts an assignment. By its first step, the records now being written are in the group's state."""
     if not is_under_way(state, group):
         state.timers.set((TARGET, group.group_id), now_ms)
 

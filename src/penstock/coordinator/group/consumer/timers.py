@@ -22,7 +22,7 @@ KINDS: Final = (SESSION, REBALANCE, JOIN, SYNC)
 
 
 def set_session(state: GroupState, group_id: str, member: ConsumerMember, now_ms: int) -> None:
-    """Begins the session of a member anew, which was heard of."""
+    """Restarts the session timeout of a member that has sent a request."""
     classic = member.classic
     timeout_ms = (
         state.settings_of(group_id).consumer_session_timeout_ms if classic is None else classic.session_timeout_ms

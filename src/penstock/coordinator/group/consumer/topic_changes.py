@@ -9,7 +9,7 @@ from penstock.metadata.delta import MetadataDelta
 
 
 def loaded(state: GroupState, now_ms: int) -> None:
-    """What regular expressions were evaluated with is compared with the image of now."""
+    """Compares the image that regular expressions were evaluated with to the present one."""
     state.topics.created_offset = state.image.offset
 
 

@@ -85,7 +85,9 @@ def hand_over(state: GroupState, group: ClassicGroup, converted: ConsumerGroup, 
 
 
 def assigned_to(member: ClassicMember, group: ClassicGroup, image: MetadataImage) -> Partitions:
-    """What a member has, of topics that exist. Raises ProtocolError, or RequestError if a custom assignor gave it."""
+    """The partitions assigned to a member, of existing topics. Raises ProtocolError, or RequestError for a custom
+    assignor.
+    """
     if not member.assignment:
         return {}
     assignment = decode_assignment(member.assignment)

@@ -25,7 +25,7 @@ class Withheld:
         self._targets.setdefault(who(member), target)
 
     def find(self, member: ConsumerMember) -> Partitions | None:
-        """What the member should have; None if that was not replaced."""
+        """The target that the member is shown; None if it was not replaced."""
         return self._targets.get(who(member))
 
 

@@ -68,7 +68,7 @@ def commit_offsets(
 def group_of(
     state: GroupState, context: Context, request: OffsetCommitRequest
 ) -> tuple[Group | None, PartitionCheck | None]:
-    """The group, after it has been asked whether the member may commit. None: the commit makes the group."""
+    """The group, after checking that the member may commit. None means that the commit creates the group."""
     check = None
     generation_or_epoch = request.generation_id_or_member_epoch
     group = state.groups.find(request.group_id)

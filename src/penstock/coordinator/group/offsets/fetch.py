@@ -70,7 +70,7 @@ class Reader:
         return answers
 
     def _id_of(self, topic: str, asked: UUID) -> UUID:
-        """The id that is asked for, or that of the topic which has the name now; zero if there is none."""
+        """The requested id, or the id of the topic that now has the name; zero if there is none."""
         present = self._image.topics_by_name.get(topic) if asked == ZERO_UUID else None
         return asked if present is None else present.id
 

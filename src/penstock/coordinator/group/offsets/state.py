@@ -187,7 +187,7 @@ class Offsets:
         producers[producer_id] = None
 
     def replay_end_marker(self, producer_id: int, *, committed: bool) -> None:
-        """The transaction of a producer has ended: what waits for that counts now, or is dropped."""
+        """Ends a producer's transaction: its pending offsets become committed, or are dropped."""
         store = self._pending.pop(producer_id)
         if store is None:
             return
