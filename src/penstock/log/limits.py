@@ -39,8 +39,9 @@ NAME_CHANGES_REMEMBERED_MAX = 32_768
 answer that is older fails, and its connection is closed."""
 RECOVERY_CHUNK_BYTES = 4 * MiB
 """What a recovery reads at once; a batch larger than that is read whole."""
-RECOVERY_WORKER_MIN_BYTES = 32 * MiB
-"""A recovery that has fewer bytes to scan is done in the lane: that takes about as long as to start a worker."""
+RECOVERY_WORKER_MIN_BYTES = 8 * MiB
+"""A recovery that has fewer bytes to scan is done in the lane: with one-record batches that takes about as long as to
+start a worker."""
 RECOVERY_CHANGES_MAX_BYTES = 64 * MiB
 """What a worker may report to be written in the recovery of one log; one with more is done in the lane."""
 RECOVERY_TASK_MAX_MS = 120_000

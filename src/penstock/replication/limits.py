@@ -10,6 +10,10 @@ DEEP_VALIDATION_INLINE_MAX_BYTES = 32 * KiB
 """Batches up to this size, compressed and unpacked, are walked or recompressed on the loop; others in a lane."""
 DEEP_VALIDATION_INLINE_MAX_RECORDS = 100
 """Batches of up to so many records are walked on the loop, in about half a millisecond; others in a lane."""
+DEEP_VALIDATION_WORKER_MIN_RECORDS = 10_000
+"""Batches of so many records are walked by a worker process; to send it smaller ones costs about as much."""
+DEEP_VALIDATION_TASK_MAX_MS = 60_000
+"""How long a worker may take for a batch; when that is over, twice, the producer is told to try again."""
 DEEP_VALIDATION_MAX_RECORDS = 1_000_000
 """Records of a batch that the broker walks while it is produced, which takes seconds; one with more is refused."""
 UNREADABLE_WRITES_MAX = 1024

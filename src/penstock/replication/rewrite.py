@@ -5,17 +5,20 @@ every codec, so no record is touched for that. Deep validation walks all records
 into the header, as Kafka does.
 
 Batches that are small, also unpacked, and have few records are rewritten on the loop, others by a `RewriteOperation`,
-which uses no disk and no state of the loop. A few compressed bytes can be millions of records.
+which uses no disk and no state of the loop: in the lane, or by a worker when many records are to be validated. A few
+compressed bytes can be millions of records.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from struct import Struct
-from typing import Any
+from typing import ClassVar
 
 from penstock.config.topic import TopicConfig
-from penstock.errors import ErrorCode, PenstockError
-from penstock.log.disk import Disk, Operation, OperationOwner
+from penstock.errors import ErrorCode, PenstockError, RequestError
+from penstock.log.disk import Disk, OperationOwner
+from penstock.log.tasks import Task, TaskOperation
 from penstock.records.batch import (
     ATTRIBUTES,
     ATTRIBUTES_POSITION,
@@ -29,15 +32,18 @@ from penstock.records.batch import (
     TimestampType,
     WritableBuffer,
     computed_crc,
+    read_header,
     set_max_timestamp,
 )
 from penstock.records.compression import Codec, Contexts, DecompressionLimitError, compress
 from penstock.records.reader import bounded, record_bytes
-from penstock.records.validation import BatchRejectedError, Rules, validate_deep
+from penstock.records.validation import BatchRejectedError, RecordError, Rules, validate_deep
 from penstock.replication.limits import (
     DEEP_VALIDATION_INLINE_MAX_BYTES,
     DEEP_VALIDATION_INLINE_MAX_RECORDS,
     DEEP_VALIDATION_MAX_RECORDS,
+    DEEP_VALIDATION_TASK_MAX_MS,
+    DEEP_VALIDATION_WORKER_MIN_RECORDS,
     PRODUCED_BATCH_UNPACKED_MAX_BYTES,
 )
 
@@ -142,8 +148,54 @@ class Rewrite:
         return batch
 
 
-class RewriteOperation(Operation):
-    """A rewrite in the lane. Its result is a batch or a PenstockError."""
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What became of a batch in a worker: another one, the same with another header, or the error that refuses it."""
+
+    batch: bytearray | None = None
+    head: bytes = b""
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    record_errors: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteBatch(Task):
+    """A rewrite as a task for a worker."""
+
+    report_type: ClassVar[type] = Rewritten
+    records: WritableBuffer
+    rules: Rules
+    codec: Codec
+    level: int | None
+    deep: bool
+    wall_ms: int
+
+    @property
+    def what(self) -> str:
+        return "the validation of a batch"
+
+    @property
+    def deadline_ms(self) -> int:
+        return DEEP_VALIDATION_TASK_MAX_MS
+
+    def run(self, disk: Disk) -> Rewritten:
+        records = memoryview(self.records)
+        header = read_header(records)
+        rewrite = Rewrite(records, header, self.rules, codec=self.codec, level=self.level, deep=self.deep)
+        outcome = rewrite.rewritten(self.wall_ms, Contexts())
+        if isinstance(outcome, BatchRejectedError):
+            record_errors = tuple((each.index, each.message) for each in outcome.record_errors)
+            return Rewritten(error=outcome.code, message=str(outcome), record_errors=record_errors)
+        if isinstance(outcome, PenstockError):
+            return Rewritten(error=outcome.code, message=str(outcome))
+        return Rewritten(head=bytes(records[:HEADER_BYTES])) if outcome is records else Rewritten(bytearray(outcome))
+
+
+class RewriteOperation(TaskOperation):
+    """A rewrite in the lane, or by a worker when there are many records to walk: recompression alone needs no Python a
+    record, and the libraries that do it let the loop run. Its result is a batch or a PenstockError.
+    """
 
     __slots__ = ("rewrite", "wall_ms")
 
@@ -152,5 +204,24 @@ class RewriteOperation(Operation):
         self.rewrite = rewrite
         self.wall_ms = wall_ms
 
-    def run(self, disk: Disk) -> Any:
+    def run(self, disk: Disk) -> WritableBuffer | PenstockError:
         return self.rewrite.rewritten(self.wall_ms, Contexts())
+
+    def task(self, disk: Disk) -> RewriteBatch | None:
+        rewrite = self.rewrite
+        if not rewrite.deep or rewrite.header.record_count < DEEP_VALIDATION_WORKER_MIN_RECORDS:
+            return None
+        return RewriteBatch(rewrite.records, rewrite.rules, rewrite.codec, rewrite.level, rewrite.deep, self.wall_ms)
+
+    def finish(self, disk: Disk, report: Rewritten) -> WritableBuffer | PenstockError:
+        if report.error is not ErrorCode.NONE:
+            record_errors = [RecordError(index, message) for index, message in report.record_errors]
+            return BatchRejectedError(report.error, report.message, record_errors)
+        if report.batch is not None:
+            return report.batch
+        self.rewrite.records[:HEADER_BYTES] = report.head
+        return self.rewrite.records
+
+    def without_report(self, disk: Disk, reason: str) -> PenstockError:
+        """A batch that has ended two workers is not let near the broker. The client may send it again."""
+        return RequestError(ErrorCode.REQUEST_TIMED_OUT, reason)

@@ -14,11 +14,16 @@ from struct import Struct
 from typing import Any
 
 from penstock.config.topic import TopicConfig
+from penstock.errors import ErrorCode
 from penstock.log.disk import FileInfo
 from penstock.log.loading import OpenArguments
 from penstock.log.recovery import OffsetRange, RecoveryReport
 from penstock.log.recovery_task import PlannedRecovery, PlanRecovery
 from penstock.log.tasks import Task
+from penstock.records.batch import TimestampType
+from penstock.records.compression import Codec
+from penstock.records.validation import Rules
+from penstock.replication.rewrite import RewriteBatch, Rewritten
 
 LENGTH = Struct(">Q")
 
@@ -49,9 +54,15 @@ class Failed:
     reason: str
 
 
-TASKS = (PlanRecovery, PlannedRecovery, RecoveryReport, OffsetRange, OpenArguments, TopicConfig, FileInfo)
-"""The tasks, their reports, and what these consist of."""
-CLASSES = {(each.__module__, each.__qualname__): each for each in (Order, Done, Failed, *TASKS)}
+RECOVERY = (PlanRecovery, PlannedRecovery, RecoveryReport, OffsetRange, OpenArguments, TopicConfig, FileInfo)
+REWRITING = (RewriteBatch, Rewritten, Rules, TimestampType, Codec, ErrorCode, bytearray)
+"""Tasks, their reports, and what these consist of."""
+CLASSES = {(each.__module__, each.__qualname__): each for each in (Order, Done, Failed, *RECOVERY, *REWRITING)}
+
+
+def own_bytes(view: memoryview) -> tuple[type[bytearray], tuple[pickle.PickleBuffer]]:
+    """A view of bytes arrives as bytes of one's own."""
+    return bytearray, (pickle.PickleBuffer(view),)
 
 
 class PlainUnpickler(pickle.Unpickler):
@@ -64,10 +75,15 @@ class PlainUnpickler(pickle.Unpickler):
         return found
 
 
-def encode(message: Order | Done | Failed) -> bytes:
-    """A message with its length before it."""
-    body = pickle.dumps(message, protocol=5)
-    return LENGTH.pack(len(body)) + body
+def encode(message: Order | Done | Failed) -> memoryview:
+    """A message with its length before it. A large one is copied once."""
+    encoded = io.BytesIO(bytes(LENGTH.size))
+    encoded.seek(LENGTH.size)
+    pickler = pickle.Pickler(encoded, protocol=5)
+    pickler.dispatch_table = {memoryview: own_bytes}
+    pickler.dump(message)
+    LENGTH.pack_into(encoded.getbuffer(), 0, encoded.tell() - LENGTH.size)
+    return encoded.getbuffer()
 
 
 def decode(body: bytes | bytearray) -> Order | Done | Failed:
