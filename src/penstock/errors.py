@@ -226,7 +226,7 @@ class InvalidRecordError(PenstockError):
 
 
 class UsageError(PenstockError):
-    """A person asked for what cannot be. The message says what would be right; a command's exit code is then 2."""
+    """An invalid request by a person. The message says what would be right; a command then exits with code 2."""
 
 
 class RequestError(PenstockError):
@@ -259,7 +259,7 @@ class StorageError(PenstockError):
 
 
 class NotResident(PenstockError):
-    """What would take long on the loop: a read that waits for the disk, or more than that (`read`). The node's
+    """Work that would take too long on the loop: a read that waits for the disk, or more than that (`read`). The node's
     dispatcher has the lane do it and runs the handler again.
 
     Attributes: `directory` (index of the log directory), `path` (within it), `position` and `length` in bytes.
@@ -273,7 +273,7 @@ class NotResident(PenstockError):
         self.length = length
 
     def read(self, disk: Any) -> Any:
-        """What the lane does, with a disk that waits."""
+        """Does the work in the lane, with a disk that blocks."""
         return disk.read(self.path, self.position, self.length)
 
     def was_read(self, result: Any) -> None:
@@ -291,5 +291,5 @@ Report = Callable[[str, Exception], None]
 
 
 def raise_it(what: str, error: Exception) -> None:
-    """The report of parts that were given no other: the error goes on to whoever called them."""
+    """The default report of an error: raises it to the caller."""
     raise error

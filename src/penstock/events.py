@@ -17,7 +17,7 @@ NEEDS_QUOTES = frozenset(' "=')
 
 
 class Event:
-    """What happened and its fields; printed as `what key=value ...`."""
+    """An event with its fields; printed as `what key=value ...`."""
 
     __slots__ = ("fields", "what")
 
@@ -38,19 +38,19 @@ class Events:
         self._logger = logger
 
     def debug(self, what: str, **fields: Any) -> None:
-        """What only someone who hunts a fault wants to see."""
+        """Logs a detail that helps to hunt a fault."""
         self._log(logging.DEBUG, what, fields)
 
     def info(self, what: str, **fields: Any) -> None:
-        """What an operator may want to know later."""
+        """Logs an event that an operator may want to know about later."""
         self._log(logging.INFO, what, fields)
 
     def warning(self, what: str, **fields: Any) -> None:
-        """What an operator should look at."""
+        """Logs an event that an operator should look at."""
         self._log(logging.WARNING, what, fields)
 
     def error(self, what: str, *, trace: bool = False, **fields: Any) -> None:
-        """What failed. `trace` adds the traceback of the exception being handled."""
+        """Logs a failure. `trace` adds the traceback of the exception being handled."""
         self._log(logging.ERROR, what, fields, trace=trace)
 
     def _log(self, level: int, what: str, fields: Mapping[str, Any], *, trace: bool = False) -> None:
@@ -72,7 +72,7 @@ class RateLimit:
         self._logged: dict[Hashable, tuple[int, int]] = {}  # when, and how many were suppressed since
 
     def suppressed(self, key: Hashable, now_ms: int) -> int | None:
-        """None when this one is not to be logged; else how many were suppressed since the last that was."""
+        """None if this event should not be logged; else how many were suppressed since the last logged one."""
         known = self._logged.get(key)
         if known is not None and now_ms - known[0] < self._every_ms:
             self._logged[key] = (known[0], known[1] + 1)

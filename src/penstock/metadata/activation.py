@@ -26,7 +26,7 @@ FAILOVER = "Controller failover"
 
 
 def default_bootstrap() -> list[MetadataMessage]:
-    """What an empty log starts with when the directory has no bootstrap.checkpoint."""
+    """The first records of an empty log in a directory without a bootstrap.checkpoint."""
     return [FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)]
 
 

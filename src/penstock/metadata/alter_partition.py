@@ -27,7 +27,9 @@ ANY_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class WantedIsr:
-    """What a leader wants for one partition. `isr` has broker ids, and the epochs that the leader knows them by."""
+    """The in-sync replicas that a leader proposes for one partition. `isr` has broker ids, and the epochs that the
+    leader knows them by.
+    """
 
     topic_id: UUID
     index: int
@@ -63,7 +65,7 @@ def alter_partitions(
 def altered(
     controller: Controller, broker_id: int, wanted: WantedIsr, records: list[MetadataMessage]
 ) -> AlteredPartition:
-    """One partition; adds its record."""
+    """Decides one partition, and adds its record."""
     topic = controller.image.topics_by_id.get(wanted.topic_id)
     if topic is None:
         return AlteredPartition(ErrorCode.UNKNOWN_TOPIC_ID)

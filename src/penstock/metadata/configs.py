@@ -142,7 +142,7 @@ def setting_of(kind: int, name: str) -> Setting[object] | None:
 
 
 def default_text(controller: Controller, kind: int, setting: Setting[object]) -> str:
-    """What a list is before it was ever changed."""
+    """The value of a list config that was never changed."""
     source = controller.topic_settings.topic_defaults if kind == ConfigResource.TOPIC else controller.settings
     return setting.type.print(getattr(source, setting.attribute)) or ""
 

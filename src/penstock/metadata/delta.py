@@ -67,7 +67,7 @@ class MetadataError(PenstockError):
 
 
 class TopicDelta:
-    """What has changed of one topic: `partitions` holds the new registrations by index."""
+    """The changes of one topic: `partitions` holds the new registrations by index."""
 
     __slots__ = ("created", "id", "image", "name", "partitions")
 
@@ -191,7 +191,7 @@ class MetadataDelta:
         return (self.image.configs.get(resource) or EMPTY) if changed is None else changed
 
     def shared(self, directories: list[UUID]) -> tuple[UUID, ...]:
-        """One tuple for all partitions that lie in the same directories."""
+        """One shared tuple for all partitions in the same directories."""
         key = tuple(directories)
         return self._directories.setdefault(key, key)
 

@@ -69,7 +69,7 @@ def assign_directories(
 
 
 def is_made_anew(broker: BrokerRegistration, partition: PartitionRegistration) -> bool:
-    """Whether the directory that a replica lay in is gone from its broker: wherever it lies now, it has begun anew."""
+    """Whether a replica's directory is gone from its broker, so that the replica has started again, empty."""
     known = partition.directory(broker.id)
     if known is None or known in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
         return False
@@ -77,7 +77,7 @@ def is_made_anew(broker: BrokerRegistration, partition: PartitionRegistration) -
 
 
 def passes_for_another(controller: Controller, broker: BrokerRegistration, topic: TopicImage, index: int) -> bool:
-    """Whether a replica that was made anew would be elected for what it had been before.
+    """Whether a recreated, empty replica would be elected in place of the one it used to be.
 
     It would make the others cut their logs to nothing. As long as it is not known to lie in a directory that works it
     is not elected, not even uncleanly; whoever is elected in its place ends this, and so does its old directory, when

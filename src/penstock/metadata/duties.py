@@ -63,7 +63,7 @@ class Duties:
         )
 
     def next_deadline_ms(self) -> int | None:
-        """When `due` is to be asked next; None: only after the next append."""
+        """When to call `due` next; None: only after the next append."""
         news = self._controller.image.brokers is not self._brokers or len(self._controller.unheard) != self._unheard
         if news or self._to_balance or self._leaderless or self._departing or self._to_reconsider:
             return AT_ONCE_MS

@@ -24,7 +24,7 @@ ALL_TOPICS = ""
 
 
 def minimum_changed(controller: Controller, topics: Sequence[str]) -> list[MetadataMessage]:
-    """Forgets the eligible replicas of topics, or of ALL_TOPICS, but where nobody is in sync.
+    """Forgets the eligible replicas of topics, or of ALL_TOPICS, except where no replica is in sync.
 
     The records belong into one batch: between them those are forgotten too.
     """
@@ -49,7 +49,7 @@ def switched_off(controller: Controller) -> list[MetadataMessage]:
 
 
 def nobody_in_sync(controller: Controller) -> Iterator[tuple[TopicImage, int, PartitionRegistration]]:
-    """The partitions where nobody is in sync, but somebody eligible or known to have led last."""
+    """The partitions without in-sync replicas that have eligible replicas or a last known leader."""
     for topic, index in partitions_of(controller, list(controller.indexes.leaderless)):
         partition = topic.partitions[index]
         if not partition.isr and (partition.elr or partition.last_known_elr):

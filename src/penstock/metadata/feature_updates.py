@@ -33,7 +33,7 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
 class UpgradeType(IntEnum):
-    """What a client allows."""
+    """The kind of level change that a client allows."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -116,7 +116,7 @@ def downgrade_problem(update: FeatureUpdate, current: int) -> ApiError | None:
 
 
 def not_supported(controller: Controller, name: str, level: int) -> str | None:
-    """Which node does not support a level; None if all do."""
+    """A node that does not support a level; None if all do."""
     own = controller.settings.node_id
     image = controller.image
     nodes = [(f"Local controller {own}", SUPPORTED_FEATURES.get(name, (0, 0)))]

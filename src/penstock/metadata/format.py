@@ -48,7 +48,7 @@ DASH = 62
 
 @dataclass(frozen=True, slots=True)
 class FormatRequest:
-    """What to format.
+    """The directories to format, and how.
 
     Attributes:
         cluster_id: of the cluster, as in `meta.properties`.
@@ -73,7 +73,7 @@ class FormatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Formatted:
-    """What was written: a directory and in which role; `kind` as Kafka calls it."""
+    """A formatted directory and its role; `kind` as Kafka calls it."""
 
     path: str
     kind: str

@@ -163,7 +163,7 @@ class Heartbeats:
             known.metadata_offset = heartbeat.metadata_offset
 
     def connection_lost(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """The connection over which a broker sent its heartbeats is gone: it has a short grace to come back."""
+        """Notes that a broker's heartbeat connection is gone: it has a short grace period to come back."""
         known = self._brokers.get(broker_id)
         if known is not None and known.epoch == broker_epoch:
             known.expires_ms = min(known.expires_ms, now_ms + LOST_CONNECTION_GRACE_MS)
@@ -188,7 +188,7 @@ class Heartbeats:
             known.leaving_since = max(known.leaving_since, offset)
 
     def expired(self, now_ms: int) -> tuple[int, int] | None:
-        """The broker (id and epoch) that is to be fenced next, since its session is over; None while there is none.
+        """The next broker (id and epoch) to fence because its session has ended; None if there is none.
 
         One at a time, so that the effect of each is seen before the next: fence it, `follow`, ask again.
         """
@@ -200,7 +200,7 @@ class Heartbeats:
         return None if longest is None else longest[1:]
 
     def next_deadline_ms(self) -> int | None:
-        """When `expired` is to be asked next."""
+        """When to call `expired` next."""
         deadlines = [known.expires_ms + 1 for known in self._brokers.values() if not known.fenced]
         return min(deadlines, default=None)
 
@@ -212,7 +212,7 @@ class Heartbeats:
         return BrokerState.FENCED if known.fenced else BrokerState.UNFENCED
 
     def next_state(self, controller: Controller, heartbeat: Heartbeat) -> BrokerState:
-        """What the broker becomes by this heartbeat."""
+        """The broker's next state after this heartbeat."""
         broker_id = heartbeat.broker_id
         state = self.state_of(broker_id)
         leads = len(controller.indexes.led_by(broker_id)) > 0

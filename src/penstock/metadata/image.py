@@ -212,7 +212,7 @@ class TopicsById:
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """All metadata as of an offset.
+    """All cluster metadata as of an offset of the metadata log.
 
     Attributes:
         offset: of the last record that this image contains; -1 for the empty image.

@@ -79,7 +79,7 @@ def updated(
 
 
 def departure(controller: Controller, broker_id: int, *, may_wait: bool = True) -> list[PartitionChangeRecord]:
-    """All changes that take a broker out of leadership and of the in-sync replicas where others are in sync."""
+    """All changes that take a broker's leaderships and its places in the ISRs, where other replicas are in sync."""
     keys = list(controller.indexes.in_sync_on(broker_id))
     return updated(controller, keys, leaving=broker_id, may_wait=may_wait)
 
@@ -121,13 +121,13 @@ def arrival(controller: Controller, broker_id: int) -> list[PartitionChangeRecor
 
 
 def reconsider(controller: Controller, keys: Iterable[int]) -> Result[None]:
-    """What follows for some partitions, now that more brokers have been heard of."""
+    """The changes to some partitions now that the controller has heard from more brokers."""
     present = [partition_key(topic.id, index) for topic, index in partitions_of(controller, keys)]
     return Result(None, updated(controller, present), atomic=False)
 
 
 def unclean_shutdown(controller: Controller, broker_id: int) -> list[PartitionChangeRecord]:
-    """The changes after a broker stopped uncleanly, under eligible leader replicas: what it has may lack records."""
+    """The changes after a broker's unclean stop, with eligible leader replicas: its replicas may lack records."""
     indexes = controller.indexes
     keys = list(dict.fromkeys([*indexes.in_sync_on(broker_id), *indexes.eligible_on(broker_id)]))
     return updated(controller, keys, unclean_shutdown=broker_id)

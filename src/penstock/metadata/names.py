@@ -31,7 +31,9 @@ def check_topic_name(name: str) -> None:
 
 
 def collision_key(name: str) -> str | None:
-    """What two topics may not share, since metric names turn dots into underscores; None for a name with neither."""
+    """The key that two topics must not share, since metric names turn dots into underscores; None for a name with
+    neither.
+    """
     return name.replace(".", "_") if "." in name or "_" in name else None
 
 

@@ -80,7 +80,7 @@ def changed_partition(
 
 
 class _Change:
-    """A partition as it is, and as it is to be."""
+    """A partition before and after a change."""
 
     __slots__ = (
         "acceptable",
@@ -157,7 +157,7 @@ class _Change:
             self.removing = self.adding = ()
 
     def _find_eligible(self) -> None:
-        """Who has everything that was committed, though it is not in sync: members that left below the minimum."""
+        """The replicas not in sync that still have everything committed: those that left below the minimum."""
         if not self.elr_enabled:
             self.elr = ()
             return
@@ -173,7 +173,7 @@ class _Change:
         return len(self.isr) >= minimum
 
     def _elect(self, *, preferred: bool, unclean: bool) -> tuple[int, bool]:
-        """The leader that stays or takes over, and whether it has to recover since it may lack records."""
+        """The new or continuing leader, and whether it has to recover because it may lack records."""
         current = self.partition.leader
         order: tuple[int, ...] = (current, *self.replicas)
         if preferred and self.replicas[0] not in self.unheard:
@@ -218,7 +218,7 @@ class _Change:
         return self.controller.has_online_directory(broker_id, directory)
 
     def _last_known_leader(self) -> int | None:
-        """Who led last, when neither an in-sync nor an eligible replica is left."""
+        """The last known leader, if neither an in-sync nor an eligible replica is left."""
         known = self.partition.last_known_elr
         if not self.elr_enabled or self.isr or self.elr or len(known) != 1:
             return None

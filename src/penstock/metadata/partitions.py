@@ -28,7 +28,7 @@ MIGRATING_DIRECTORY = UUID(int=2)
 
 
 class Randomness(Protocol):
-    """What of `random.Random` placement needs."""
+    """The part of `random.Random` that placement needs."""
 
     def randrange(self, stop: int, /) -> int: ...
 
@@ -68,7 +68,7 @@ class _Row:
             self._left = order[len(order) - len(self._left) :]
 
     def refill(self) -> None:
-        """All brokers may be taken again in this round, but for those that a partition has."""
+        """Makes all brokers available again in this round, except those that a partition has."""
         self._left = None
 
 

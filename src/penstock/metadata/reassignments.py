@@ -31,7 +31,7 @@ TOO_MANY = f"Unable to perform excessively large batch operation: at most {CONTR
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """What is wanted of one partition: its replicas in their order of preference, or None to cancel."""
+    """The requested replicas of one partition in order of preference, or None to cancel."""
 
     topic: str
     index: int

@@ -80,7 +80,7 @@ class Timeline:
         self._snapshots[position].undo.clear()
 
     def forget_before(self, offset: int) -> None:
-        """Drops the snapshots older than `offset`: nobody reads at them or goes back to them any more."""
+        """Drops the snapshots older than `offset`, which are no longer needed for reads or reverts."""
         keep = 0
         while keep < len(self._snapshots) and self._snapshots[keep].offset < offset:
             for changed in self._snapshots[keep].undo:
@@ -161,7 +161,7 @@ class TimelineMap(Generic[K, V]):
         return self._current.pop(key)
 
     def copy(self) -> dict[K, V]:
-        """What the map has now."""
+        """A copy of the map's present contents."""
         return self._current.copy()
 
     def items(self, *, at: int | None = None) -> Iterator[tuple[K, V]]:

@@ -40,7 +40,7 @@ ALL_FENCED = "All brokers are currently fenced or in controlled shutdown."
 
 @dataclass(slots=True)
 class SoFar:
-    """What earlier parts of a request have come to: how many records, and the names of topics by collision key."""
+    """The results of earlier parts of a request: the number of records, and the names of topics by collision key."""
 
     records: int = 0
     names_by_key: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class CreatedTopic:
 
 
 def partitions_wanted(controller: Controller, topic: CreatableTopic) -> int:
-    """Of how many partitions a topic is to be; below 0 for what cannot be."""
+    """The requested number of partitions of a topic; below 0 if it is invalid."""
     default = controller.settings.num_partitions
     return len(topic.assignments) or (default if topic.num_partitions == -1 else topic.num_partitions)
 

@@ -30,7 +30,7 @@ class DeadLetters(Protocol):
 
 
 def _ignore(_figures: Figures) -> None:
-    """Where figures go that nobody asked for."""
+    """Discards figures that nobody asked for."""
 
 
 @dataclass(slots=True)

@@ -83,7 +83,7 @@ class Option:
         return self.default is REQUIRED
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value: what it is and what it may be; None if nothing is."""
+        """The fault of a value, with what it may be; None if it is valid."""
         number = self.type is float and isinstance(value, int) and not isinstance(value, bool)
         texts = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
         if not (number or (texts and self.type is Mapping) or type(value) is self.type):

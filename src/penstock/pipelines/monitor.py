@@ -39,7 +39,7 @@ class Report:
     error_ms: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """What the status file holds."""
+        """The contents of the status file."""
         return asdict(self)
 
 
@@ -98,7 +98,7 @@ class Monitor:
             self._restarts += 1
 
     def report(self, now_ms: int) -> Report:
-        """All of it, now."""
+        """A report of all figures at this moment."""
         with self._lock:
             while self._recent and self._recent[0][0] <= now_ms - PIPELINE_RATE_MS:
                 self._recent.popleft()

@@ -47,7 +47,7 @@ class Switch(Stop, Protocol):
 
 @dataclass(slots=True)
 class Running:
-    """One pipeline at work.
+    """One running pipeline.
 
     Args:
         pipeline: what was declared.
@@ -155,7 +155,7 @@ class Running:
             self.monitor.did(f"step {number}", figures, epoch_ms())
 
     def context(self, spark: SparkSession) -> Context:
-        """What the job is given."""
+        """The context that the job gets."""
         pipeline = self.pipeline
         pipeline.directory.mkdir(parents=True, exist_ok=True)
         return Context(

@@ -93,7 +93,7 @@ class Known:
 
 
 def read_status(directory: Path) -> Known | None:
-    """What a pipeline's directory tells; None if it never ran."""
+    """The last status in a pipeline's directory; None if it never ran."""
     try:
         told = json.loads((directory / STATUS).read_text())
     except (FileNotFoundError, NotADirectoryError):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Figures(Protocol):
-    """What one step did; `penstock.spark.load.load.Outcome` is one.
+    """The figures of one step; `penstock.spark.load.load.Outcome` is one.
 
     `lag` counts the offsets that the step knows of and has not done: 0 means caught up.
     """

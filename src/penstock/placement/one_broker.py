@@ -28,7 +28,7 @@ def demoted(current: Plan, broker: int, in_sync: Mapping[Partition, Sequence[int
 
 
 def emptied(current: Plan, broker: int, targets: Sequence[int], racks: Racks) -> dict[Partition, Replicas]:
-    """One broker's replicas moved to the targets, each to the one that has least. What it has not, stays.
+    """Moves one broker's replicas to the targets, each to the one with the fewest. Other replicas stay.
 
     Raises UsageError when a partition has a replica on every target already.
     """
@@ -67,7 +67,7 @@ def promoted(current: Plan, broker: int, brokers: Sequence[int]) -> dict[Partiti
 
 
 def filled_up(current: Plan, broker: int, brokers: Sequence[int], racks: Racks) -> dict[Partition, Replicas]:
-    """Replicas moved to one broker from those that have most, until it has its share."""
+    """Moves replicas to one broker from those that have the most, until it has its share."""
     plan = dict(current)
     holders: dict[int, list[Partition]] = {each: [] for each in brokers}
     for key in sorted(plan):

@@ -42,7 +42,7 @@ def parse_plan(text: str, source: str) -> dict[Partition, Replicas]:
 
 
 def parse_entry(entry: Any, where: str) -> tuple[Partition, Replicas]:
-    """One partition of a plan. Raises UsageError."""
+    """Parses one partition of a plan. Raises UsageError."""
     wanted = (("topic", str), ("partition", int), ("replicas", list))
     for name, type_ in wanted:
         if not isinstance(entry, dict) or type(entry.get(name)) is not type_:
@@ -65,12 +65,12 @@ def plan_json(plan: Mapping[Partition, Sequence[int]]) -> dict[str, Any]:
 
 
 def changed(before: Plan, after: Plan) -> dict[Partition, Replicas]:
-    """What of a plan is not so already."""
+    """The part of a plan that differs from the present assignment."""
     return {key: replicas for key, replicas in after.items() if before.get(key) != replicas}
 
 
 def least_loaded(load: Counter[int], chosen: Sequence[int], racks: Racks) -> int:
-    """The broker for one more replica: of a rack that has none yet if there is one, then the one that has least."""
+    """The broker for one more replica: if possible in a rack without one, then the one with the fewest replicas."""
     used = {racks.get(each) for each in chosen}
     free = [each for each in load if each not in chosen]
     found = min(free, key=lambda each: (racks.get(each) in used, load[each], each))

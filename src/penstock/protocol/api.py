@@ -145,7 +145,7 @@ NEVER = 1 << 15
 
 
 class Api:
-    """One API.
+    """One API: its key, versions and listeners.
 
     Attributes:
         key, name: `ApiKey.FETCH`, `"Fetch"`.

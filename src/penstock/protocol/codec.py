@@ -59,7 +59,7 @@ def decode(cls: type[M], version: int, view: Buffer, position: int = 0) -> tuple
 
 
 def decode_steps(cls: type[M], version: int, view: Buffer, position: int = 0) -> Generator[None, None, tuple[M, int]]:
-    """As `decode`, in steps: yields after every ELEMENTS_PER_STEP elements of arrays."""
+    """Like `decode`, in steps: yields after every ELEMENTS_PER_STEP elements of arrays."""
     decoder = STEPPED_DECODERS.get((cls, version)) or make_stepped_decoder(cls, version)
     try:
         return (yield from decoder(view, position))  # type: ignore[return-value]
@@ -83,7 +83,7 @@ def encode(message: Message, version: int) -> list[Chunk]:
 
 
 def encode_steps(message: Message, version: int) -> Generator[None, None, list[Chunk]]:
-    """As `encode`, in steps: yields after every ELEMENTS_PER_STEP elements of arrays. The message must not change."""
+    """Like `encode`, in steps: yields after every ELEMENTS_PER_STEP elements of arrays. The message must not change."""
     cls = message.__class__
     encoder = STEPPED_ENCODERS.get((cls, version)) or make_stepped_encoder(cls, version)
     try:

@@ -30,7 +30,7 @@ TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 
 def foreign_protocol(length: int) -> str | None:
-    """What the other side speaks instead, when the four bytes that should be a frame's length begin something else."""
+    """The protocol of the other side, if the four bytes of a frame's length are the start of another protocol."""
     start = (length & 0xFFFFFFFF).to_bytes(4, "big")
     if start in HTTP_STARTS:
         return "HTTP"
@@ -99,7 +99,7 @@ def encode_response(api: Api, version: int, correlation_id: int, message: Messag
 def encode_response_steps(
     api: Api, version: int, correlation_id: int, message: Message
 ) -> Generator[None, None, list[Chunk]]:
-    """As `encode_response`, in steps (`codec.encode_steps`)."""
+    """Like `encode_response`, in steps (`codec.encode_steps`)."""
     chunks = yield from codec.encode_steps(message, version)
     return response_frame(api, version, correlation_id, chunks)
 

@@ -40,7 +40,7 @@ def encode_metadata_record(message: Message, version: int) -> bytes:
 
 @cache
 def record_head(key: int, version: int) -> bytes:
-    """What stands before the message itself."""
+    """The bytes before the message itself."""
     return varint(FRAME_VERSION) + varint(key) + varint(version)
 
 

@@ -120,7 +120,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What the first line of a message's block says.
+    """The first line of a message's block.
 
     Attributes:
         kind: request, response, header, data, metadata, coordinator-key or coordinator-value.

@@ -38,7 +38,7 @@ class SourceWriter:
         self.lines.append("    " * self.depth + line)
 
     def begin_steps(self) -> None:
-        """Writes what makes the function a generator, also where it has no arrays."""
+        """Writes the line that makes the function a generator even without arrays."""
         if self.stepped:
             self.add("element = 0")
             with self.block("if element:"):

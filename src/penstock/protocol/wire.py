@@ -85,7 +85,7 @@ def shortened(text: bytes) -> bytes:
 
 
 def skip_tags(data: Any, position: int, end: int, count: int) -> int:
-    """Passes over tagged fields of which the version knows none. `count` is the first byte, just before `position`."""
+    """Skips tagged fields in a version that knows none. `count` is the first byte, just before `position`."""
     count, position = tag_count(data, position, end, count)
     for _ in range(count):
         _, position = read_varint(data, position)
@@ -95,7 +95,7 @@ def skip_tags(data: Any, position: int, end: int, count: int) -> int:
 
 
 def tag_count(data: Any, position: int, end: int, count: int) -> tuple[int, int]:
-    """The number of tagged fields, of which the first byte is already read, and the position of the first one."""
+    """The number of tagged fields, whose first byte is already read, and the position of the first field."""
     if count > 0x7F:
         count, position = read_varint(data, position - 1)
     if count > TAGGED_FIELDS_MAX or count * 2 > end - position:
@@ -108,7 +108,7 @@ UUIDS: dict[bytes, UUID] = {ZERO_UUID.bytes: ZERO_UUID}
 
 
 def new_uuid(data: bytes) -> UUID:
-    """An id that is not in the cache; it is afterwards. A full cache starts anew."""
+    """Creates an id and adds it to the cache. A full cache is emptied first."""
     value = UUID.__new__(UUID)
     object.__setattr__(value, "int", int.from_bytes(data, "big"))
     object.__setattr__(value, "is_safe", SafeUUID.unknown)

@@ -23,7 +23,7 @@ class Rate:
         self._total = 0.0
 
     def record(self, amount: float, now_ms: int) -> None:
-        """So much has passed."""
+        """Records an amount that has passed."""
         self._forget(now_ms)
         samples = self._samples
         self._total += amount

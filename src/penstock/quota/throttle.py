@@ -26,7 +26,7 @@ class Throttle:
         self._rate = Rate(windows=windows, window_ms=window_ms)
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """So many bytes have passed."""
+        """Records that this many bytes have passed."""
         self.bytes += size_bytes
         self._rate.record(size_bytes, now_ms)
 

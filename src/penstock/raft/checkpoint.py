@@ -35,7 +35,7 @@ BATCH_MAX_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, order=True)
 class CheckpointId:
-    """What a checkpoint contains: all records below `end_offset`, the last of them written in `epoch`."""
+    """The id of a checkpoint: it contains all records below `end_offset`, the last of them written in `epoch`."""
 
     end_offset: int
     epoch: int

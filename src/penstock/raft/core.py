@@ -35,7 +35,7 @@ DISCOVERY_INTERVAL_RETRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who and where this replica is, and whom it can ask.
+    """The identity and place of this replica, and the nodes that it can ask.
 
     Attributes:
         key: node id and directory id.
@@ -168,7 +168,7 @@ class Core:
         return None if leader_id == self.local.id and not isinstance(self.role, Leader) else leader_id
 
     def leader_view(self) -> LeaderView:
-        """What responses say of the leader."""
+        """The leader as responses report it."""
         leader_id = self.known_leader_id
         if leader_id is None:
             return LeaderView(messages.UNKNOWN, self.epoch, None, self.identity.topic)
@@ -187,7 +187,7 @@ class Core:
 
     @property
     def committed_offset(self) -> int:
-        """What is below is known to be committed: by the high watermark, or by a snapshot, which holds nothing else."""
+        """The offset below which everything is known to be committed, from the high watermark or a snapshot."""
         snapshot = self.log.newest_snapshot
         return max(self.high_watermark or 0, 0 if snapshot is None else snapshot.end_offset)
 
@@ -318,7 +318,7 @@ class Core:
     # Roles
 
     def election_deadline_ms(self, now_ms: int) -> int:
-        """One to two election timeouts from now, by chance, so that voters do not stand all at once."""
+        """A random time one to two election timeouts from now, so that voters do not all become candidates at once."""
         timeout_ms = self.config.election_timeout_ms
         return now_ms + timeout_ms + (self.random.randrange(timeout_ms) if timeout_ms else 0)
 
@@ -338,7 +338,7 @@ class Core:
         self.tell_leader()
 
     def become_unattached(self, epoch: int, now_ms: int, *, leader_id: int | None = None) -> None:
-        """Follows nobody in `epoch`. The vote of the epoch stays; a deadline that runs goes on to run."""
+        """Becomes unattached in `epoch`. The vote in the epoch stays; a running deadline keeps running."""
         role = self.role
         voted = role.election().voted if epoch == role.epoch else None
         if epoch == role.epoch and leader_id is None:
@@ -446,7 +446,7 @@ class Core:
         return target != role.target and (role.suspected or (from_leader and not role.has_fetched))
 
     def hear_news(self, news: News, now_ms: int) -> bool:
-        """As `hear`, for what a response says. True if the response has nothing else to say to this replica's role."""
+        """Like `hear`, for a response. True if the response has no further meaning for this replica's role."""
         if news.epoch < self.epoch or news.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
             return True
         changed = self.hear(news.leader_id, news.epoch, news.target, now_ms)

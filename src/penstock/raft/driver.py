@@ -44,10 +44,10 @@ from penstock.records.wall import WallTime
 
 
 class Host(Protocol):
-    """What is around a driven replica: the state machine, and the other nodes."""
+    """The surroundings of a driven replica: the state machine, and the other nodes."""
 
     def carries_out(self, effect: Effect) -> None:
-        """An effect is next."""
+        """Called before each effect is performed."""
 
     def control_appended(self, batch: bytearray, last_offset: int, epoch: int, now_ms: int) -> None:
         """A control batch goes into the log of this leader; it holds nothing for the state machine."""
@@ -67,7 +67,7 @@ class Host(Protocol):
         """Answer a request that `Driver.handle` was given."""
 
     def truncated(self, now_ms: int) -> None:
-        """The log was cut."""
+        """Called when the log has been truncated."""
 
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         """A checkpoint of the state machine's own is complete and durable."""
@@ -77,11 +77,11 @@ class Host(Protocol):
         off with the error."""
 
     def performed(self, now_ms: int) -> None:
-        """All that an event wanted done is done."""
+        """Called when all effects of an event have been performed."""
 
 
 class Found(NamedTuple):
-    """What a disk holds of a quorum: who votes by it, the newest checkpoint, and the batches after that."""
+    """The contents of a disk: the voters, the newest checkpoint, and the batches after that."""
 
     history: QuorumHistory
     checkpoint: tuple[CheckpointId, Checkpoint] | None
@@ -145,7 +145,7 @@ class Driver:
         self.perform(self.replica.start(now_ms), now_ms)
 
     def close(self) -> None:
-        """The replica is to hear nothing more of other nodes."""
+        """Cuts the replica off from other nodes."""
         self.closing = True
 
     # Events of the replica

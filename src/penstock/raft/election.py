@@ -49,7 +49,7 @@ def format_election(state: ElectionState, kraft_version: int, voter_ids: Iterabl
 
 
 def parse_election(content: bytes, path: str) -> ElectionState:
-    """What the file says. Raises StorageError, which names the path, for anything else."""
+    """Parses the `quorum-state` file. Raises StorageError, which names the path, if it is malformed."""
     try:
         fields = json.loads(content)
         version = fields["data_version"]

@@ -23,7 +23,7 @@ BACKOFF_DOUBLINGS_MAX = 20
 
 
 class Elections:
-    """What a replica does to be elected, and to have others elected."""
+    """The part of a replica that runs elections, as a candidate and as a voter."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -188,7 +188,7 @@ class Elections:
         self._count(role, now_ms)
 
     def vote_failed(self, voter_id: int, *, current: bool, now_ms: int) -> None:
-        """A voter could not be asked. A candidate that the others alone cannot elect begins anew soon.
+        """Notes that a voter could not be asked. A candidate that can no longer get a majority soon starts again.
 
         When a leader has died, a vote that was split among the living would else cost a whole election timeout.
         """
@@ -224,7 +224,7 @@ class Elections:
         )
 
     def led(self) -> None:
-        """Elections have come to an end: back-offs begin anew."""
+        """Resets the back-off once an election has succeeded."""
         self._retries = 0
 
     # Time

@@ -22,7 +22,7 @@ from penstock.records.control import control_records
 
 
 class Following:
-    """What a replica does while it follows."""
+    """The part of a replica that follows a leader."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -63,7 +63,7 @@ class Following:
         return Voter(self._core.local, self._core.identity.endpoints)
 
     def _news_of_itself(self, role: Follower) -> Message | None:
-        """What the leader is to be told, or asked for, by this replica."""
+        """The request that this replica has to make of the leader, if any."""
         core = self._core
         cluster_id = core.identity.cluster_id
         if self._is_to_update(role):
@@ -136,7 +136,7 @@ class Following:
     # Fetch
 
     def fetch_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
-        """The leader, or whoever was asked for it, has answered."""
+        """Handles an answer from the leader, or from the node asked for the leader."""
         core = self._core
         partition = (
             messages.partition_of(response, self._core.identity.topic)
@@ -298,7 +298,7 @@ class Following:
         role.fetch_deadline_ms = now_ms + core.config.fetch_timeout_ms
 
     def snapshot_written(self, snapshot: CheckpointId, size_bytes: int) -> None:
-        """So much of the snapshot is in its partial file."""
+        """Notes how much of the snapshot is in its partial file."""
         core, role = self._core, self._core.role
         if not isinstance(role, Follower) or role.download is None or role.download.snapshot != snapshot:
             return
@@ -321,7 +321,7 @@ class Following:
         core.effects.append(Committed(core.high_watermark, first=False))
 
     def snapshot_refused(self, now_ms: int) -> None:
-        """What was fetched is damaged, or is no snapshot: it is fetched anew."""
+        """Fetches a snapshot again that arrived damaged or was not a snapshot."""
         core = self._core
         core.cutting = False
         if isinstance(core.role, Follower):

@@ -32,7 +32,7 @@ class QuorumHistory:
 
     @property
     def voters(self) -> VoterSet:
-        """Who votes now."""
+        """The present voters."""
         return self._voters[-1][1] if self._voters else self.static_voters
 
     @property
@@ -45,7 +45,7 @@ class QuorumHistory:
         return self._versions[-1][1] if self._versions else 0
 
     def voters_at(self, offset: int) -> VoterSet:
-        """Who votes by the records before an offset: what belongs into a checkpoint with that end."""
+        """The voters according to the records before an offset, for a checkpoint with that end."""
         found = bisect_left([each for each, _ in self._voters], offset)
         return self._voters[found - 1][1] if found else self.static_voters
 

@@ -32,7 +32,7 @@ HIGHEST_OFFSET = 2**63 - 1
 
 
 class Leading:
-    """What a replica does while it leads, and what it tells those that take it for the leader."""
+    """The part of a replica that leads, and that answers nodes which believe it is the leader."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -268,7 +268,7 @@ class Leading:
     # Time
 
     def poll(self, now_ms: int) -> int | None:
-        """What is due to a leader; when to be called again."""
+        """Does what is due; returns when to be called again."""
         core, leader = self._core, self._leader
         if any(now_ms >= each.deadline_ms for each in leader.parked):
             self._serve_parked(now_ms)

@@ -58,7 +58,7 @@ ENDPOINTS_FROM: dict[type[Message], int] = {
 
 
 class News(NamedTuple):
-    """What a response says of the leader: -1 for none. `target` is where it says that the leader is."""
+    """The leader that a response reports, -1 for none. `target` is the leader's address."""
 
     error: int
     leader_id: int
@@ -67,7 +67,7 @@ class News(NamedTuple):
 
 
 class LeaderView(NamedTuple):
-    """What a response shall say of the leader."""
+    """The leader as a response reports it."""
 
     leader_id: int
     epoch: int
@@ -262,7 +262,7 @@ def refusal(request: Message, error: ErrorCode) -> Message:
 
 
 def unsupported(request: Message) -> Message | None:
-    """What stands for the answer of a node that knows no version of an API in which the request can be put."""
+    """A substitute for the answer of a node that supports no version of the API that can express the request."""
     kinds: dict[type[Message], type[Any]] = {VoteRequest: VoteResponse, UpdateRaftVoterRequest: UpdateRaftVoterResponse}
     kind = kinds.get(type(request))
     return None if kind is None else kind(error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -351,7 +351,7 @@ def partition_of(message: Any, wanted: QuorumTopic = METADATA) -> Any | None:
 
 
 def news_of_update(response: UpdateRaftVoterResponse, listener: str) -> News:
-    """What the answer to an update of a voter says of the leader: it has a form of its own."""
+    """The leader that an UpdateRaftVoter response reports, which has a form of its own."""
     leader = response.current_leader
     known = leader.leader_id >= 0 and leader.host
     target = Target(leader.leader_id, leader.host, leader.port, listener) if known else None
@@ -359,7 +359,7 @@ def news_of_update(response: UpdateRaftVoterResponse, listener: str) -> News:
 
 
 def news_of(response: Any, partition: Any, listener: str) -> News:
-    """What a response says of the leader."""
+    """The leader that a response reports."""
     holder = getattr(partition, "current_leader", partition)
     leader_id = holder.leader_id
     found = next((each for each in response.node_endpoints if each.node_id == leader_id), None)

@@ -117,12 +117,12 @@ class RaftReplica:
 
     @property
     def voters(self) -> VoterSet:
-        """Who votes, by the newest record of the log."""
+        """The voters according to the newest record of the log."""
         return self._core.voters
 
     @property
     def history(self) -> QuorumHistory:
-        """Who votes and by which kraft.version, by offset: what a checkpoint needs."""
+        """The voters and kraft.version by offset, as a checkpoint needs them."""
         return self._core.history
 
     @property
@@ -199,7 +199,7 @@ class RaftReplica:
         return None if self._core.fault else self._deadline_ms
 
     def _poll(self, now_ms: int) -> list[Effect]:
-        """Has every part do what is due, until nothing is, and returns all effects of the event."""
+        """Lets every part do what is due until nothing is left, and returns all effects of the event."""
         core = self._core
         if core.fault:
             core.take_effects()
@@ -268,7 +268,7 @@ class RaftReplica:
         return self._poll(now_ms)
 
     def snapshot_written(self, snapshot: CheckpointId, size_bytes: int, now_ms: int) -> list[Effect]:
-        """A `WriteSnapshot` is done; so much of the snapshot is there."""
+        """Handles a completed `WriteSnapshot`: this much of the snapshot is written."""
         self._following.snapshot_written(snapshot, size_bytes)
         return self._poll(now_ms)
 
@@ -383,6 +383,6 @@ class RaftReplica:
         return self._poll(now_ms)
 
     def stop(self, now_ms: int) -> list[Effect]:
-        """As `resign`, and never stands again; `stopped` says when the node may go."""
+        """Like `resign`, but for good; `stopped` tells when the node may exit."""
         self._core.stopping = True
         return self.resign(now_ms)

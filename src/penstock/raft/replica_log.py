@@ -23,7 +23,7 @@ class RaftLog(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that the log holds; what is before is in a snapshot."""
+        """The first offset of the log; earlier records are in a snapshot."""
         ...
 
     @property

@@ -189,7 +189,7 @@ class Leader:
         return ElectionState(self.epoch, leader_id=self.local.id)
 
     def set_voters(self, voters: VoterSet) -> None:
-        """Follows a change of the voters; who was an observer keeps its progress, and the other way round."""
+        """Follows a change of the voters; a node that turns from observer to voter or back keeps its progress."""
         known = {**self.observers, **{each.key: each for each in self.voters.values()}}
         before, self.voters = self.voters, {}
         for voter in voters.voters.values():

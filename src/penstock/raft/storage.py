@@ -64,7 +64,7 @@ NEVER = "9223372036854775807"
 
 
 class StorageOwner(Protocol):
-    """Who is told what the disk has done. All calls are on the loop."""
+    """The owner of a storage, which is told what the disk has done. All calls are on the loop."""
 
     def election_persisted(self, state: ElectionState, now_ms: int) -> None:
         """`quorum-state` holds this state durably."""
@@ -79,12 +79,12 @@ class StorageOwner(Protocol):
         """The log was cut, and ends here."""
 
     def snapshot_written(self, snapshot: CheckpointId, size_bytes: int, now_ms: int) -> None:
-        """So much of a fetched snapshot is written."""
+        """Called when a piece of a fetched snapshot is written."""
 
     def snapshot_installed(
         self, snapshot: CheckpointId, voters: VoterSet | None, kraft_version: int, now_ms: int
     ) -> None:
-        """A fetched snapshot is in its place, and the log begins anew at its end."""
+        """Called when a fetched snapshot is installed, and the log starts again at its end."""
 
     def snapshot_refused(self, snapshot: CheckpointId, now_ms: int) -> None:
         """A fetched snapshot is damaged and was thrown away."""
@@ -251,7 +251,7 @@ class Storage:
         return bool(self._operations or self.log.files.pending or self._flush_wanted or self._deleted)
 
     def take_operations(self, now_ms: int) -> list[Operation]:
-        """What to run now, in order."""
+        """The operations to run now, in order."""
         if self.failed:
             return []
         while self._deleted and self._deleted[0][0] <= now_ms:
@@ -376,7 +376,7 @@ class Storage:
         self._operations.append(InstallSnapshot(self.disk.directory, self.name, self, snapshot))
 
     def _install(self, snapshot: CheckpointId, installed: Installed | None, now_ms: int) -> None:
-        """The file is in its place: now the log begins anew at its end."""
+        """Starts the log again at the end of a snapshot whose file is in place."""
         if installed is None:
             self.owner.snapshot_refused(snapshot, now_ms)
             return
@@ -410,7 +410,7 @@ class Storage:
         self._fail(error, now_ms)
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """What this node believes of the metadata log is not to be trusted any more."""
+        """Fails the metadata log after a bug has made its state unreliable."""
         self._fail(error, now_ms)
 
     def log_broke(self, log: Log, error: Exception, now_ms: int) -> None:

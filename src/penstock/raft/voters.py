@@ -27,7 +27,7 @@ class ReplicaKey:
     directory_id: UUID = ZERO_UUID
 
     def __str__(self) -> str:
-        """As Kafka's answers name it."""
+        """The name used in Kafka's answers."""
         directory = "<undefined>" if self.directory_id == ZERO_UUID else uuid_text(self.directory_id)
         return f"ReplicaKey(id={self.id}, directoryId={directory})"
 
@@ -76,7 +76,7 @@ class VoterSet:
         return f"VoterSet({', '.join(str(voter.key.id) for voter in self.voters.values())})"
 
     def __str__(self) -> str:
-        """As Kafka's answers list it."""
+        """The list used in Kafka's answers."""
         return f"[{', '.join(str(voter.key) for voter in self.voters.values())}]"
 
     def with_voter(self, voter: Voter) -> VoterSet:

@@ -149,7 +149,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the cleaner may drop this batch's tombstones and markers; None where it has not been decided."""
+        """The time when the cleaner may drop this batch's tombstones and markers; None if not yet decided."""
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_FLAG else None
 
 

@@ -38,7 +38,7 @@ HeaderPairs = Iterable[tuple[str, Buffer | None]]
 
 
 class BatchBuilder:
-    """One batch to be. Attributes that are public may be changed until `build`.
+    """A batch under construction. Public attributes may be changed until `build`.
 
     Args:
         base_offset: offset of the first record; 0 in what a producer sends.

@@ -152,7 +152,7 @@ def compress_lz4(data: Buffer, level: int | None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, limit_bytes: int, contexts: Contexts) -> Buffer:
-    """What `data`, the payload of a batch with that compression type, was before.
+    """Decompresses `data`, the payload of a batch with this compression type.
 
     Raises CorruptRecordError for bytes that the codec cannot read or that are cut off, DecompressionLimitError when
     more than `limit_bytes` would come out.

@@ -31,7 +31,7 @@ class AbortedTransactions:
         self._decompress = decompress
 
     def __call__(self, view: Buffer, position: int, header: BatchHeader) -> bool:
-        """Whether the batch at `position` is to be passed over. False for control batches, which are no user's data."""
+        """Whether to skip the batch at `position`. False for control batches, which are not user data."""
         while self._waiting and self._waiting[-1][0] <= header.last_offset:
             self._aborted.add(self._waiting.pop()[1])
         if not header.has_producer_id or header.producer_id not in self._aborted:

@@ -37,7 +37,7 @@ MAX_TIMESTAMP_MS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a topic asks of its batches; made once from its configuration.
+    """A topic's rules for its batches, made once from its configuration.
 
     `max_message_bytes` bounds a whole batch. A create-time timestamp must lie within
     [now - `timestamp_before_max_ms`, now + `timestamp_after_max_ms`]. `compacted` topics need a key in every record.
@@ -151,7 +151,7 @@ def validate_deep(
     from_client: bool = True,
     decompress: Decompress | None = None,
 ) -> int:
-    """As `validate_header`, and walks every record. Returns the greatest timestamp of the records.
+    """Like `validate_header`, but also checks every record. Returns the greatest timestamp of the records.
 
     That timestamp belongs into the header, see `batch.set_max_timestamp`: Kafka does not trust the producer's either.
     Without `decompress`, compression contexts are made for this call.
@@ -189,7 +189,7 @@ def validate_deep(
 
 
 def record_fault(record: Record, index: int, header: BatchHeader, rules: Rules, wall_ms: int) -> tuple[ErrorCode, str]:
-    """What is wrong with a well-formed record, or NONE."""
+    """The fault of a well-formed record, or NONE."""
     if record.offset != header.base_offset + index:
         return ErrorCode.INVALID_RECORD, f"offset delta {record.offset - header.base_offset}, it should be {index}"
     if rules.compacted and record.key is None:

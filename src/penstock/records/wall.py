@@ -21,9 +21,9 @@ class WallTime:
         self.ahead_ms = ahead_ms
 
     def at(self, now_ms: int) -> int:
-        """What the machine's clock says now, in milliseconds since the epoch."""
+        """The machine's clock time, in milliseconds since the epoch."""
         return now_ms + self.ahead_ms
 
     def within(self, stamp_ms: int, span_ms: int, now_ms: int) -> bool:
-        """Whether a stamp is less than `span_ms` old. One of the future is not: nobody knows how old it is."""
+        """Whether a timestamp is less than `span_ms` old. One in the future is not, since its age is unknown."""
         return 0 <= now_ms + self.ahead_ms - stamp_ms < span_ms

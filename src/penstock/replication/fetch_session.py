@@ -74,7 +74,7 @@ class Waiter(Protocol):
 
 
 class Subscription:
-    """One partition of a session: what the client wants of it and what it was last told.
+    """One partition of a session: the client's request for it, and the last answer.
 
     Attributes:
         topic: its name, None while no topic has the id.
@@ -161,7 +161,7 @@ class Subscription:
             self.detach()
 
     def lost(self, now_ms: int) -> None:
-        """The partition is not led here any more; the next look finds out what the client should be told."""
+        """Drops a partition that is no longer led here; the next look finds out what to answer."""
         self.partition = None
         self.changed(now_ms)
 

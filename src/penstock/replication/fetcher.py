@@ -213,7 +213,9 @@ class Fetcher:
         return code
 
     def failed(self) -> None:
-        """No answer came: nobody knows what became of the session. The next fetch closes it and begins another."""
+        """Handles a fetch without an answer: the session's state is unknown, so the next fetch closes it and begins
+        another.
+        """
         self.in_flight = False
         self.failures += 1
         self._begin_anew(keep=True)

@@ -37,7 +37,7 @@ NO_RECORDS = b""
 
 
 class State(Enum):
-    """What a follower waits for."""
+    """The states of a follower: what it waits for."""
 
     OPENING = "opening"
     """Its log."""
@@ -57,7 +57,7 @@ class State(Enum):
 
 
 class Position(NamedTuple):
-    """What a fetch asks for."""
+    """The position that a fetch asks for."""
 
     leader_epoch: int
     fetch_offset: int
@@ -66,7 +66,7 @@ class Position(NamedTuple):
 
 
 class FollowerOwner(Protocol):
-    """Who drives a follower."""
+    """The driver of a follower."""
 
     def follower_moved(self, follower: Follower, now_ms: int) -> None:
         """Called when a follower's state or position has changed: look at `ready` and `position`, and at `state`
@@ -74,16 +74,16 @@ class FollowerOwner(Protocol):
         """
 
     def follower_retries(self, follower: Follower, delay_ms: int, now_ms: int) -> None:
-        """Call `follower.retry` after so long."""
+        """Asks for a call of `follower.retry` after a delay."""
 
     def follower_wrote(self, follower: Follower, size_bytes: int) -> None:
-        """So many bytes were fetched and appended."""
+        """Called when bytes were fetched and appended."""
 
     def high_watermark_moved(self, follower: Follower) -> None:
-        """`follower.high_watermark` is to be kept for the next checkpoint."""
+        """Called when `follower.high_watermark` has to be kept for the next checkpoint."""
 
     def follower_failed(self, follower: Follower, error: Exception) -> None:
-        """The leader's answer makes no sense; the follower tries again, and somebody should know."""
+        """Called when the leader's answer makes no sense, to report it; the follower tries again."""
 
 
 class Follower:
@@ -161,7 +161,7 @@ class Follower:
 
     @property
     def position(self) -> Position:
-        """What it asks for next."""
+        """The position to fetch from next."""
         log = self.log
         assert log is not None
         return Position(self.leader_epoch, self.fetch_offset, log.leader_epochs.latest, log.log_start_offset)
@@ -330,7 +330,7 @@ class Follower:
         self._owner.follower_retries(self, delay_ms, now_ms)
 
     def retry(self, now_ms: int) -> None:
-        """The pause is over."""
+        """Continues after a pause."""
         if self.state is State.RETRYING:
             self._take_position(now_ms)
 

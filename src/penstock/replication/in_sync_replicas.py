@@ -68,7 +68,7 @@ class Proposal:
 
 
 class Verdict(Enum):
-    """What an answer of the controller makes of a proposal."""
+    """The controller's verdict on a proposal."""
 
     ACCEPTED = "accepted"
     ROLLED_BACK = "rolled back"
@@ -78,7 +78,7 @@ class Verdict(Enum):
 
 
 class KnownBrokers(Protocol):
-    """What is known of the brokers that may be in sync."""
+    """The known facts about the brokers that may be in sync."""
 
     @property
     def lag_time_max_ms(self) -> int:
@@ -290,7 +290,7 @@ class InSyncReplicas:
             self._know_followers(now_ms)
 
     def clear(self) -> None:
-        """The leadership is over: nobody follows."""
+        """Forgets all followers when the leadership ends."""
         self.proposal = None
         self.followers = {}
 

@@ -41,17 +41,17 @@ NO_OFFSET = -1
 
 
 class PartitionOwner(KnownBrokers, Protocol):
-    """What a led partition asks of the broker around it."""
+    """The calls that a led partition makes to its broker."""
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        """`partition.high_watermark` is to be kept for the next checkpoint."""
+        """Called when `partition.high_watermark` has to be kept for the next checkpoint."""
 
     def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
         """A follower has told of another log start."""
 
 
 class IsrDriver(Protocol):
-    """Who looks at partitions that lag, and brings proposals to the controller."""
+    """The driver that checks lagging partitions and sends proposals to the controller."""
 
     def lags(self, partition: Partition, now_ms: int) -> None:
         """Called for a partition whose followers are behind or out of sync: call its `look_after_followers` from time
@@ -65,7 +65,9 @@ class IsrDriver(Protocol):
         """Called when this node no longer leads a partition."""
 
     def propose(self, partition: Partition, now_ms: int) -> None:
-        """`partition.isr.proposal` is to be sent to the controller; tell `partition.alter_answered`."""
+        """Asks for `partition.isr.proposal` to be sent to the controller; its answer goes to
+        `partition.alter_answered`.
+        """
 
     def accepted(self, proposal: Proposal) -> None:
         """The controller has made a proposed change."""
@@ -227,7 +229,7 @@ class Partition:
             return rejected(error)
 
     def resume(self, deferred: Deferred, outcome: WritableBuffer | PenstockError, now_ms: int) -> Rejected | Prepared:
-        """What came first has ended: appends the batch that it gives, or says why not."""
+        """Continues a deferred append: appends the resulting batch, or says why not."""
         if isinstance(outcome, PenstockError):
             return rejected(outcome)
         try:
@@ -269,7 +271,7 @@ class Partition:
         return Prepared(appended.base_offset, appended.last_offset + 1, appended.log_append_time_ms)
 
     def _rewrite(self, records: WritableBuffer, header: BatchHeader, deep: bool) -> Rewrite | None:
-        """What has to be done to a batch before it is appended, if anything."""
+        """The rewrite that a batch needs before it is appended, if any."""
         config = self.log.config
         deep = deep or self.rules.compacted
         codec = self._codec if self._codec is not None else header.compression
@@ -312,7 +314,7 @@ class Partition:
             self.waiting_for_end.add(prepared.next_offset, waiter, slot)
 
     def give_up(self, prepared: Prepared, waiter: AppendWaiter, slot: object) -> bool:
-        """`waiter` waits no more for the high watermark. False if it did not: it has been told before."""
+        """Removes a waiter for the high watermark. False if it was not waiting, because it has already been told."""
         return self.waiting_for_watermark.remove(prepared.next_offset, waiter, slot)
 
     def _acks_all_result(self) -> ErrorCode:

@@ -50,7 +50,7 @@ class RemoteReplica:
     )
 
     def __init__(self, broker_id: int, *, in_sync: bool, now_ms: int) -> None:
-        """One that is in the ISR has the whole of replica.lag.time.max.ms to come with its first fetch."""
+        """Starts to track a replica. If it is in the ISR, it has replica.lag.time.max.ms for its first fetch."""
         self.broker_id = broker_id
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
@@ -92,5 +92,5 @@ class RemoteReplica:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        """Whether it has everything, or had everything less than `lag_time_max_ms` ago."""
+        """Whether the replica has everything, or had everything less than `lag_time_max_ms` ago."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_time_max_ms

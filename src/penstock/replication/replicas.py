@@ -27,7 +27,7 @@ OPENED_AT_ONCE_MAX = 500
 
 
 class FollowerDriver(FollowerOwner, Protocol):
-    """Who has followers fetch."""
+    """The driver that makes followers fetch."""
 
     def follow(self, follower: Follower, now_ms: int) -> None:
         """A new follower, or one whose leader is another."""
@@ -93,7 +93,7 @@ class Replicas:
         return name
 
     def leader(self, topic: str, index: int, now_ms: int) -> Partition | ErrorCode:
-        """The partition, if this node leads it; else what the client is to be told.
+        """The partition, if this node leads it; else the error for the client.
 
         Raises NotOpen while its log is being opened or recovered.
         """
@@ -121,7 +121,7 @@ class Replicas:
         return self._lead(topic, index, registration, log, now_ms)
 
     def _led_elsewhere(self, topic: str, index: int) -> ErrorCode:
-        """What to tell who asks us for a partition that we do not lead: whose replica here is lost, as Kafka does."""
+        """The error for a partition that this node does not lead; if its replica here is lost, as Kafka answers."""
         logs = self._logs()
         lost = logs.exists(topic, index) and logs.directory_of(topic, index).error is not None
         return ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -256,7 +256,9 @@ class Replicas:
             self._follow(topic, index, registration, now_ms)
 
     def _follow(self, topic: str, index: int, registration: PartitionRegistration, now_ms: int) -> None:
-        """Begins to follow, or goes on under another leader or epoch. Without a leader there is nobody to ask."""
+        """Begins to follow, or continues under another leader or epoch. Without a leader there is nothing to fetch
+        from.
+        """
         follower = self._followers.get((topic, index))
         if follower is None:
             found = self.image.topics_by_name.get(topic)

@@ -53,7 +53,7 @@ UNCOMPRESSED = "uncompressed"
 
 
 def rules_of(config: TopicConfig) -> Rules:
-    """What a topic asks of its batches."""
+    """A topic's rules for its batches."""
     append_time = config.message_timestamp_type == "LogAppendTime"
     return Rules(
         max_message_bytes=config.max_message_bytes,
@@ -83,7 +83,7 @@ def level_of(config: TopicConfig, codec: Codec) -> int | None:
 
 
 class Rewrite:
-    """One batch on its way to another form."""
+    """A batch that is being rewritten in another form."""
 
     __slots__ = ("codec", "deep", "header", "level", "records", "rules")
 
@@ -114,7 +114,7 @@ class Rewrite:
             return error.with_traceback(None)  # whose frames hold what was unpacked
 
     def rewritten_inline(self, wall_ms: int) -> WritableBuffer | PenstockError | None:
-        """As `rewritten`, on the loop; None for what would take it long, by its records or by what it unpacks to."""
+        """Like `rewritten`, on the loop; None if that would take too long, by its records or unpacked bytes."""
         header = self.header
         if (
             header.size_bytes > DEEP_VALIDATION_INLINE_MAX_BYTES

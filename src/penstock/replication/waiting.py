@@ -16,7 +16,7 @@ from penstock.errors import ErrorCode
 
 
 class AppendWaiter(Protocol):
-    """Who waits for an append. `slot` is its own note of which append it was."""
+    """A request that waits for an append. `slot` is its own note of which append it was."""
 
     def appended(self, slot: object, code: ErrorCode, now_ms: int) -> None:
         """The append has come as far as was asked (NONE), or never will."""
@@ -26,7 +26,7 @@ class AppendWaiter(Protocol):
 
 
 def tell(waiter: AppendWaiter, slot: object, code: ErrorCode, now_ms: int) -> None:
-    """Tells one who waits for an append. What that raises concerns nobody else."""
+    """Tells a waiter about its append. An exception that it raises does not affect others."""
     try:
         waiter.appended(slot, code, now_ms)
     except Exception as error:
@@ -60,7 +60,7 @@ class Waiters:
             waiting.insert(bisect_right(waiting, offset, key=OFFSET), (offset, waiter, slot))
 
     def remove(self, offset: int, waiter: AppendWaiter, slot: object) -> bool:
-        """`waiter` does not wait any more. False if it did not: it has been told meanwhile."""
+        """Removes a waiter. False if it was not waiting, because it has already been told."""
         waiting = self._waiting
         for index in range(bisect_left(waiting, offset, key=OFFSET), len(waiting)):
             found, other, other_slot = waiting[index]
@@ -82,6 +82,6 @@ class Waiters:
         return reached
 
     def all(self) -> list[Waiting]:
-        """Takes out everybody."""
+        """Removes and returns all waiters."""
         everybody, self._waiting = self._waiting, []
         return everybody

@@ -47,7 +47,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is at the other end of a connection, as in Kafka's `User:alice`."""
+    """The identity at the other end of a connection, as in Kafka's `User:alice`."""
 
     type: str
     name: str

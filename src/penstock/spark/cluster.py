@@ -67,7 +67,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What the file of a cluster says. `remote` is "" without Spark Connect."""
+    """The contents of a cluster's state file. `remote` is "" without Spark Connect."""
 
     master: str
     page: str
@@ -269,7 +269,7 @@ def workers_of(page: str) -> list[dict[str, Any]]:
 
 
 def environment(memory: str = DAEMON_MEMORY) -> dict[str, str]:
-    """What Spark's processes get: our Python, a Java that works, loopback, the memory of the process's own heap."""
+    """The environment of Spark's processes: our Python, a working Java, loopback, and the heap size of each process."""
     return {
         **os.environ,
         "JAVA_HOME": str(find_java().home),

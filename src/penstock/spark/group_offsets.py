@@ -42,7 +42,7 @@ def now_ms() -> int:
 
 @dataclass(slots=True)
 class GroupOffsets:
-    """What a group has committed, and what it is to have.
+    """The offsets that a group has committed, and those it should have.
 
     Args:
         group_id: the group; nothing else commits to it.
@@ -68,7 +68,8 @@ class GroupOffsets:
         self._reached = {partition: end for partition, end in ends.items() if not is_internal(partition[0])}
 
     def commit(self, *, last: bool = False) -> None:
-        """Commits what has moved, if it is time or this is the `last` call. Never raises: trouble is a warning.
+        """Commits the offsets that have moved, if it is time or this is the `last` call. Never raises; failures are
+        warnings.
 
         A coordinator that has just failed is not asked again for the sake of the last: the pipeline's next start is.
         """

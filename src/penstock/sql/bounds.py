@@ -24,7 +24,7 @@ TIME_MIN_US, TIME_MAX_US = -(2**63), 2**63 - 1
 
 
 class Filter:
-    """A filter over rows of `schema`, None for all rows, and what can be said of it without reading."""
+    """A filter over rows of `schema` (None: all rows), and what it implies without reading."""
 
     def __init__(self, expression: Any, schema: Any) -> None:
         self.expression = expression

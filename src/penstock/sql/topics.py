@@ -48,7 +48,7 @@ class Opened:
     ranges: tuple[OffsetRange, ...]
 
     def sample(self, records: int) -> Opened:
-        """The first and the last offsets of each partition, about so many in all."""
+        """The first and the last offsets of each partition, about this many in total."""
         each_end = max(records // (2 * max(len(self.ranges), 1)), 1)
         pieces = []
         for whole in self.ranges:
@@ -114,7 +114,7 @@ class TopicTable(ds.Dataset):  # type: ignore[misc]
             raise
 
     def ranges(self, filter: Filter) -> list[OffsetRange]:  # noqa: A002
-        """What must be read for a filter. Asks the brokers when it bounds the time."""
+        """The ranges to read for a filter. Asks the brokers if the filter limits the time."""
         found = []
         if not filter.may_hold(ds.field("topic") == self._opened.name):
             return []

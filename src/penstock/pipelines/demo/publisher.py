@@ -73,7 +73,7 @@ class Publishing(ABC):
             await self._publish(client)
 
     async def _stopped_after(self, seconds: float) -> bool:
-        """Waits; whether it is to stop."""
+        """Waits; returns whether to stop."""
         return await asyncio.to_thread(self._stop.wait, max(0.0, seconds))
 
     @abstractmethod

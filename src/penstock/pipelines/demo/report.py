@@ -157,7 +157,7 @@ def delay_card(delays: Mapping[str, list[svg.Point]]) -> str:
 
 
 def job_cards(jobs: Sequence[Job]) -> list[str]:
-    """What the jobs did."""
+    """The cards that show what the jobs did."""
     spent: dict[str, list[svg.Point]] = defaultdict(list)
     rows: dict[str, list[svg.Point]] = defaultdict(list)
     first: dict[str, float] = {}

@@ -30,7 +30,7 @@ SUMMARY_METRICS = ("cpu.busy_percent", "request.requests", "request.mean_ms", "t
 
 
 class Results:
-    """What the tables say.
+    """The results in the demo's tables.
 
     Args:
         read: a table of a job by name, as `Pipelines.table`.
@@ -73,7 +73,7 @@ class Results:
         ]
 
     def facts(self) -> list[Fact]:
-        """What stands at the top."""
+        """The figures at the top of the report."""
         found = self.score()
         mark = "good" if found.precision >= 0.9 and found.recall >= 0.9 else ""
         caught = len({row["client"] for row in self.alerts} & {each.client for each in self.planted})

@@ -63,7 +63,7 @@ DAY_S, PEAK_HOUR, SWING = 86_400, 19, 0.6
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """What the stream is made of.
+    """The composition of the stream.
 
     `rate` is people's requests a second of event time, in a day's mean; `crawlers` how many campaigns of each kind
     begin in ten minutes, on top; `malformed` the share of values that are cut short.

@@ -21,7 +21,7 @@ RECORDS_PER_BATCH = 2_000
 
 
 class Stop(Protocol):
-    """What tells a stream to end early; a threading.Event is one."""
+    """The signal that ends a stream early, such as a threading.Event."""
 
     def is_set(self) -> bool: ...
 

@@ -132,7 +132,7 @@ def starting_point(text: str) -> int:
 
 
 def check(options: Mapping[str, Any]) -> list[str]:
-    """What is wrong with options that are each right."""
+    """The faults of options that are valid one by one."""
     try:
         loads_of(options, "check", "127.0.0.1:9092")
     except ConfigError as error:

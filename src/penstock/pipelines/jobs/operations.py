@@ -284,7 +284,7 @@ def records(alerts: DataFrame) -> DataFrame:
 
 
 def check(options: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the rules."""
+    """The faults of the rules."""
     wrong = []
     for text in options["rules"]:
         try:

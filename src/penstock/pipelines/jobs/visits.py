@@ -34,7 +34,7 @@ class Visit:
     country: str | None
 
     def and_then(self, other: Visit) -> Visit:
-        """Both as one visit."""
+        """Merges two visits into one."""
         first, last = (self, other) if self.began_ms <= other.began_ms else (other, self)
         end = self if self.ended_ms > other.ended_ms else other
         ended_ms = max(self.ended_ms, other.ended_ms)

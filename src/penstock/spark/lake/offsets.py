@@ -34,7 +34,7 @@ BATCH_ROWS = 1 << 18
 
 @dataclass(slots=True)
 class Held:
-    """What a table holds of one partition. An offset that is there n times is in n runs."""
+    """The offsets that a table has of one partition. An offset that occurs n times is in n runs."""
 
     rows: int = 0
     runs: Runs = field(default_factory=lambda: np.empty((0, 2), np.int64))

@@ -21,7 +21,7 @@ def union(ranges: Iterable[Range]) -> list[Range]:
 
 
 def clip(ranges: Sequence[Range], within: Sequence[Range]) -> list[Range]:
-    """What of sorted disjoint ranges lies in other sorted disjoint ranges."""
+    """The parts of sorted disjoint ranges that lie in other sorted disjoint ranges."""
     clipped, at = [], 0
     for start, end in ranges:
         while at < len(within) and within[at][1] <= start:
@@ -34,7 +34,7 @@ def clip(ranges: Sequence[Range], within: Sequence[Range]) -> list[Range]:
 
 
 def without(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
-    """What of sorted disjoint ranges lies in none of other sorted disjoint ranges."""
+    """The parts of sorted disjoint ranges that lie in none of other sorted disjoint ranges."""
     left, at = [], 0
     for start, end in ranges:
         position = start

@@ -9,7 +9,7 @@ Figures = dict[str, Any]
 
 
 class Steps(ABC):
-    """What can be done to a table of one format."""
+    """The maintenance steps for a table of one format."""
 
     @abstractmethod
     def compact(self, target_bytes: int, dry_run: bool) -> Figures:

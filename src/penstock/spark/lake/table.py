@@ -83,7 +83,7 @@ class LakeTable(ABC):
 
     @abstractmethod
     def loaded(self) -> Summary:
-        """What this pipeline has loaded."""
+        """The offsets that this pipeline has loaded."""
 
     @abstractmethod
     def commit(

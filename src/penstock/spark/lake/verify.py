@@ -29,7 +29,7 @@ WITHOUT_ROWS = ("control", "aborted", "compacted", "deleted", "corrupt", "quaran
 
 @dataclass(slots=True)
 class PartitionVerdict:
-    """What a table holds of one partition. Ranges are [start, end)."""
+    """The verdict on one partition of a table. Ranges are [start, end)."""
 
     topic: str
     topic_id: str
@@ -159,7 +159,7 @@ def _judge_sealed(verdict: PartitionVerdict, sealed: Sealed, holes: Sequence[Ran
 
 
 def _judge_holes(verdict: PartitionVerdict, holes: Sequence[Range], gaps: Sequence[GapRange]) -> None:
-    """Splits holes into what is legally absent and what is missing. Both are sorted; gaps may overlap."""
+    """Splits holes into legally absent and missing offsets. Both are sorted; gaps may overlap."""
     first = 0
     for start, end in holes:
         position = start

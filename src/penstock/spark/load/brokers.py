@@ -60,7 +60,7 @@ class Brokers:
         return {p: found[name].offset for p, name in zip(partitions, names, strict=True)}
 
     async def extents(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Extent]:
-        """What the brokers have of each partition."""
+        """The offsets that the brokers have of each partition."""
         first, last = await asyncio.gather(self.offsets(partitions, EARLIEST), self.offsets(partitions, LATEST))
         return {p: Extent(min(first[p], last[p]), last[p]) for p in partitions}
 

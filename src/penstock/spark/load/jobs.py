@@ -32,7 +32,7 @@ class JobError(PenstockError):
 
 @dataclass(slots=True)
 class Result:
-    """What all tasks of a job told together."""
+    """The combined results of all tasks of a job."""
 
     files: dict[tuple[int, bool], list[DataFile]] = field(default_factory=dict)
     """By target, and whether they are the quarantine's."""

@@ -67,7 +67,7 @@ __all__ = ["JobError", "Load", "LoadOptions", "Outcome", "Stop"]
 
 
 class Stop(Protocol):
-    """What tells a load to end; a threading.Event is one."""
+    """The signal that ends a load, such as a threading.Event."""
 
     def is_set(self) -> bool: ...
 
@@ -76,7 +76,7 @@ class Stop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one job did.
+    """The result of one job.
 
     `version` is that of the (last) table, `rows` and `files` are what went into tables, `quarantined` the rows that
     did not fit, `lag` the offsets that wait for the next job.
@@ -91,7 +91,7 @@ class Outcome:
 
 
 class _Again(Exception):
-    """Something changed under the job: plan anew."""
+    """Raised when something changed during a job, which must be planned again."""
 
 
 class Load:

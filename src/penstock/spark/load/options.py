@@ -85,7 +85,7 @@ class LoadOptions:
     group: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for what cannot be, naming it and what would be right."""
+        """Raises ConfigError for invalid options, with what would be right."""
         for name, allowed in (
             ("format", FORMATS),
             ("table_format", TABLE_FORMATS),

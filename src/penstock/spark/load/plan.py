@@ -23,7 +23,7 @@ class ClaimError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What the brokers have of a partition: offsets [first, last)."""
+    """The offsets [first, last) that the brokers have of a partition."""
 
     first: int
     last: int

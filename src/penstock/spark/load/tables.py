@@ -50,7 +50,7 @@ class Target:
                     table.refresh()
 
     def loaded(self) -> Mapping[TopicPartition, Folded]:
-        """What the pipeline has loaded of each partition. Raises PenstockError if the table is gone."""
+        """The offsets that the pipeline has loaded of each partition. Raises PenstockError if the table is gone."""
         with reading(self.lake):
             return self.lake.loaded().partitions
 

@@ -56,7 +56,7 @@ class Mine:
 
 @dataclass(slots=True)
 class Tally:
-    """What comparing a part of a partition found. Lists are of offsets."""
+    """The result of comparing a part of a partition. The lists contain offsets."""
 
     compared: int = 0
     changed: dict[int, list[str]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Tally:
 
 
 class Comparison:
-    """One table beside its brokers.
+    """The comparison of one table with its brokers.
 
     Args:
         lake: the table; its version must be the one that `watch` went through `verify` with.

@@ -18,7 +18,7 @@ from penstock.spark.read.plan import OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class WriteTask(InputPartition):
-    """What one task loads."""
+    """The part of a job that one task loads."""
 
     ranges: Sequence[OffsetRange]
 

@@ -39,14 +39,14 @@ class Brokers:
         self._runner.close()
 
     def snapshot(self) -> Snapshot:
-        """What there is now of the chosen partitions, sorted.
+        """The present offsets of the chosen partitions, sorted.
 
         Raises RequestError for a partition that is assigned and does not exist, UnreachableError.
         """
         return self._run(self._snapshot)
 
     def existing(self) -> Snapshot:
-        """As `snapshot`. Raises RequestError also for a topic that does not exist."""
+        """Like `snapshot`, but also raises RequestError for a topic that does not exist."""
         snapshot = self.snapshot()
         for name in snapshot.missing:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

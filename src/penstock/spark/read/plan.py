@@ -43,7 +43,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the brokers have of one partition: offsets [earliest, latest).
+    """The offsets [earliest, latest) that the brokers have of one partition.
 
     `latest` is as the isolation sees it (the last stable offset for read_committed), `high_watermark` for everybody.
     """
@@ -174,7 +174,7 @@ def tasks_at_once(told: int | None, cores: int, partitions: int) -> int:
 
 
 def task_count(offsets: int, cores: int, *, at_least: int | None = None, task_offsets: int | None = None) -> int:
-    """How many tasks are worth it for so many offsets.
+    """How many tasks are worthwhile for this many offsets.
 
     Args:
         offsets: how many are to be read in all.

@@ -24,7 +24,7 @@ LOST = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Err
 
 @dataclass(frozen=True, slots=True)
 class Task(InputPartition):
-    """What one Spark task reads."""
+    """The ranges that one Spark task reads."""
 
     ranges: Sequence[OffsetRange]
 

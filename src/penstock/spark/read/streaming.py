@@ -158,7 +158,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._brokers = None
 
     def _within_target(self, snapshot: Snapshot) -> Snapshot:
-        """What counts as there: under Trigger.AvailableNow, only what was there when the query began."""
+        """Limits the snapshot to the target: under Trigger.AvailableNow, to what was there when the query began."""
         if self._target is None:
             return snapshot
         bounds = {}

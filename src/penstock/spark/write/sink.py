@@ -22,7 +22,7 @@ from penstock.spark.write.rows import columns_of
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What a task tells the driver: how many records the brokers acknowledged."""
+    """A task's report to the driver: how many records the brokers acknowledged."""
 
     records: int
 
