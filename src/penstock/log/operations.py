@@ -29,7 +29,7 @@ class Fuse:
 
 
 class LogFiles(Protocol):
-    """Which files an operation changes: those of the log `name` in the log directory of this index."""
+    """The files that an operation changes: those of the log `name` in the log directory with this index."""
 
     directory: int
     name: str
@@ -37,7 +37,7 @@ class LogFiles(Protocol):
 
 
 class OperatedLog(OperationOwner, Protocol):
-    """What an operation takes from its log when it is made."""
+    """The parts of a log that an operation takes when it is created."""
 
     @property
     def files(self) -> LogFiles: ...
@@ -196,7 +196,7 @@ class Flush(LogOperation):
 
 
 class ReplaceFile(LogOperation):
-    """Writes a small file anew, durably: leader epochs."""
+    """Replaces a small file durably, such as the leader epochs."""
 
     __slots__ = ("content", "path")
 
@@ -248,7 +248,7 @@ class Close(Flush):
 
 
 class UnlinkFiles(Operation):
-    """Removes files that were renamed to `.deleted` when their delay is over. The owner is whoever emits it."""
+    """Removes files renamed to `.deleted`, when their delay is over. The owner is the part that emits the operation."""
 
     __slots__ = ("paths",)
 

@@ -79,7 +79,7 @@ class OffsetRange:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What a recovery found and did.
+    """The findings of a recovery, and what it did.
 
     `lost` are offsets that were in the files in valid batches, or must have been before a later segment was begun, and
     are no longer served; `kept_aside` the files that hold the bytes there are (paths within the log directory).
@@ -159,7 +159,9 @@ class Recovery:
     # Leftovers
 
     def _remove_leftovers(self) -> None:
-        """What deletions, cleanings and swaps had not finished, and indexes and snapshots without a segment."""
+        """Removes what unfinished deletions, cleanings and swaps have left, and indexes and snapshots without a
+        segment.
+        """
         names = list(listing(self.disk, self.name))
         cleaned = [base_of(name) for name in names if name.endswith(CLEANED)]
         swapped = [name for name in names if name.endswith(SWAP)]
@@ -201,7 +203,7 @@ class Recovery:
     # Segments
 
     def _recover_segments(self, bases: list[int], recovery_point: int) -> None:
-        """Scans what may be bad; the first segment from the recovery point on that had to be cut is the last one.
+        """Scans the segments that may be damaged; the first one that has to be cut becomes the last one.
 
         So is one that ends before the next begins where no cleaner did that: its tail never reached the disk, though
         the next segment's file did.
@@ -298,7 +300,7 @@ class Recovery:
     # What is cut
 
     def _cut(self, segment: Segment, valid_bytes: int, size_bytes: int, next_offset: int) -> None:
-        """Cuts a segment after its valid bytes; what is worth keeping is copied first."""
+        """Cuts a segment after its valid bytes; intact batches behind them are copied aside first."""
         path = segment.log_path
         lost = self._lost(path, valid_bytes, size_bytes, next_offset)
         if lost is not None:
@@ -326,7 +328,7 @@ class Recovery:
                 self.disk.unlink(self._path(file_name(base, suffix)))
 
     def _lost(self, path: str, start: int, end: int, next_offset: int) -> OffsetRange | None:
-        """Which offsets go with these bytes of a segment; None where nothing is worth keeping."""
+        """The offsets lost with these bytes of a segment; None if no intact batch is among them."""
         found = lost_batches(self.disk, path, start, end, next_offset)
         if found is None and next_offset < self.flushed_offset and start < end:
             found = OffsetRange(next_offset, self.flushed_offset)
@@ -443,7 +445,7 @@ def scan(disk: Disk, path: str, size_bytes: int) -> Iterator[Scanned]:
 
 
 def valid_batches(disk: Disk, path: str, size_bytes: int) -> Iterator[Scanned]:
-    """As `scan`, and ends at whatever is no valid batch."""
+    """Like `scan`, but ends at the first invalid batch."""
     position = 0
     chunk, chunk_start = memoryview(b""), 0
     while position + HEADER_BYTES <= size_bytes:

@@ -16,7 +16,7 @@ class Audit(Protocol):
         """Whether who asks has a right on the resource of this name; of each that the request needs, in order."""
 
     def refused(self, request: Request[Any], code: ErrorCode) -> None:
-        """All of it is refused."""
+        """Called when a whole request is refused."""
 
     def answered(self, request: Request[Any], time_ms: int) -> None:
         """Called last for a request: its answer leaves, `time_ms` after the request came."""

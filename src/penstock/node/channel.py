@@ -46,7 +46,7 @@ Answered = Callable[[Message | None, int], None]
 
 
 class ControllerCall:
-    """One call and how far it is."""
+    """One call to the controller, and its progress."""
 
     __slots__ = ("answered", "deadline", "make", "number", "timer", "under_way")
 
@@ -211,7 +211,9 @@ class Channel:
 
 
 def enveloped(request: Request[Any]) -> Callable[[], EnvelopeRequest]:
-    """What makes the Envelope with a request: whole, with its header, as the client could have sent it to us."""
+    """Returns a builder of the Envelope of a request: the whole request with its header, as the client could have sent
+    it.
+    """
     chunks = frames.encode_request(
         request.api, request.version, request.correlation_id, request.client_id, request.body
     )

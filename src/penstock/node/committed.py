@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ImageObserver(Protocol):
-    """Who follows the images."""
+    """An observer of the published images."""
 
     def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
         """Committed metadata has moved on from `old` to `new`."""
@@ -55,7 +55,7 @@ class Leadership(Protocol):
         """The observer has had those images: answers may leave."""
 
     def renounce(self, now_ms: int) -> None:
-        """This node leads no more: what is not committed is undone."""
+        """Undoes what is not committed, since this node no longer leads."""
 
 
 class CommittedMetadata:
@@ -86,7 +86,7 @@ class CommittedMetadata:
         self._history: QuorumHistory
 
     def open(self, storage: Storage, history: QuorumHistory) -> None:
-        """What the log is read from, and who votes by it."""
+        """Takes the storage that the log is read from, and the history of the voters."""
         self._storage = storage
         self._history = history
 
@@ -187,7 +187,7 @@ class CommittedMetadata:
         self._bytes_since_checkpoint += size_bytes
 
     def renounce(self, now_ms: int) -> None:
-        """This node leads no more. What was replayed beyond the published image is read from the log once committed."""
+        """Ends the leadership. Records replayed beyond the published image are read from the log once committed."""
         self._claiming = False
         if self.leads:
             while self._unpublished:

@@ -35,7 +35,7 @@ class Liveness:
         self._gone = gone
 
     def check(self, broker_id: int, broker_epoch: int, now_ms: int, *, tries: int = TRIES_MAX) -> None:
-        """Has a broker answer, or be told as gone; one that nobody knows the address of is let be."""
+        """Checks that a broker answers, or reports it as gone; a broker without a known address is left alone."""
         peer = self._peer_of(broker_id)
         if peer is None:
             return

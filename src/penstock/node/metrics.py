@@ -36,7 +36,7 @@ class Sample:
 
 
 class TopicCounters:
-    """What went in and out of one topic, or of all."""
+    """The traffic of one topic, or of all topics."""
 
     __slots__ = ("bytes_in", "bytes_out", "failed_fetches", "failed_produces", "fetches", "messages_in", "produces")
 
@@ -127,7 +127,7 @@ class RequestCounters:
 
     @property
     def requests(self) -> int:
-        """How many there were."""
+        """The number of requests."""
         return sum(self.buckets)
 
     def add(self, time_ms: int) -> None:

@@ -94,7 +94,7 @@ class Call:
 
 
 class PeerConnection:
-    """One (peer, channel) and its connection.
+    """The connection to one peer for one channel.
 
     Attributes:
         link: of the connection that is up or being made; None while there is none.
@@ -279,7 +279,7 @@ class Outgoing:
         self._send(connection, now_ms)
 
     def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
-        """One answer, without its length. The message that it becomes keeps views of it."""
+        """Handles one answer, without its length prefix. The decoded message keeps views of its bytes."""
         connection = self._links.get(link)
         if connection is None:
             return
@@ -339,7 +339,7 @@ class Outgoing:
     # Sending
 
     def _send(self, connection: PeerConnection, now_ms: int) -> None:
-        """Sends what waits, as far as versions are known and there is room."""
+        """Sends waiting calls whose version is known, as long as there is room."""
         waiting, in_flight = connection.waiting, connection.in_flight
         while waiting and len(in_flight) < PEER_IN_FLIGHT_MAX:
             call = waiting[0]
@@ -480,7 +480,7 @@ class Outgoing:
                     self._report(f"the lost connection to {connection.peer}", error)
 
     def _clear(self, connection: PeerConnection) -> list[Call]:
-        """Hangs up; gives the calls, which somebody must end."""
+        """Closes the connection; returns its calls, which the caller must end."""
         if connection.link is not None:
             connection.emit(HangUp(connection.link))
         if connection.redial is not None:
@@ -518,7 +518,7 @@ class Outgoing:
         self._fail(call, f"{connection.peer}: {reason}", now_ms)
 
     def _fail(self, call: Call, reason: str, now_ms: int) -> None:
-        """Ends a call without an answer, unless somebody has taken it back or it has ended."""
+        """Ends a call without an answer, unless it was cancelled or has ended already."""
         done, call.done = call.done, None
         if done is not None:
             self.failed += 1

@@ -252,13 +252,13 @@ class Quorum:
         self._observer.answer(answer.token, answer.response, now_ms)
 
     def truncated(self, now_ms: int) -> None:
-        """What was cut was never committed."""
+        """Ignores a truncation: the records that were cut were never committed."""
 
     def checkpoint_written(self, checkpoint: CheckpointId, now_ms: int) -> None:
         self.metadata.checkpoint_written(now_ms)
 
     def failed(self, error: Exception, now_ms: int, *, raised: bool = False) -> None:
-        """What is not committed is undone, and this node takes no further part."""
+        """Undoes what is not committed; this node takes no further part in the quorum."""
         self._fail(error, now_ms)
         if raised and not isinstance(error, MetadataError | StorageError):
             self._observer.bug("metadata", "the metadata log", error)
@@ -294,7 +294,7 @@ class Quorum:
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads the quorum, as far as this node knows."""
+        """The leader of the quorum, as far as this node knows."""
         return self._replica.leader_id
 
     @property
@@ -361,7 +361,7 @@ class Quorum:
         return self._driver.storage.has_operations
 
     def take_operations(self, now_ms: int) -> list[Operation]:
-        """What to run on the metadata disk, in order: once at the end of every turn of the loop.
+        """The operations to run on the metadata disk, in order; call it once at the end of every turn of the loop.
 
         All appends of the turn go out as one write and one fsync.
         """

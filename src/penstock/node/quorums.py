@@ -36,7 +36,7 @@ class Quorums:
         self._by_topic: dict[str | UUID, QuorumMember] = {}
 
     def add(self, quorum: QuorumMember) -> None:
-        """This node takes part in it."""
+        """Adds a quorum that this node takes part in."""
         for each in quorum.topic:
             assert each not in self._by_topic, "a topic is one quorum's"
             self._by_topic[each] = quorum

@@ -165,7 +165,7 @@ class Kept:
         self.rest = frame[LENGTH_BYTES + CORRELATION_ID_BYTES :]
 
     def message(self, api: Api, version: int) -> Message:
-        """What was encoded."""
+        """Decodes the message again from the kept bytes."""
         return decode_response(api, version, memoryview(bytes(CORRELATION_ID_BYTES) + self.rest))[1]
 
     def message_in_steps(self, api: Api, version: int) -> Generator[None, None, Message]:

@@ -103,7 +103,7 @@ class Pace:
 
 
 def resident(look: Callable[[], R]) -> Stepped[R]:
-    """What `look` returns, once what it needs is in memory."""
+    """Returns the result of `look`, once the data it needs is in memory."""
     while True:
         try:
             return look()

@@ -113,7 +113,7 @@ class Turns:
             self._stepped(Work(connection, steps, needs_place=needs_place), first)
 
     def resume(self, work: Work) -> None:
-        """What work has waited for is there."""
+        """Continues work whose data has arrived."""
         if work.connection.closed:
             self._give_place_back(work)
         else:
@@ -160,7 +160,7 @@ class Turns:
             served = self._visit_late() or served
 
     def turn_ended(self) -> None:
-        """What follows belongs to the next turn of the loop. Need not be called after one that spent nothing."""
+        """Begins the next turn of the loop. The call may be omitted after a turn that spent nothing."""
         self.spent_ms = 0.0
         if not self._late:
             self._round += 1

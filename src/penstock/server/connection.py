@@ -52,7 +52,7 @@ class Pause(IntFlag):
 
 
 class Host(WriterHost, Protocol):
-    """What a connection needs of its surroundings: turns of the loop, memory, and who hears of its beginning and end.
+    """The surroundings of a connection: turns of the loop, memory, and calls for its beginning and end.
 
     Attributes: `now_ms`, the time of the event being handled; `read_buffer`, what the next read fills.
     """
@@ -99,7 +99,7 @@ class Host(WriterHost, Protocol):
 
 
 class Side(Protocol):
-    """Who is on the other side, clients or other nodes: whose bytes these are, and who hears of a connection.
+    """The receiver of a connection's frames and events, which differs for clients and for other nodes.
 
     Attributes:
         receiver: called with the connection's key, a frame and the time.
@@ -339,7 +339,7 @@ class SocketConnection:
                 self._host.give_back(buffer)
 
     def _received(self, arrived_bytes: int, rest: memoryview) -> None:
-        """So much more of the frame is there, written into `rest`."""
+        """Handles more bytes of a frame, which were written into `rest`."""
         assert self._partial is not None
         if not arrived_bytes:
             self._host.lose(self, "closed by the other side inside a frame")
@@ -432,7 +432,7 @@ class SocketConnection:
             self.resume(Pause.ANSWERS)
 
     def watch_writable(self, wanted: bool) -> None:
-        """Whether `on_writable` is to be called."""
+        """Sets whether `on_writable` is called."""
         if wanted:
             self._host.loop.add_writer(self.transport.fileno(), self.on_writable)
         else:

@@ -199,7 +199,7 @@ class BlockingDisk:
 
     @contextmanager
     def _noting_failure(self) -> Iterator[None]:
-        """An fsync: if it fails, the next process is to know."""
+        """Runs an fsync; if it fails, leaves a note for the next process."""
         try:
             yield
         except OSError:
@@ -208,7 +208,7 @@ class BlockingDisk:
             raise
 
     def replace(self, path: str, data: Buffer) -> None:
-        """As the protocol says; the temporary file is the path with `.tmp`, as Kafka names it, and is not kept open."""
+        """Replaces a file (see `Disk`); the temporary file has the suffix `.tmp`, as in Kafka, and is not kept open."""
         temporary = f"{self._full(path)}.tmp"
         descriptor = self._open_beside(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
@@ -296,7 +296,7 @@ class LoopDisk(BlockingDisk):
         return bytes(memoryview(buffer)[:count]) if count < length else bytes(buffer)
 
     def read_slice(self, piece: FileSlice) -> memoryview:
-        """What is resident of a slice, from its beginning; perhaps nothing. FileNotFoundError when its file is gone."""
+        """The resident bytes from the start of a slice, perhaps none. Raises FileNotFoundError if its file is gone."""
         buffer = memoryview(bytearray(piece.length))
         names = self.handles.names
         version = names.version

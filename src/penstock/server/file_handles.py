@@ -126,7 +126,7 @@ class FileHandles:
             self.replaced(path)
 
     def truncated(self, path: str, size_bytes: int) -> None:
-        """A file is about to be cut: slices of what follows are of no use."""
+        """Invalidates slices beyond the point where a file is about to be cut."""
         with self._lock:
             self.names.truncated(path, size_bytes)
 
@@ -179,7 +179,7 @@ class FileHandles:
         return handle
 
     def with_room(self, opens: Callable[[], T]) -> T:
-        """What `opens` returns; where it finds no descriptor left, it is called again when some were closed for it."""
+        """Returns the result of `opens`. If no descriptor is left, closes some and calls it again."""
         short = False
         while True:
             try:
@@ -200,7 +200,7 @@ class FileHandles:
                 self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _make_room(self) -> bool:
-        """Closes files that nobody uses, the least recently used ones, else the spare. Whether there was something."""
+        """Closes the least recently used idle files, or else the spare descriptor. Returns whether it closed any."""
         with self._lock:
             idle = [path for path, handle in self._handles.items() if not handle.uses]
             closed = [descriptor for path in idle[: (len(idle) + 1) // 2] for descriptor in self._pop(path)]

@@ -51,7 +51,7 @@ class Collector:
 
 
 def collect_young_only() -> None:
-    """Leaves the old generation to `collect_when_quiet`, and what there is now alone for good."""
+    """Leaves the old generation to `collect_when_quiet`, and freezes all present objects."""
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, MIDDLE_PASSES, NEVER)
     gc.enable()

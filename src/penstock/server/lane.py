@@ -67,7 +67,7 @@ class Completions:
         self._woken = False
 
     def put(self, outcome: Outcome) -> None:
-        """From any thread."""
+        """Adds an outcome; may be called from any thread."""
         self._outcomes.append(outcome)
         if not self._woken:
             self._woken = True

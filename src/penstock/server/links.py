@@ -39,7 +39,7 @@ FoundAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 
 class Host(connection.Host, Protocol):
-    """What links need of their surroundings."""
+    """The surroundings of links: the calls they make."""
 
     @property
     def node(self) -> Node: ...
@@ -88,7 +88,7 @@ class Links:
         self._lookups: dict[tuple[str, int], asyncio.Future[list[Any]]] = {}
 
     def carry_out(self, effect: LinkEffect) -> None:
-        """Does what the node wants. Effects of a link that is lost, of which the node will hear, do nothing."""
+        """Carries out an effect of the node. Effects on a lost link, which the node is about to hear of, do nothing."""
         if isinstance(effect, SendTo):
             connection = self.connected.get(effect.link)
             if connection is not None:

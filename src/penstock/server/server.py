@@ -166,7 +166,7 @@ class Server:
         self.shell.kick()
 
     def _advertised(self) -> Sequence[RegisteredEndpoint]:
-        """What clients are told, with the ports that were bound in place of 0."""
+        """The advertised addresses, with the bound ports in place of 0."""
         bound = {listener.endpoint.listener: listener.endpoint for listener in self._listeners}
         registered = []
         for wanted in self.settings.advertised_endpoints:

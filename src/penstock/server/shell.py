@@ -386,7 +386,7 @@ class Shell:
         self._to_flush[connection.number] = connection
 
     def wake_when_writable(self, number: int, wanted: bool) -> None:
-        """Whether the connection is to be flushed when its socket takes bytes again."""
+        """Sets whether the connection is flushed when its socket accepts bytes again."""
         connection = self._connection(number)
         if connection is not None:
             connection.watch_writable(wanted)

@@ -19,7 +19,7 @@ from penstock.log.disk import Buffer
 
 
 class Transport(Protocol):
-    """What a connection needs. All methods but `close` raise OSError; BlockingIOError: not now."""
+    """The bytes of a connection, both ways. All methods but `close` raise OSError; BlockingIOError: not now."""
 
     @property
     def ready(self) -> bool:
@@ -59,7 +59,7 @@ class Transport(Protocol):
         ...
 
     def push(self) -> bool:
-        """Sends what is unsent: whether all of it has left."""
+        """Sends unsent bytes; returns whether all of them have left."""
         ...
 
     def close(self) -> None: ...
@@ -97,5 +97,5 @@ class PlainTransport:
 
 
 def plain(_listener: str, sock: socket.socket) -> PlainTransport:
-    """Every listener is PLAINTEXT."""
+    """A plain transport for each listener, since all of them are PLAINTEXT."""
     return PlainTransport(sock)

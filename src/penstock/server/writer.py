@@ -37,7 +37,7 @@ class SliceDisk(Protocol):
 
 
 class WriterHost(Protocol):
-    """What a writer needs of its surroundings: the disks, the lanes, and to be flushed again."""
+    """The surroundings of a writer: the disks, the lanes, and a way to be flushed again."""
 
     unsent_pieces_bytes: int
 
@@ -50,7 +50,7 @@ class WriterHost(Protocol):
         ...
 
     def wake_when_writable(self, number: int, wanted: bool) -> None:
-        """Whether the connection is to be flushed when its socket takes bytes again."""
+        """Sets whether the connection is flushed when its socket accepts bytes again."""
         ...
 
 
@@ -172,7 +172,7 @@ class Writer:
         self._origins.clear()
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        """The lane has read a piece; a flush is to follow."""
+        """Takes a piece that the lane has read; the caller flushes afterwards."""
         assert isinstance(operation, ReadPiece)
         self._reading = None
         if not self._closed:
