@@ -91,7 +91,7 @@ def directory_fails_while_fenced(cluster: FaultTarget) -> End | None:
     def dies() -> None:
         last.restart_delay_ms = RESTART_DELAY_MS
         last.kill(power_failed=False)
-        _when(cluster, ends, lambda: last.running and last.broker.lifecycle.broker_epoch >= 0, is_registered)
+        _when(cluster, ends, lambda: last.running and last.broker.state.broker_epoch >= 0, is_registered)
 
     def is_registered() -> None:
         ends.append(_hold_heartbeats(cluster, last))

@@ -189,7 +189,7 @@ class ClusterChecker:
             member = self.machines[broker_id]
             if follower is None or member.incarnation == 0:
                 continue
-            if follower.broker_epoch != member.broker.lifecycle.broker_epoch:
+            if follower.broker_epoch != member.broker.state.broker_epoch:
                 continue  # it has died since, and may have lost what it had: the leader cannot know that yet
             end = self._end_offset(broker_id, partition.topic, partition.index)
             detail = f"{where}: {partition.high_watermark}, {broker_id} ends at {end}"
@@ -223,7 +223,7 @@ class ClusterChecker:
         machine, registered = self.machines[broker_id], self.image.brokers.get(broker_id)
         if machine.incarnation == 0 or registered is None:
             return False
-        return machine.broker.lifecycle.broker_epoch == registered.epoch
+        return machine.broker.state.broker_epoch == registered.epoch
 
     def _check_all_in_sync(self) -> None:
         for topic_id, index in self._highest:

@@ -119,7 +119,7 @@ class DecisionChecker:
         machine, registered = self.machines.get(broker_id), self._image.brokers.get(broker_id)
         if machine is None or registered is None or not machine.running:
             return None
-        return machine if machine.broker.lifecycle.broker_epoch == registered.epoch else None
+        return machine if machine.broker.state.broker_epoch == registered.epoch else None
 
     def _could_lead(self, broker_id: int) -> bool:
         registered = self._image.brokers.get(broker_id)

@@ -78,7 +78,7 @@ def controller_stopped(cluster: FaultTarget) -> End | None:
 
 
 def _stops(cluster: FaultTarget, machine: Machine | None) -> End | None:
-    if machine is None or machine.broker.lifecycle.stopping:
+    if machine is None or machine.broker.state.stopping:
         return None
     cluster.say(f"clean stop of {machine.host}")
     machine.shutdown()
@@ -275,7 +275,7 @@ def reads_fail(cluster: FaultTarget) -> End | None:
 def disk_taken_out(cluster: FaultTarget) -> End | None:
     """Somebody stops two machines cleanly and takes a disk out of one, after all had what it has. The third is cut off
     meanwhile: so the one that lacks a disk may be the first that could lead again."""
-    machines = [each for each in cluster.running if not each.broker.lifecycle.stopping]
+    machines = [each for each in cluster.running if not each.broker.state.stopping]
     if len(machines) < 3 or any(each.loses_disk for each in cluster.machines) or not cluster.whole():
         return None
     random, simulation = cluster.simulation.random, cluster.simulation
@@ -287,7 +287,7 @@ def disk_taken_out(cluster: FaultTarget) -> End | None:
     ends: list[End] = [starts_again(first), starts_again(second)]
 
     def stop_it(machine: Machine) -> None:
-        if machine.running and not machine.broker.lifecycle.stopping:
+        if machine.running and not machine.broker.state.stopping:
             machine.shutdown()
 
     def cut_off() -> None:

@@ -326,7 +326,7 @@ class ClusterWorld:
                 return False
             registered = self.checker.image.brokers.get(machine.settings.node_id)
             if machine.settings.is_broker and (
-                registered is None or registered.fenced or registered.epoch != machine.broker.lifecycle.broker_epoch
+                registered is None or registered.fenced or registered.epoch != machine.broker.state.broker_epoch
             ):
                 return False
         found = [self._registration(partition) for partition in self.partitions]
@@ -337,7 +337,7 @@ class ClusterWorld:
 
     def _all_stay(self) -> bool:
         """Whether all are ready, and none of them still on its way to a clean stop."""
-        return self._all_ready() and not any(machine.broker.lifecycle.stopping for machine in self.machines)
+        return self._all_ready() and not any(machine.broker.state.stopping for machine in self.machines)
 
     def _unready(self) -> str:
         return ", ".join(machine.host for machine in self.machines if not (machine.running and machine.broker.ready))

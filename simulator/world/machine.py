@@ -282,7 +282,7 @@ class Machine:
         """Has the node do something, as an event of its loop."""
 
         def act() -> None:
-            self.broker.now_ms = self.now_ms
+            self.broker.scheduler.now_ms = self.now_ms
             action(self.broker)
 
         self.on_loop(act)

@@ -109,7 +109,7 @@ class Cluster:
         return RegisterBrokerRecord(
             broker_id=node.id,
             incarnation_id=UUID(int=node.id),
-            broker_epoch=node.broker.lifecycle.broker_epoch,
+            broker_epoch=node.broker.state.broker_epoch,
             end_points=[endpoint],
             log_dirs=[each.id for each in node.broker.directories if each.id is not None],
             fenced=False,

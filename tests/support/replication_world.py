@@ -128,9 +128,18 @@ class Machine:
         self.seen = 0
         self.deaf = False
         logs = Logs(self.one)
-        self.replicas = Replicas(self.id, lambda: logs, lambda *_: None, lambda *_: None, self, lag_time_max_ms=LAG_MS)  # type: ignore[arg-type,return-value]
+        self.broker_epoch = -1
+        self.replicas = Replicas(
+            self.id,
+            lambda: logs,  # type: ignore[arg-type,return-value]
+            lambda *_: None,
+            lambda *_: None,
+            self,
+            followers=lambda: self,
+            broker_epoch=lambda: self.broker_epoch,
+            lag_time_max_ms=LAG_MS,
+        )
         self.replicas.caught_up = True
-        self.replicas.followers = self
         self.lagging: dict[int, Partition] = {}
 
     def learn(self, count: int = 1) -> None:
@@ -142,7 +151,7 @@ class Machine:
         state = self.world.history[self.seen - 1]
         self.replicas.set_image(state.image())
         self.one.configure(state.min_insync_replicas)
-        self.replicas.broker_epoch = state.brokers[self.id].epoch
+        self.broker_epoch = state.brokers[self.id].epoch
         self.replicas.partition_changed(TOPIC, 0, state.partition, self.world.now_ms)
 
     @property

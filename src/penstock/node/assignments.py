@@ -104,13 +104,13 @@ class Assignments:
 
     def _send(self, now_ms: int) -> None:
         node = self._node
-        if not self._wanted or node.lifecycle.stopping:
+        if not self._wanted or node.state.stopping:
             self._waiting = False
             return
         sent = dict(islice(self._wanted.items(), DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX))
 
         def request() -> AssignReplicasToDirsRequest:
-            return request_of(node.node_id, node.lifecycle.broker_epoch, sent)
+            return request_of(node.node_id, node.state.broker_epoch, sent)
 
         node.channel.to_controller(request, lambda answer, at_ms: self._answered(sent, answer), now_ms)
 

@@ -19,7 +19,6 @@ closed last.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
@@ -33,7 +32,7 @@ from penstock.log.events import LogEvent
 from penstock.log.manager import LogManager, NotOpen
 from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.delta import MetadataDelta
-from penstock.metadata.image import EMPTY_IMAGE, Endpoint, MetadataImage
+from penstock.metadata.image import Endpoint, MetadataImage
 from penstock.node.audit import Audit
 from penstock.node.bugs import Bugs
 from penstock.node.channel import Channel
@@ -62,6 +61,8 @@ from penstock.node.quorum import Quorum
 from penstock.node.quorums import Quorums
 from penstock.node.request import Handler, Kept, Request, Served
 from penstock.node.samples import samples_of
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
 from penstock.node.suspects import Suspects
 from penstock.node.throttles import ReplicationThrottles
 from penstock.node.timers import TimerWheel
@@ -118,26 +119,20 @@ class Broker:
         throttle: Throttle | None = None,
         audit: Audit | None = None,
     ) -> None:
-        self.settings = settings
-        self.wall = wall or WallTime()
-        self.node_id = settings.node_id
-        self.random = random
+        state = self.state = NodeState(settings)
+        scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.directories = directories
         self.metadata_directory = metadata_directory or next(
             directory for directory in directories if directory.path == settings.metadata_directory
         )
-        self.effects: list[Effect] = []
-        self.now_ms = 0
-        self.bugs = Bugs(lambda: self.now_ms, bug)
-        self.timers = TimerWheel(self.bugs.of("timer"))
-        self.purgatory = Purgatory(self.timers)
+        self.purgatory = Purgatory(scheduler.timers)
         self.loopback = Loopback(self)
         self.outgoing = Outgoing(
-            self.node_id,
-            timers=self.timers,
+            state.node_id,
+            timers=scheduler.timers,
             random=random,
-            report=self.bugs.of("call"),
-            emit=self._emit,
+            report=scheduler.bugs.of("call"),
+            emit=scheduler.emit,
             emit_own=self.loopback.carry_out,
             idle_ms=settings.connections_max_idle_ms,
             setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
@@ -155,31 +150,31 @@ class Broker:
         self.gate = Gate() if audit is None else AuditedGate(audit)
         self.quorums = Quorums()
         self.connections: dict[int, Connection] = {}
-        self.image: MetadataImage = EMPTY_IMAGE
         lag_time_max_ms = settings.replica_lag_time_max_ms
         self.isr_changes = IsrChanges(
-            self.node_id, lambda: self.replicas.broker_epoch, self.channel, self.timers, lag_time_max_ms
+            state.node_id, lambda: state.broker_epoch, self.channel, scheduler.timers, lag_time_max_ms
         )
         self.replicas: Replicas = Replicas(
-            self.node_id,
+            state.node_id,
             lambda: self.logs,
             self.directory_lost,
             self.purgatory.low_watermark_moved,
             self.isr_changes,
+            followers=lambda: self.followers,
+            broker_epoch=lambda: state.broker_epoch,
             lag_time_max_ms=lag_time_max_ms,
         )
         self.throttles = ReplicationThrottles(settings)
         self.followers = Followers(self, self.replicas)
-        self.replicas.followers = self.followers
         self.logs = LogManager(
             settings,
             directories,
-            topic_config=self.topic_config,
+            topic_config=state.topic_config,
             random=random,
             report=report,
             listener=self.replicas,
-            wall=self.wall,
-            bug=self.bugs.of("operation"),
+            wall=scheduler.wall,
+            bug=scheduler.bugs.of("operation"),
         )
         self.quorum: Quorum
         self.controller: ControllerNode
@@ -191,27 +186,81 @@ class Broker:
         self.producer_ids = ProducerIds(self)
         self.journal = Journal(self)
         self.coordinators = Coordinators(self)
-        self.fetches = Fetches(settings, self.replicas, random, self.guarded)
+        self.fetches = Fetches(settings, self.replicas, random, scheduler.guarded)
         self.topic_metrics = TopicMetrics()
         self.cold_reads = 0
-        self.failure: Exception | None = None
-        self._work: deque[Iterator[None]] = deque()
         self._duties: Sequence[Duty] = ()
 
     # Life
 
     @property
     def ready(self) -> bool:
-        return self.lifecycle.ready
+        return self.state.ready
 
     @property
     def stopped(self) -> bool:
-        return self.lifecycle.stopped
+        return self.state.stopped
 
     @property
     def cluster_id(self) -> str:
         """The id of the cluster, from meta.properties."""
         return self.logs.cluster_id
+
+    @property
+    def settings(self) -> Settings:
+        return self.state.settings
+
+    @property
+    def node_id(self) -> int:
+        return self.state.node_id
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata."""
+        return self.state.image
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the event being handled."""
+        return self.scheduler.now_ms
+
+    @property
+    def wall(self) -> WallTime:
+        return self.scheduler.wall
+
+    @property
+    def timers(self) -> TimerWheel:
+        return self.scheduler.timers
+
+    @property
+    def bugs(self) -> Bugs:
+        return self.scheduler.bugs
+
+    @property
+    def effects(self) -> list[Effect]:
+        return self.scheduler.effects
+
+    @property
+    def failure(self) -> Exception | None:
+        return self.state.failure
+
+    def do(self, work: Iterator[None]) -> None:
+        self.scheduler.do(work)
+
+    def bug(self, place: str, what: str, error: Exception) -> None:
+        self.scheduler.bug(place, what, error)
+
+    def guarded(self, place: str, what: str, work: Callable[..., object], *args: Any) -> None:
+        self.scheduler.guarded(place, what, work, *args)
+
+    def when_open(self, missing: NotOpen, then: Callable[[int], None]) -> None:
+        self.scheduler.when_open(missing, then)
+
+    def topic_config(self, name: str) -> TopicConfig:
+        return self.state.topic_config(name)
+
+    def rack_of(self, broker_id: int) -> str | None:
+        return self.state.rack_of(broker_id)
 
     def start(
         self, endpoints: Sequence[Endpoint], now_ms: int, *, controller_endpoints: Sequence[Endpoint] | None = None
@@ -224,7 +273,7 @@ class Broker:
 
         Raises ConfigError or StorageError, in one line, for directories that cannot be used.
         """
-        self.now_ms = now_ms
+        self.scheduler.now_ms = now_ms
         directory = self.metadata_directory
         self.logs.start(now_ms, metadata_directory=directory)
         if directory.error is not None:
@@ -233,30 +282,51 @@ class Broker:
         assert directory_id is not None, "an identified directory has an id"
         disk = directory.blocking_disk
         self.quorum = Quorum(
-            self.settings,
+            self.state.settings,
             disk,
             self,
             cluster_id=self.cluster_id,
             directory_id=directory_id,
-            random=self.random,
-            wall=self.wall,
+            random=self.scheduler.random,
+            wall=self.scheduler.wall,
         )
         self.quorums.add(self.quorum)
         controller = self.controller = ControllerNode(
-            self.settings, self.quorum, self, bootstrap=read_bootstrap(disk), random=self.random
+            self.state.settings,
+            self.quorum,
+            self,
+            bootstrap=read_bootstrap(disk),
+            random=self.scheduler.random,
+            own_broker_epoch=lambda: self.state.broker_epoch,
         )
-        self._liveness = Liveness(self.outgoing, self.timers, self.followers.peer, controller.process_gone)
-        if self.settings.is_controller and controller_endpoints is None:
-            own = self.settings.controller_endpoints
+        self._liveness = Liveness(self.outgoing, self.scheduler.timers, self.state.peer, controller.process_gone)
+        if self.state.settings.is_controller and controller_endpoints is None:
+            own = self.state.settings.controller_endpoints
             controller_endpoints = [Endpoint(each.listener, each.host, each.port) for each in own]
         self.lifecycle.identify(endpoints, controller_endpoints)
         found = [VoterEndpoint(each.name, each.host, each.port) for each in controller_endpoints or ()]
         self._duties = (
-            Duty("the logs", self.logs.tick, self.logs.next_deadline_ms, self.bugs),
-            Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, self.bugs, self.metadata_log_failed),
-            Duty("the controller", controller.tick, lambda: controller.next_deadline_ms(self.now_ms), self.bugs),
+            Duty("the logs", self.logs.tick, self.logs.next_deadline_ms, self.scheduler.bugs),
+            Duty(
+                "the quorum",
+                self.quorum.tick,
+                self.quorum.next_deadline_ms,
+                self.scheduler.bugs,
+                self.metadata_log_failed,
+            ),
+            Duty(
+                "the controller",
+                controller.tick,
+                lambda: controller.next_deadline_ms(self.scheduler.now_ms),
+                self.scheduler.bugs,
+            ),
             *(
-                Duty(f"the {each.name} coordinator", each.runtime.tick, each.runtime.next_deadline_ms, self.bugs)
+                Duty(
+                    f"the {each.name} coordinator",
+                    each.runtime.tick,
+                    each.runtime.next_deadline_ms,
+                    self.scheduler.bugs,
+                )
                 for each in self.coordinators.all
             ),
         )
@@ -265,7 +335,7 @@ class Broker:
 
     def shutdown(self, now_ms: int) -> None:
         """Begins a clean stop: no new requests, logs flushed and marked. `stopped` is true when it is done."""
-        self.now_ms = now_ms
+        self.scheduler.now_ms = now_ms
         self.lifecycle.shutdown(now_ms)
 
     # Events
@@ -273,7 +343,7 @@ class Broker:
     def connected(self, connection: int, listener: str, peer: str, now_ms: int) -> None:
         """A client connected. `connection` is a number the shell never uses again, `listener` a listener's name."""
         assert connection not in self.connections
-        settings = self.settings
+        settings = self.state.settings
         self.connections[connection] = Connection(
             connection,
             listener,
@@ -287,7 +357,7 @@ class Broker:
 
         A frame of a connection that the node has closed is ignored.
         """
-        self.now_ms = now_ms
+        self.scheduler.now_ms = now_ms
         found = self.connections.get(connection)
         if found is not None:
             self.dispatcher.received(found, frame, now_ms)
@@ -297,22 +367,24 @@ class Broker:
         found = self.connections.get(connection)
         if found is not None:
             self.dispatcher.turns.leave(found)
-            self.guarded("connection", "the loss of it", self.controller.connection_lost, connection, now_ms)
+            self.scheduler.guarded("connection", "the loss of it", self.controller.connection_lost, connection, now_ms)
 
     def link_up(self, link: int, now_ms: int) -> None:
         """A connection that `Dial` asked for has been made."""
-        self.now_ms = now_ms
-        self.guarded("call", "a connection to another node", self.outgoing.link_up, link, now_ms)
+        self.scheduler.now_ms = now_ms
+        self.scheduler.guarded("call", "a connection to another node", self.outgoing.link_up, link, now_ms)
 
     def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
         """An answer of another node, without its length prefix. Views of it are kept while its bytes are needed."""
-        self.now_ms = now_ms
-        self.guarded("call", "an answer of another node", self.outgoing.link_received, link, frame, now_ms)
+        self.scheduler.now_ms = now_ms
+        self.scheduler.guarded("call", "an answer of another node", self.outgoing.link_received, link, frame, now_ms)
 
     def link_lost(self, link: int, reason: str, now_ms: int) -> None:
         """A connection to another node broke, or could not be made; `reason` is for people."""
-        self.now_ms = now_ms
-        self.guarded("call", "a lost connection to another node", self.outgoing.link_lost, link, reason, now_ms)
+        self.scheduler.now_ms = now_ms
+        self.scheduler.guarded(
+            "call", "a lost connection to another node", self.outgoing.link_lost, link, reason, now_ms
+        )
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         """An operation of `Run` has ended well."""
@@ -327,44 +399,40 @@ class Broker:
         self._operation_ended(operation, self._operation_broke, error, now_ms)
 
     def _operation_ended(self, operation: Operation, tell: Callable[..., None], outcome: Any, now_ms: int) -> None:
-        self.now_ms = now_ms
+        self.scheduler.now_ms = now_ms
         try:
             tell(operation, outcome, now_ms)
         except Exception as error:
             self._operation_broke(operation, error, now_ms)
-        if self.lifecycle.stopping:
+        if self.state.stopping:
             self._proceed_with_stop(now_ms)
 
     def _operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
         """What an operation was for ends: a request, a replica, a move; of the metadata log, the node."""
         what = f"{type(operation).__name__} of {operation.order}"
-        self.guarded("operation", what, operation.owner.operation_broke, operation, error, now_ms)
-        self.bug("operation", what, error)
+        self.scheduler.guarded("operation", what, operation.owner.operation_broke, operation, error, now_ms)
+        self.scheduler.bug("operation", what, error)
 
     def _proceed_with_stop(self, now_ms: int) -> None:
-        self.guarded("duty", "a clean stop", self.lifecycle.proceed, now_ms)
+        self.scheduler.guarded("duty", "a clean stop", self.lifecycle.proceed, now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Time has come to `next_deadline_ms`: timers fire, and long work goes on for one step of it."""
-        self.now_ms = now_ms
-        self.timers.advance(now_ms)
+        self.scheduler.now_ms = now_ms
+        self.scheduler.timers.advance(now_ms)
         for duty in self._duties:
             duty.tick(now_ms)
-        self.guarded("request", "the turns of connections", self.dispatcher.turns.serve)
-        if self._work:
-            self.guarded("work", "long work", self._step, self._work.popleft())
-        if self.lifecycle.stopping:
+        self.scheduler.guarded("request", "the turns of connections", self.dispatcher.turns.serve)
+        if self.scheduler.working:
+            self.scheduler.guarded("work", "long work", self.scheduler.step)
+        if self.state.stopping:
             self._proceed_with_stop(now_ms)
-
-    def _step(self, work: Iterator[None]) -> None:
-        if next(work, self) is not self:
-            self._work.append(work)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
-        if self._work or self.dispatcher.turns.waiting or self.outgoing.pending or self.loopback.pending:
-            return self.now_ms
-        soonest = self.timers.next_deadline_ms()
+        if self.scheduler.working or self.dispatcher.turns.waiting or self.outgoing.pending or self.loopback.pending:
+            return self.scheduler.now_ms
+        soonest = self.scheduler.timers.next_deadline_ms()
         for duty in self._duties:
             deadline = duty.next_deadline_ms()
             if deadline is not None and (soonest is None or deadline < soonest):
@@ -374,22 +442,23 @@ class Broker:
     def take_effects(self) -> list[Effect]:
         """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
         if self.fetches.woken:
-            self.fetches.serve_woken(self.now_ms)
+            self.fetches.serve_woken(self.scheduler.now_ms)
         if self.followers.due:
-            self.guarded("call", "fetches from leaders", self.followers.send_due, self.now_ms)
+            self.scheduler.guarded("call", "fetches from leaders", self.followers.send_due, self.scheduler.now_ms)
         if self.outgoing.pending or self.loopback.pending:
             self._call_ourselves()
         for coordinator in self.coordinators.all:
             if coordinator.runtime.has_open_batches:
-                coordinator.runtime.flush(self.now_ms)
+                coordinator.runtime.flush(self.scheduler.now_ms)
         if self.dispatcher.turns.spent_ms:
             self.dispatcher.turns.turn_ended()
-        effects = self.effects
+        scheduler = self.scheduler
+        effects = scheduler.effects
         if self.logs.has_operations:
             effects += map(Run, self.logs.take_operations())
         if self.quorum.has_operations:
-            effects += map(Run, self.quorum.take_operations(self.now_ms))
-        self.effects = []
+            effects += map(Run, self.quorum.take_operations(scheduler.now_ms))
+        scheduler.effects = []
         return effects
 
     # For handlers and the parts of the node
@@ -405,35 +474,10 @@ class Broker:
             self.abandon(connection)
             connection.close(reason, self.effects)
 
-    def do(self, work: Iterator[None]) -> None:
-        """Has long work done, one `next` a tick, in turn with other long work."""
-        self._work.append(work)
-
-    def topic_config(self, name: str) -> TopicConfig:
-        """The configuration of a topic now. Topics without overrides share one object."""
-        overrides = self.image.topic_configs(name)
-        return TopicConfig.resolve(self.settings, overrides) if overrides else self.settings.topic_defaults
-
-    def rack_of(self, broker_id: int) -> str | None:
-        """The rack of a broker; None if it has none or is not registered."""
-        broker = self.image.brokers.get(broker_id)
-        return None if broker is None else broker.rack
-
     def read_failed(self, directory: int, error: OSError, now_ms: int) -> None:
         """A cold read failed. A file that retention has removed meanwhile is nothing; else the directory is broken."""
         if not isinstance(error, FileNotFoundError):
             self.logs.fail_directory(directory, error, now_ms)
-
-    def bug(self, place: str, what: str, error: Exception) -> None:
-        """`error`, which should never happen, ended `what`; the node goes on. See `penstock.node.bugs`."""
-        self.bugs.caught(place, what, error)
-
-    def guarded(self, place: str, what: str, work: Callable[..., object], *args: Any) -> None:
-        """Calls `work(*args)`. What it raises ends it alone."""
-        try:
-            work(*args)
-        except Exception as error:
-            self.bug(place, what, error)
 
     def partition_error(self, what: str, topic: str, index: int, error: Exception, now_ms: int) -> ErrorCode:
         """The code for one partition of a request whose `what` raised `error`; the request's others go on.
@@ -444,20 +488,13 @@ class Broker:
         if isinstance(error, StorageError | RequestError):
             return error.code
         if isinstance(error, PenstockError):
-            self.bugs.damage(name, error)
+            self.scheduler.bugs.damage(name, error)
             return error.code
         if isinstance(error, OSError):
             self.read_failed(self.logs.directory_of(topic, index).index, error, now_ms)
             return ErrorCode.KAFKA_STORAGE_ERROR
-        self.bug("request", name, error)
+        self.scheduler.bug("request", name, error)
         return ErrorCode.UNKNOWN_SERVER_ERROR
-
-    def when_open(self, missing: NotOpen, then: Callable[[int], None]) -> None:
-        """Calls `then(now_ms)` when a log is open, or cannot be."""
-        name = missing.opening.name
-        missing.opening.when_done.append(
-            lambda now_ms: self.guarded("operation", f"the opening of {name}", then, now_ms)
-        )
 
     def metrics(self) -> Iterator[Sample]:
         """All samples, with Kafka's names."""
@@ -472,13 +509,13 @@ class Broker:
     # QuorumObserver, ControllerObserver, and what the log directories say
 
     def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
-        self.image = new
-        self.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
-        self.guarded("metadata", "a new image", self.publishing.publish, old, new, delta, now_ms)
+        self.state.image = new
+        self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
+        self.scheduler.guarded("metadata", "a new image", self.publishing.publish, old, new, delta, now_ms)
 
     def controller_active(self, now_ms: int) -> None:
-        own = self.settings.controller_endpoints[0]
-        self._controller_changed(Peer(self.node_id, own.host, own.port, own.listener), now_ms)
+        own = self.state.settings.controller_endpoints[0]
+        self._controller_changed(Peer(self.state.node_id, own.host, own.port, own.listener), now_ms)
 
     def leader_changed(self, leader: Target | None, now_ms: int) -> None:
         peer = None if leader is None else Peer(leader.node_id, leader.host, leader.port, leader.listener)
@@ -488,14 +525,14 @@ class Broker:
         if peer == self.channel.controller:
             return
         self.journal.controller_changed(None if peer is None else peer.node_id)
-        self.guarded("metadata", "calls to the controller", self.channel.controller_changed, peer, now_ms)
+        self.scheduler.guarded("metadata", "calls to the controller", self.channel.controller_changed, peer, now_ms)
         if peer is not None:
-            self.guarded("metadata", "this node's registration", self.lifecycle.controller_lost, now_ms)
+            self.scheduler.guarded("metadata", "this node's registration", self.lifecycle.controller_lost, now_ms)
             self.dispatcher.controller_known(now_ms)
 
     def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
         """A broker whose process is dead is fenced at once, a live one keeps its grace."""
-        if broker_id != self.node_id:
+        if broker_id != self.state.node_id:
             self._liveness.check(broker_id, broker_epoch, now_ms)
 
     def _link_lost(self, peer: Peer, channel: str, reason: str, now_ms: int) -> None:
@@ -529,27 +566,24 @@ class Broker:
         self.outgoing.call(peer, request, timeout_ms=timeout_ms, done=ended, now_ms=now_ms, channel=channel)
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
-        self.failure = self.failure or error
+        self.state.fail(error)
         self.lifecycle.metadata_log_failed(now_ms)
 
     def directory_lost(self, index: int, error: OSError, now_ms: int) -> None:
         """A log directory is offline. Without the metadata log's, or without any, the node ends."""
-        self.moves.directory_failed(index, self.now_ms)
+        self.moves.directory_failed(index, self.scheduler.now_ms)
         if self.directories[index] is self.metadata_directory or not self.logs.table.online:
-            self.failure = self.failure or error
+            self.state.fail(error)
         else:
-            self.lifecycle.directories_changed(self.now_ms)
-
-    def _emit(self, effect: Effect) -> None:
-        self.effects.append(effect)
+            self.lifecycle.directories_changed(self.scheduler.now_ms)
 
     def _call_ourselves(self) -> None:
         """Tells of calls that failed at once, and executes those to this node."""
         for _ in range(OWN_CALL_ROUNDS_MAX):
             if not (self.outgoing.pending or self.loopback.pending):
                 break
-            self.guarded("call", "calls that failed", self.outgoing.proceed, self.now_ms)
-            self.guarded("call", "calls to this node itself", self.loopback.proceed, self.now_ms)
+            self.scheduler.guarded("call", "calls that failed", self.outgoing.proceed, self.scheduler.now_ms)
+            self.scheduler.guarded("call", "calls to this node itself", self.loopback.proceed, self.scheduler.now_ms)
 
     def abandon(self, connection: Connection) -> None:
         """Executes nothing more of a connection; appends on their way go on."""
@@ -559,5 +593,5 @@ class Broker:
         self.dispatcher.turns.forget(connection)
         for request in connection.in_flight:
             if not request.done and request.abandoned is not None:
-                self.guarded("request", "a request that nobody waits for any more", request.abandoned)
+                self.scheduler.guarded("request", "a request that nobody waits for any more", request.abandoned)
         connection.in_flight.clear()

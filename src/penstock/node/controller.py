@@ -76,7 +76,6 @@ class ControllerNode:
             led for the first time.
         duties: what the controller does by itself, and the brokers' sessions; there whenever `state` is.
         active: whether this node is the active controller.
-        own_broker_epoch: of the broker in this process, which lives as long as the controller does; -1 without one.
     """
 
     def __init__(
@@ -87,13 +86,16 @@ class ControllerNode:
         *,
         bootstrap: Sequence[MetadataMessage],
         random: Random,
+        own_broker_epoch: Callable[[], int] = lambda: -1,
     ) -> None:
-        """`bootstrap` are the records that an empty metadata log starts with."""
+        """`bootstrap` are the records that an empty metadata log starts with. `own_broker_epoch` gives that of the
+        broker in this process, which lives as long as the controller does; -1 without one.
+        """
         self.settings = settings
         self.active = False
         self.state: Controller
         self.duties: Duties
-        self.own_broker_epoch = -1
+        self._own_broker_epoch = own_broker_epoch
         self._due = False
         self._try_again_ms: int | None = None
         self._appended_ms = 0
@@ -281,7 +283,7 @@ class ControllerNode:
             return
         self._due = False
         own = self.state.image.brokers.get(self.settings.node_id)
-        if own is not None and self.own_broker_epoch == own.epoch:
+        if own is not None and self._own_broker_epoch() == own.epoch:
             offset = self._quorum.image.offset
             self.duties.heartbeats.contact(Heartbeat(own.id, own.epoch, offset), now_ms)
         if len(self._waiting) >= METADATA_APPENDS_MAX:

@@ -93,7 +93,7 @@ class Coordinator(Generic[M]):
         False: it is not known how to reach the broker, and nothing is asked.
         """
         node = self._node
-        peer = node.followers.peer(broker_id)
+        peer = node.state.peer(broker_id)
         if peer is not None:
             node.outgoing.call(
                 peer,
@@ -141,7 +141,7 @@ class Coordinator(Generic[M]):
         """
         node = self._node
         registration = node.image.partition(self.topic.name, index)
-        if registration is None or registration.leader != node.node_id or node.lifecycle.stopping:
+        if registration is None or registration.leader != node.node_id or node.state.stopping:
             return
         try:
             partition = node.replicas.leader(self.topic.name, index, now_ms)

@@ -93,11 +93,11 @@ class Dispatcher:
         connection.frame_bytes += len(frame)
         self.turns.execute(connection, frame)
         if not connection.closed:
-            connection.pause_if_full(self.node.effects)
+            connection.pause_if_full(self.node.scheduler.effects)
 
     def execute(self, connection: Connection, frame: memoryview) -> None:
         """Decodes one frame and runs its handler."""
-        now_ms = self.node.now_ms
+        now_ms = self.node.scheduler.now_ms
         try:
             header, position = decode_request_header(frame)
             handler = self.served[connection.listener].get(header.api_key)
@@ -126,7 +126,7 @@ class Dispatcher:
         self, connection: Connection, handler: BoundHandler, header: RequestHeader, frame: memoryview, position: int
     ) -> Steps:
         """Decodes a frame in steps and runs its handler, in the same steps."""
-        arrived_ms, long = self.node.now_ms, False
+        arrived_ms, long = self.node.scheduler.now_ms, False
         steps = decode_steps(handler.api.request_class, header.api_version, frame, position)
         try:
             while True:
@@ -155,11 +155,11 @@ class Dispatcher:
         self.node.bug("request", f"a frame of connection {connection.id}", error)
 
     def _run_in_steps(self, request: Request[Any]) -> Steps:
-        outcome = self._handled(request, self.node.now_ms)
+        outcome = self._handled(request, self.node.scheduler.now_ms)
         if isinstance(outcome, GeneratorType):
             yield from self._steps(request, outcome)
         else:
-            self._finish(request, outcome, self.node.now_ms)
+            self._finish(request, outcome, self.node.scheduler.now_ms)
 
     def run(self, request: Request[Any], now_ms: int) -> None:
         """Runs the handler of a request and does what its outcome says. Raises nothing: see `broke`."""
@@ -226,8 +226,8 @@ class Dispatcher:
         except StopIteration as ended:
             outcome = ended.value
         except Exception as error:
-            outcome = self._raised(request, error, self.node.now_ms)
-        self._finish(request, outcome, self.node.now_ms)
+            outcome = self._raised(request, error, self.node.scheduler.now_ms)
+        self._finish(request, outcome, self.node.scheduler.now_ms)
 
     def broke(self, request: Request[Any], error: Exception, now_ms: int, *, place: str = "request") -> None:
         """A bug: `error` was raised on behalf of a request, which is given up. Nobody else notices."""
@@ -290,7 +290,7 @@ class Dispatcher:
             try:
                 go_on(*what)
             except Exception as error:
-                self.broke(request, error, self.node.now_ms)
+                self.broke(request, error, self.node.scheduler.now_ms)
 
         return guarded
 
@@ -299,7 +299,7 @@ class Dispatcher:
         try:
             yield from steps
         except Exception as error:
-            self.broke(request, error, self.node.now_ms)
+            self.broke(request, error, self.node.scheduler.now_ms)
 
     def go_on(self, request: Request[Any], steps: OutcomeInSteps) -> None:
         """Goes on with a request for which the handler returned LATER, in steps."""
@@ -366,7 +366,7 @@ class Dispatcher:
 
     def _again(self, request: Request[Any]) -> Steps:
         yield None
-        self.repeat(request, self.node.now_ms)
+        self.repeat(request, self.node.scheduler.now_ms)
 
     def repeat(self, request: Request[Any], now_ms: int) -> None:
         """Runs a request again that was put off."""

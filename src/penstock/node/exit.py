@@ -103,7 +103,7 @@ class Exit:
                 put_in(message, throttle_time_ms)
             chunks = yield from encode_response_steps(request.api, request.version, request.correlation_id, message)
             if not request.connection.closed:
-                self._leave(request, chunks, self._node.now_ms)
+                self._leave(request, chunks, self._node.scheduler.now_ms)
         except Exception as error:
             self._unspeakable(request, error)
             return
@@ -115,7 +115,7 @@ class Exit:
         self.counters[request.handler.number].add(now_ms - request.arrived_ms)
         if self._audit is not None:
             self._audit.answered(request, now_ms - request.arrived_ms)
-        request.connection.answered(request, chunks, self._node.effects)
+        request.connection.answered(request, chunks, self._node.scheduler.effects)
 
     def _unspeakable(self, request: Request[Any], error: Exception) -> None:
         name = request.handler.key.name

@@ -20,11 +20,9 @@ from uuid import UUID
 
 from penstock.errors import ErrorCode, PenstockError, StorageError
 from penstock.log.manager import NotOpen
-from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
 from penstock.metadata.image import NO_LEADER
 from penstock.node.leader_offsets import LeaderOffsets
 from penstock.node.limits import FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_STEP, THROTTLED_LOOK_MS
-from penstock.node.outgoing import Peer
 from penstock.node.timers import Timer
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_response import FetchResponse
@@ -63,7 +61,7 @@ class Followers:
         self._opening_in_steps = False
         self._release_due = False
         self._begun = False
-        self._offsets = LeaderOffsets(node, self.peer)
+        self._offsets = LeaderOffsets(node, node.state.peer)
         self.bytes_in = 0
 
     def begin(self, now_ms: int) -> None:
@@ -220,7 +218,7 @@ class Followers:
 
     def _send(self, fetcher: Fetcher, now_ms: int) -> None:
         node = self._node
-        peer = self.peer(fetcher.leader_id)
+        peer = node.state.peer(fetcher.leader_id)
         if peer is None:
             fetcher.failures += 1
             self._pause(fetcher, now_ms)
@@ -233,7 +231,7 @@ class Followers:
             settings.replica_fetch_max_bytes,
         )
         request = fetcher.build(
-            node.node_id, self._replicas.broker_epoch, limits, lambda follower: node.throttles.waits(follower, now_ms)
+            node.node_id, node.state.broker_epoch, limits, lambda follower: node.throttles.waits(follower, now_ms)
         )
         if fetcher.throttled:
             self._release_later(now_ms)
@@ -247,7 +245,7 @@ class Followers:
             timeout_ms=settings.replica_socket_timeout_ms,
             done=lambda answer, reason, at_ms: self._answered(fetcher, answer, at_ms),
             now_ms=now_ms,
-            version=self.version.fetch_request,
+            version=node.state.version.fetch_request,
             channel=f"{REPLICATION_CHANNEL} {fetcher.number}",
         )
 
@@ -301,17 +299,3 @@ class Followers:
         timer = self._holds.pop(place, None)
         if timer is not None:
             self._node.timers.cancel(timer)
-
-    # The leaders
-
-    @property
-    def version(self) -> MetadataVersion:
-        """The row of the finalized metadata.version, by which versions of requests between brokers are chosen."""
-        return METADATA_VERSIONS[self._node.image.metadata_version or max(METADATA_VERSIONS)]
-
-    def peer(self, broker_id: int) -> Peer | None:
-        """A broker as others reach it; None while it is not registered or has no such listener."""
-        listener = self._node.settings.inter_broker_listener
-        broker = self._node.image.brokers.get(broker_id)
-        endpoint = broker.endpoint(listener) if broker is not None and listener is not None else None
-        return None if endpoint is None else Peer(broker_id, endpoint.host, endpoint.port, endpoint.name)

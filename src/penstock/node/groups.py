@@ -65,7 +65,9 @@ class GroupService:
         """Groups that know the metadata of now; what is deleted before they are loaded is kept for then."""
         node = self._node
         self._deleted.pop(index, None)
-        state = GroupState(timers, settings=self._settings, random=node.random, image=node.image, wall=node.wall)
+        state = GroupState(
+            timers, settings=self._settings, random=node.scheduler.random, image=node.image, wall=node.wall
+        )
         return GroupMachine(state)
 
     def published(self, groups: Groups, shard: Shard[GroupMachine], delta: MetadataDelta, now_ms: int) -> None:

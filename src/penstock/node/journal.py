@@ -131,12 +131,12 @@ class Journal:
                 for _, before, after in partition_changes(old, delta)
             )
         if node.replicas.caught_up or node.controller.active:
-            tell(leadership_changes(node, old, delta), expected=node.lifecycle.stopping or self._is_alone_and_starts)
+            tell(leadership_changes(node, old, delta), expected=node.state.stopping or self._is_alone_and_starts)
 
     @property
     def _is_alone_and_starts(self) -> bool:
         """Whether what has no leader gets one as soon as this node, the only broker, is registered again."""
-        return not self._node.lifecycle.ready and self._node.image.brokers.keys() <= {self._node.node_id}
+        return not self._node.state.ready and self._node.image.brokers.keys() <= {self._node.node_id}
 
     def _compaction_wanted(self, topic: str) -> None:
         if not is_internal(topic):

@@ -62,21 +62,15 @@ class Lifecycle:
     Attributes:
         registration: what this node's broker registers with; None for a controller that is no broker.
         controller_endpoints: what this node's controller registers with; None for a broker that is no controller.
-        broker_epoch: of our registration; -1 before it is granted.
-        ready: it leads and serves.
-        stopping: a clean stop has begun.
-        stopped: it is complete.
     """
 
     def __init__(self, node: Broker) -> None:
         self._node = node
+        self._state = node.state
         self.registration: Registration | None = None
         self.controller_endpoints: Sequence[Endpoint] | None = None
         self.incarnation_id = UUID(int=0)
-        self.broker_epoch = -1
-        self.ready = False
-        self.stopping = False
-        self.stopped = False
+        self._granted = False
         self._has_replicas = False
         self._registering = False
         self._registered = False
@@ -96,13 +90,13 @@ class Lifecycle:
     def identify(self, endpoints: Sequence[Endpoint], controller_endpoints: Sequence[Endpoint] | None) -> None:
         """What this node is to the controller, from now on: another incarnation than any before."""
         node = self._node
-        settings = node.settings
-        self.incarnation_id = UUID(int=node.random.getrandbits(128), version=4)
+        settings = self._state.settings
+        self.incarnation_id = UUID(int=node.scheduler.random.getrandbits(128), version=4)
         if settings.is_controller:
             self.controller_endpoints = controller_endpoints
         if settings.is_broker:
             self.registration = Registration(
-                broker_id=node.node_id,
+                broker_id=self._state.node_id,
                 incarnation_id=self.incarnation_id,
                 endpoints=tuple(endpoints),
                 log_dirs=tuple(found.id for found in node.directories if found.id is not None and found.error is None),
@@ -113,7 +107,7 @@ class Lifecycle:
     def start(self, now_ms: int) -> None:
         """Begins to register. Calls wait in the channel until there is a controller."""
         if self.registration is not None:
-            timeout_ms = self._node.settings.initial_broker_registration_timeout_ms
+            timeout_ms = self._state.settings.initial_broker_registration_timeout_ms
             self._register(now_ms, now_ms + timeout_ms)
 
     def _register(self, now_ms: int, deadline_ms: int) -> None:
@@ -146,19 +140,20 @@ class Lifecycle:
         self._node.channel.to_controller(request, answered, now_ms, timeout_ms=max(0, deadline_ms - now_ms))
 
     def _registration_answered(self, answer: Message | None, now_ms: int, deadline_ms: int) -> None:
-        if self.stopping:
+        if self._state.stopping:
             return
         node = self._node
         assert answer is None or isinstance(answer, BrokerRegistrationResponse)
         code = ErrorCode.REQUEST_TIMED_OUT if answer is None else ErrorCode(answer.error_code)
         if answer is not None and code is ErrorCode.NONE:
-            self.broker_epoch = node.replicas.broker_epoch = node.controller.own_broker_epoch = answer.broker_epoch
+            self._state.broker_epoch = answer.broker_epoch
+            self._granted = True
             self._beat(now_ms)
             self.published(now_ms)
         elif code in REFUSED_FOR_GOOD:
             self._fail(f"the controller refuses this broker ({code.name}): {REFUSED_FOR_GOOD[code]}")
         elif now_ms + RETRY_MS >= deadline_ms:
-            seconds = node.settings.initial_broker_registration_timeout_ms / 1000
+            seconds = self._state.settings.initial_broker_registration_timeout_ms / 1000
             hint = f"; {USED_TWICE}" if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION else ""
             self._fail(
                 f"no controller has registered this broker within {seconds:g} s (the last answer: {code.name}{hint})"
@@ -167,14 +162,13 @@ class Lifecycle:
             node.timers.at(now_ms + RETRY_MS, lambda at_ms: self._register(at_ms, deadline_ms), duty=True)
 
     def _fail(self, sentence: str) -> None:
-        self._node.failure = self._node.failure or StorageError(sentence)
+        self._state.fail(StorageError(sentence))
 
     def published(self, now_ms: int) -> None:
         """A new image: it may hold our registration, say that we are unfenced, or lack our controller."""
-        node = self._node
-        if self.stopping:
-            own = node.image.brokers.get(node.node_id)
-            if own is not None and own.fenced and own.epoch == self.broker_epoch:
+        if self._state.stopping:
+            own = self._state.own_registration
+            if own is not None and own.fenced and own.epoch == self._state.broker_epoch:
                 self._may_leave(now_ms)  # at once: a client that is told of a cluster without any broker may forget us
             return
         if self._replaced():
@@ -182,17 +176,19 @@ class Lifecycle:
         if self.controller_endpoints is not None:
             self._register_controller(now_ms)
         if self.registration is None:
-            self.ready = True
-        if self.broker_epoch >= 0:
+            self._state.ready = True
+        if self._granted:
             self._look_at_itself(now_ms)
 
     def _look_at_itself(self, now_ms: int) -> None:
         """What the image says of this broker, which has been registered."""
         node = self._node
-        own = node.image.brokers.get(node.node_id)
-        if own is None and node.image.offset >= self.broker_epoch:  # its epoch is where its registration stands
+        own = self._state.own_registration
+        if (
+            own is None and self._state.image.offset >= self._state.broker_epoch
+        ):  # its epoch is where its registration stands
             self._register_again(now_ms)
-        if own is None or own.epoch != self.broker_epoch:
+        if own is None or own.epoch != self._state.broker_epoch:
             return
         if not node.replicas.caught_up:
             node.replicas.caught_up = True
@@ -200,14 +196,14 @@ class Lifecycle:
             node.logs.begin(now_ms)
             node.moves.resume(now_ms)
             node.do(self._make_replicas())
-        elif not self.ready and not own.fenced:
-            self.ready = True
+        elif not self._state.ready and not own.fenced:
+            self._state.ready = True
         self._note_leaving(now_ms)
 
     def _note_leaving(self, now_ms: int) -> None:
         """Who stops waits until every other broker has heard of it, and of who leads in its place: we say that we have,
         rather than at leisure."""
-        brokers, topics = self._node.image.brokers, self._node.image.topics_by_id
+        brokers, topics = self._state.image.brokers, self._state.image.topics_by_id
         news = topics is not self._topics and bool(self._leaving)
         self._topics = topics
         if brokers is not self._brokers:
@@ -224,45 +220,44 @@ class Lifecycle:
 
         It would go on to lead what the other one leads: both are meant by the same id. Kafka lets it.
         """
-        node = self._node
-        broker = node.image.brokers.get(node.node_id)
-        newer = broker is not None and 0 <= self.broker_epoch < broker.epoch
-        controller = node.image.controllers.get(node.node_id)
+        broker = self._state.own_registration
+        newer = broker is not None and self._granted and self._state.broker_epoch < broker.epoch
+        controller = self._state.image.controllers.get(self._state.node_id)
         if controller is not None and controller.incarnation_id == self.incarnation_id:
             self._seen_as_controller = True
         for what, other, counts in (("broker", broker, newer), ("controller", controller, self._seen_as_controller)):
             if other is not None and counts and other.incarnation_id != self.incarnation_id:
                 places = ", ".join(f"{each.host}:{each.port}" for each in other.endpoints)
-                self._fail(f"another process has registered as {what} {node.node_id} ({places}); {USED_TWICE}")
+                self._fail(f"another process has registered as {what} {self._state.node_id} ({places}); {USED_TWICE}")
                 return True
         return False
 
     def _register_again(self, now_ms: int) -> None:
         """Somebody has unregistered this broker, which lives."""
-        self.ready = False
-        self.broker_epoch = -1
+        self._state.ready = False
+        self._granted = False
         self._silence()
         self.start(now_ms)
 
     def _assigned(self, topic: str, index: int) -> UUID | None:
-        found = self._node.image.topics_by_name.get(topic)
+        found = self._state.image.topics_by_name.get(topic)
         if found is None or not 0 <= index < len(found.partitions):
             return None
-        return found.id if self._node.node_id in found.partitions[index].replicas else None
+        return found.id if self._state.node_id in found.partitions[index].replicas else None
 
     def _assigned_directory(self, topic: str, index: int) -> UUID | None:
-        found = self._node.image.topics_by_name.get(topic)
+        found = self._state.image.topics_by_name.get(topic)
         if found is None or not 0 <= index < len(found.partitions):
             return None
-        return found.partitions[index].directory(self._node.node_id)
+        return found.partitions[index].directory(self._state.node_id)
 
     def _make_replicas(self) -> Iterator[None]:
         node = self._node
         batch: list[ReplicaRequest] = []
-        for topic in node.image.topics_by_name.values():
+        for topic in self._state.image.topics_by_name.values():
             for index, registration in enumerate(topic.partitions):
-                if node.node_id in registration.replicas and not node.logs.exists(topic.name, index):
-                    wish = registration.directory(node.node_id)
+                if self._state.node_id in registration.replicas and not node.logs.exists(topic.name, index):
+                    wish = registration.directory(self._state.node_id)
                     batch.append(ReplicaRequest(topic.name, index, topic.id, wish, is_new=False))
             if len(batch) >= REPLICAS_PER_STEP:
                 self._make(batch)
@@ -270,7 +265,7 @@ class Lifecycle:
                 yield
         self._make(batch)
         self._has_replicas = True
-        if not self.stopping:
+        if not self._state.stopping:
             node.followers.begin(node.now_ms)
             node.do(node.publishing.assignments.look_at_all())
             self._beat(node.now_ms)
@@ -283,7 +278,7 @@ class Lifecycle:
 
     def directories_changed(self, now_ms: int) -> None:
         """A log directory has failed, or is cordoned off: the controller is told at once."""
-        if self.broker_epoch >= 0 and not self._closing_logs:
+        if self._granted and not self._closing_logs:
             self._beat(now_ms)
 
     def controller_lost(self, now_ms: int) -> None:
@@ -291,10 +286,10 @@ class Lifecycle:
 
         While we stop and no other broker is active, all nodes are going, and there may be no controller any more.
         """
-        if self.broker_epoch < 0 or self._closing_logs:
+        if not self._granted or self._closing_logs:
             return
-        active = (each.id for each in self._node.image.brokers.values() if each.active)
-        if self.stopping and all(broker_id == self._node.node_id for broker_id in active):
+        active = (each.id for each in self._state.image.brokers.values() if each.active)
+        if self._state.stopping and all(broker_id == self._state.node_id for broker_id in active):
             self._left(now_ms)
         else:
             self._beat(now_ms)
@@ -307,7 +302,7 @@ class Lifecycle:
             self._heartbeat_request,
             self._heartbeat_answered,
             now_ms,
-            timeout_ms=FAREWELL_TIMEOUT_MS if self.stopping else node.settings.broker_session_timeout_ms,
+            timeout_ms=FAREWELL_TIMEOUT_MS if self._state.stopping else self._state.settings.broker_session_timeout_ms,
         )
 
     def _silence(self) -> None:
@@ -322,7 +317,7 @@ class Lifecycle:
     def _cordoned(self) -> list[UUID] | None:
         """The log directories that get nothing new; None while the cluster cannot record them."""
         node = self._node
-        if node.image.metadata_version < CORDONS_FROM_LEVEL:
+        if self._state.image.metadata_version < CORDONS_FROM_LEVEL:
             return None
         return [found.id for found in node.directories if found.id is not None and node.logs.is_cordoned(found)]
 
@@ -330,11 +325,11 @@ class Lifecycle:
         node = self._node
         offline = [found.id for found in node.directories if found.error is not None and found.id is not None]
         return BrokerHeartbeatRequest(
-            broker_id=node.node_id,
-            broker_epoch=self.broker_epoch,
-            current_metadata_offset=node.image.offset,
+            broker_id=self._state.node_id,
+            broker_epoch=self._state.broker_epoch,
+            current_metadata_offset=self._state.image.offset,
             want_fence=not self._has_replicas,
-            want_shut_down=self.stopping,
+            want_shut_down=self._state.stopping,
             offline_log_dirs=offline,
             cordoned_log_dirs=self._cordoned(),
         )
@@ -343,9 +338,9 @@ class Lifecycle:
         self._heartbeat = None
         if self._closing_logs:
             return
-        interval_ms = self._node.settings.broker_heartbeat_interval_ms
+        interval_ms = self._state.settings.broker_heartbeat_interval_ms
         granted = isinstance(answer, BrokerHeartbeatResponse) and not answer.error_code
-        if self.stopping:
+        if self._state.stopping:
             may_go = answer is None or (isinstance(answer, BrokerHeartbeatResponse) and answer.should_shut_down)
             self._farewell_answered(may_go, now_ms)
         elif not granted or (isinstance(answer, BrokerHeartbeatResponse) and answer.is_fenced and self._has_replicas):
@@ -376,9 +371,9 @@ class Lifecycle:
     def _register_controller(self, now_ms: int) -> None:
         """Registers this node's controller until the image has it as it is."""
         node = self._node
-        own = node.image.controllers.get(node.node_id)
+        own = self._state.image.controllers.get(self._state.node_id)
         self._registered = self._registered or (own is not None and own.incarnation_id == self.incarnation_id)
-        if self._registered or self._registering or not node.image.metadata_version:
+        if self._registered or self._registering or not self._state.image.metadata_version:
             return
         assert self.controller_endpoints is not None
         self._registering = True
@@ -400,7 +395,7 @@ class Lifecycle:
 
         assert self.controller_endpoints is not None
         return ControllerRegistrationRequest(
-            controller_id=self._node.node_id,
+            controller_id=self._state.node_id,
             incarnation_id=self.incarnation_id,
             zk_migration_ready=False,
             listeners=[
@@ -421,11 +416,11 @@ class Lifecycle:
 
     def shutdown(self, now_ms: int) -> None:
         """Begins to stop: gives up leaderships first, while clients are still told who leads."""
-        if self.stopping:
+        if self._state.stopping:
             return
-        was_ready = self.ready
-        self.stopping = True
-        self.ready = False
+        was_ready = self._state.ready
+        self._state.stopping = True
+        self._state.ready = False
         node = self._node
         if was_ready and self.registration is not None and node.channel.controller is not None:
             self._beat(now_ms)
@@ -440,7 +435,7 @@ class Lifecycle:
         """
         node = self._node
         others = node.controller.state.image.brokers.values() if node.controller.active else ()
-        if any(each.in_controlled_shutdown and not each.fenced and each.id != node.node_id for each in others):
+        if any(each.in_controlled_shutdown and not each.fenced and each.id != self._state.node_id for each in others):
             if not self._lets_others_go:
                 self._lets_others_go = True
                 node.timers.at(now_ms + FAREWELL_TIMEOUT_MS, self._left, duty=True)
@@ -449,7 +444,7 @@ class Lifecycle:
 
     def metadata_log_failed(self, now_ms: int) -> None:
         """Stops the node, which can no longer follow the metadata log."""
-        if self.stopping:
+        if self._state.stopping:
             self._left(now_ms)
 
     def _left(self, now_ms: int) -> None:
@@ -462,7 +457,7 @@ class Lifecycle:
             node.close(connection, "the broker is stopping")
         node.publishing.finish_deletions()
         node.followers.stop(now_ms)
-        node.logs.stop(self.broker_epoch, now_ms)
+        node.logs.stop(self._state.broker_epoch if self._granted else -1, now_ms)
         self.proceed(now_ms)
 
     def proceed(self, now_ms: int) -> None:
@@ -473,4 +468,4 @@ class Lifecycle:
 
     def _closed(self, now_ms: int) -> None:
         self._node.outgoing.stop()
-        self.stopped = True
+        self._state.stopped = True

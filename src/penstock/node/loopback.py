@@ -89,7 +89,7 @@ class Loopback:
                 self._events.append(lambda now_ms, request=frame: node.received(number, request, now_ms))  # type: ignore[misc]
         else:
             assert isinstance(effect, HangUp)
-            node.disconnected(-effect.link, node.now_ms)
+            node.disconnected(-effect.link, node.scheduler.now_ms)
 
     def answer(self, link: int, chunks: Sequence[Chunk]) -> None:
         """Answers of our own handlers, on their way to the link."""

@@ -171,7 +171,7 @@ class Moves:
     def _look(self, now_ms: int) -> None:
         self._due_set = False
         due, self._due = self._due, {}
-        if self._node.lifecycle.stopping:
+        if self._node.state.stopping:
             return
         active = self._active()
         for key in due:
@@ -271,7 +271,7 @@ class Moves:
         move = operation.reader
         assert isinstance(move, Move)
         asked, move.asked = move.asked, None
-        if self._moves.get(move.key) is move and asked is not None and not self._node.lifecycle.stopping:
+        if self._moves.get(move.key) is move and asked is not None and not self._node.state.stopping:
             position, source, generation = asked
             if operation.is_data and result is not None and generation == source.generation and not source.truncating:
                 move.follower.fetched(position, self._data(move, source, records=result), now_ms)
@@ -341,7 +341,7 @@ class Moves:
     def _log_closed(self, key: Key, now_ms: int) -> None:
         """A frozen log has closed."""
         move = self._moves.get(key)
-        if move is None or self._node.lifecycle.stopping:
+        if move is None or self._node.state.stopping:
             return
         if move.swapping:
             if not self._moving.both_closed(key):

@@ -50,7 +50,7 @@ class ProducerIds:
         self._asking = True
 
         def request() -> AllocateProducerIdsRequest:
-            return AllocateProducerIdsRequest(broker_id=node.node_id, broker_epoch=node.lifecycle.broker_epoch)
+            return AllocateProducerIdsRequest(broker_id=node.node_id, broker_epoch=node.state.broker_epoch)
 
         def answered(answer: Message | None, at_ms: int) -> None:
             if isinstance(answer, AllocateProducerIdsResponse) and not answer.error_code:
@@ -70,7 +70,7 @@ class ProducerIds:
 
         def retry(at_ms: int) -> None:
             self._asking = False
-            if not self._node.lifecycle.stopping:
+            if not self._node.state.stopping:
                 self._ask(at_ms)
 
         self._node.timers.at(now_ms + RETRY_MS, retry, duty=True)

@@ -166,7 +166,7 @@ class Publishing:
         cordoned = node.settings.cordoned_log_dirs
         configs = node.image.configs
         try:
-            node.settings = node.settings.with_dynamic(
+            node.state.settings = node.settings.with_dynamic(
                 configs.get((ConfigResource.BROKER, CLUSTER_DEFAULT)) or EMPTY,
                 configs.get((ConfigResource.BROKER, str(node.node_id))) or EMPTY,
             )

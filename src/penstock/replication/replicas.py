@@ -41,17 +41,15 @@ class Replicas:
     the broker (`PartitionOwner`).
 
     `directory_lost(index, error, now_ms)` is called when a log directory has failed, `low_watermark_moved` when a
-    follower of a led partition has told of another log start, or nobody follows us any more.
+    follower of a led partition has told of another log start, or nobody follows us any more. `followers` gives who
+    drives the followers, `broker_epoch` that of this broker's registration.
 
     Attributes:
-        followers: who drives the followers; set before there is any image.
-        broker_epoch, lag_time_max_ms: of this broker's registration; replica.lag.time.max.ms.
+        lag_time_max_ms: replica.lag.time.max.ms.
         caught_up: the image is of the present; before, nothing is led: what was ours once is perhaps another's by now.
         expected: brokers that will ask for more partitions than before, since we lead some anew; and until when.
         copied: who wants to know that a log has advanced or was cut, by its name: it is being copied elsewhere.
     """
-
-    followers: FollowerDriver
 
     def __init__(
         self,
@@ -61,12 +59,15 @@ class Replicas:
         low_watermark_moved: Callable[[Partition, int], None],
         isr_driver: IsrDriver,
         *,
+        followers: Callable[[], FollowerDriver],
+        broker_epoch: Callable[[], int],
         lag_time_max_ms: int = 30_000,
     ) -> None:
         self.node_id = node_id
         self.image: MetadataImage = EMPTY_IMAGE
-        self.broker_epoch = -1
         self.lag_time_max_ms = lag_time_max_ms
+        self._follower_driver = followers
+        self._own_broker_epoch = broker_epoch
         self.caught_up = False
         self.expected: dict[int, int] = {}
         self._logs = logs
@@ -269,16 +270,16 @@ class Replicas:
                 found.id,
                 leader_id=registration.leader,
                 leader_epoch=registration.leader_epoch,
-                owner=self.followers,
+                owner=self._follower_driver(),
             )
         elif (follower.leader_id, follower.leader_epoch) == (registration.leader, registration.leader_epoch):
             return
         else:
             follower.follow(registration.leader, registration.leader_epoch, now_ms)
         if registration.leader == NO_LEADER:
-            self.followers.unfollow(follower, now_ms)
+            self._follower_driver().unfollow(follower, now_ms)
         else:
-            self.followers.follow(follower, now_ms)
+            self._follower_driver().follow(follower, now_ms)
 
     def follower_log(self, follower: Follower, now_ms: int) -> None:
         """Gives a follower its log. Raises NotOpen while that is being opened, StorageError when there is none."""
@@ -305,7 +306,7 @@ class Replicas:
         if follower is not None:
             if follower.log is not None:
                 self._by_log.pop(follower.log.name, None)
-            self.followers.unfollow(follower, now_ms)
+            self._follower_driver().unfollow(follower, now_ms)
             follower.send_readers_away(now_ms)
 
     def expects(self, broker_id: int, now_ms: int) -> bool:
@@ -313,6 +314,10 @@ class Replicas:
         return self.expected.get(broker_id, 0) > now_ms
 
     # PartitionOwner
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._own_broker_epoch()
 
     def broker_epoch_of(self, broker_id: int) -> int | None:
         broker = self.image.brokers.get(broker_id)

@@ -67,7 +67,7 @@ and closes the connection."""
 GUARDS = {
     "node/bugs.py": None,
     "node/broker.py": {
-        *("Broker.guarded", "Broker.bug", "Broker._operation_ended", "Broker._operation_broke", "Broker.answer"),
+        *("Broker._operation_ended", "Broker._operation_broke", "Broker.answer"),
         *("Broker.operation_broke", "Broker.image_published"),
     },
     "node/dispatcher.py": {
@@ -77,6 +77,7 @@ GUARDS = {
     "node/exit.py": {"Exit.answer", "Exit._unspeakable"},
     "node/handlers/group_coordinator.py": {"write.<locals>.done"},
     "node/publishing.py": {"Publishing._apply"},
+    "node/scheduler.py": {"Scheduler.guarded", "Scheduler.bug"},
     "node/purgatory.py": None,
     "coordinator/runtime/shard.py": {"tell"},
     "replication/waiting.py": {"tell"},

@@ -272,7 +272,7 @@ def test_a_proposal_is_made_again_after_an_answer_that_says_nothing(cluster: Clu
     assert len(cluster.altered) == 3
     (topic,) = cluster.altered[-1].topics
     epochs = {each.broker_id: each.broker_epoch for each in topic.partitions[0].new_isr_with_epochs}
-    assert epochs == {number: node.broker.lifecycle.broker_epoch for number, node in cluster.nodes.items()}
+    assert epochs == {number: node.broker.state.broker_epoch for number, node in cluster.nodes.items()}
 
 
 def test_another_leader_takes_over_and_the_old_one_cuts_what_nobody_else_has(cluster: Cluster) -> None:
@@ -488,7 +488,7 @@ def test_a_broker_that_registers_anew_while_it_fetches_joins_again(cluster: Clus
     cluster.tell([again], but=(2,))
     cluster.advance(1000)
     assert cluster.registration("t").isr == (1, 3), "who fetches is of a past incarnation"
-    cluster.nodes[2].broker.replicas.broker_epoch += 100
+    cluster.nodes[2].broker.state.broker_epoch += 100
     cluster.advance(1000)
     assert cluster.registration("t").isr == (1, 3, 2), "its session goes on, and nothing in the partition has changed"
 

@@ -22,7 +22,7 @@ def test_a_clean_stop_closes_connections_and_marks_the_directories() -> None:
     node.stop()
     assert client.closed is not None
     assert all(disk.exists(".kafka_cleanshutdown") for disk in node.disks)
-    epoch = node.broker.lifecycle.broker_epoch
+    epoch = node.broker.state.broker_epoch
     node.start()
     assert node.broker.logs.previous_broker_epoch == epoch
     client = node.connect()
@@ -204,7 +204,7 @@ def behind() -> Node:
     node.create_topic("t")
     assert produced(node.connect(), "t", batch(b"kept")).error_code == 0
     node.broker.replicas.caught_up = False
-    node.broker.lifecycle.broker_epoch += 1
+    node.broker.state.broker_epoch += 1
     return node
 
 

@@ -69,7 +69,7 @@ def test_a_controller_that_was_replaced_ends_too(node: Node) -> None:
 
 
 def test_a_broker_that_is_only_fenced_goes_on(node: Node) -> None:
-    epoch = node.broker.lifecycle.broker_epoch
+    epoch = node.broker.state.broker_epoch
     append(node, FenceBrokerRecord(id=1, epoch=epoch))
     assert node.broker.image.brokers[1].fenced
     assert node.broker.failure is None

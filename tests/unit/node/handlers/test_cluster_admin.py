@@ -150,7 +150,7 @@ def test_a_broker_that_is_not_there_cannot_be_unregistered(node: Node) -> None:
 @pytest.mark.parametrize("caught_up", [True, False], ids=["ready", "coming up"])
 def test_a_broker_that_lives_registers_again(node: Node, caught_up: bool) -> None:
     """Also one that had not yet read of its registration when it was unregistered."""
-    node.broker.replicas.caught_up = node.broker.lifecycle.ready = node.broker.logs.table.begun = caught_up
+    node.broker.replicas.caught_up = node.broker.state.ready = node.broker.logs.table.begun = caught_up
     before = node.broker.image.brokers[1].epoch
     answer = node.connect().ask(UnregisterBrokerRequest(broker_id=1), 0)
     assert answer.error_code == ErrorCode.NONE

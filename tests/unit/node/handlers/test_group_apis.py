@@ -433,7 +433,7 @@ def test_where_consumer_groups_are_not_served_they_are_unsupported(settings: dic
     node.create_topic("t")
     coordinate(node)
     if not settings:
-        node.broker.image = with_features(node, 0)
+        node.broker.state.image = with_features(node, 0)
     client = node.connect()
     assert errors_in(client.ask(consumer_heartbeat("m"), 1)) == {ErrorCode.UNSUPPORTED_VERSION}
     assert errors_in(client.ask(describe_consumers(), 1)) == {ErrorCode.UNSUPPORTED_VERSION}
