@@ -126,7 +126,7 @@ class Broker:
             directory for directory in directories if directory.path == settings.metadata_directory
         )
         self.purgatory = Purgatory(scheduler.timers)
-        self.loopback = Loopback(self)
+        self.loopback = Loopback(self, state, scheduler)
         self.outgoing = Outgoing(
             state.node_id,
             timers=scheduler.timers,
@@ -165,8 +165,8 @@ class Broker:
             lag_time_max_ms=lag_time_max_ms,
         )
         self.throttles = ReplicationThrottles(settings)
-        self.followers = Followers(self, self.replicas)
-        self.logs = LogManager(
+        self.followers: Followers = Followers(self, self.replicas)
+        self.logs: LogManager = LogManager(
             settings,
             directories,
             topic_config=state.topic_config,
@@ -179,16 +179,35 @@ class Broker:
         self.quorum: Quorum
         self.controller: ControllerNode
         self.moves = Moves(self)
-        served = Served(self, handlers.values(), settings.controller_listener_names)
-        self.dispatcher = Dispatcher(self, served, work_ms or CountedWork(), throttle, audit)
+        self.journal = Journal(self)
+        self.dispatcher = Dispatcher(
+            self,
+            scheduler,
+            Served(self, handlers.values(), settings.controller_listener_names),
+            self.gate,
+            self.channel,
+            purgatory=self.purgatory,
+            journal=self.journal,
+            work_ms=work_ms or CountedWork(),
+            request_timeout_ms=settings.request_timeout_ms,
+            throttle=throttle,
+            audit=audit,
+        )
+        self.topic_metrics = TopicMetrics()
+        self.fetches = Fetches(
+            state,
+            scheduler,
+            self.dispatcher,
+            self.gate,
+            self.replicas,
+            throttles=self.throttles,
+            topic_metrics=self.topic_metrics,
+            partition_error=self.partition_error,
+        )
         self.publishing = Publishing(self)
         self.lifecycle = Lifecycle(self)
         self.producer_ids = ProducerIds(self)
-        self.journal = Journal(self)
         self.coordinators = Coordinators(self)
-        self.fetches = Fetches(settings, self.replicas, random, scheduler.guarded)
-        self.topic_metrics = TopicMetrics()
-        self.cold_reads = 0
         self._duties: Sequence[Duty] = ()
 
     # Life

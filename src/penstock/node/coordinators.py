@@ -66,12 +66,13 @@ class Coordinator(Generic[M]):
         self.topic = CoordinatorTopic(node, service.name, service.spec)
         self._node = node
         self._service = service
+        scheduler = node.scheduler
         self.runtime: Runtime[M] = Runtime(
             self.topic.name,
             service.package,
             service.machine,
             do=node.do,
-            now=lambda: node.now_ms,
+            now=lambda: scheduler.now_ms,
             write_timeout_ms=service.write_timeout_ms,
             linger_ms=service.linger_ms,
             bug=node.bugs.of(service.name),

@@ -21,17 +21,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node.audit import Audit
-from penstock.node.channel import answer_in
+from penstock.node.channel import Channel, answer_in
 from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import Connection, Steps, Work
+from penstock.node.controller import ControllerNode
 from penstock.node.effects import Run
 from penstock.node.exit import Exit, Throttle
+from penstock.node.gate import Gate
 from penstock.node.limits import STEPPED_FRAME_BYTES
+from penstock.node.purgatory import Purgatory
 from penstock.node.request import (
     AGAIN,
     FORWARD,
@@ -46,6 +49,7 @@ from penstock.node.request import (
     Request,
     Served,
 )
+from penstock.node.scheduler import Scheduler
 from penstock.node.steps import let_go
 from penstock.node.turns import Turns
 from penstock.protocol.api import API_BY_NUMBER, ApiKey
@@ -56,8 +60,6 @@ from penstock.protocol.messages.envelope_response import EnvelopeResponse
 
 if TYPE_CHECKING:
     from collections.abc import Generator as GeneratorType
-
-    from penstock.node.broker import Broker
 else:
     from types import GeneratorType  # of all generators: quicker to tell than by their abstract class
 
@@ -70,21 +72,56 @@ ANSWERS = (Message, Kept)
 Step = TypeVar("Step")
 
 
+class Journal(Protocol):
+    """Who tells the log what was asked for in vain, and what was changed."""
+
+    def not_served(self, connection: Connection, api_name: str, client_id: str | None) -> None: ...
+
+    def committed(self, request: Request[Any], body: Any, response: Message) -> object: ...
+
+
+class Host(Protocol):
+    """What has the connections, the logs and the controller."""
+
+    @property
+    def controller(self) -> ControllerNode: ...
+
+    def close(self, connection: Connection, reason: str) -> None: ...
+
+    def abandon(self, connection: Connection) -> None: ...
+
+    def read_failed(self, directory: int, error: OSError, now_ms: int) -> None: ...
+
+
 class Dispatcher:
-    """Executes frames of connections. Part of the broker, split off for its size."""
+    """Executes frames of connections. `cold_reads`: how often something was not in memory."""
 
     def __init__(
         self,
-        node: Broker,
+        host: Host,
+        scheduler: Scheduler,
         served: Served,
+        gate: Gate,
+        channel: Channel,
+        *,
+        purgatory: Purgatory,
+        journal: Journal,
         work_ms: Callable[[], float],
+        request_timeout_ms: int,
         throttle: Throttle | None = None,
         audit: Audit | None = None,
     ) -> None:
-        self.node = node
+        self._host = host
+        self._scheduler = scheduler
+        self._gate = gate
+        self._channel = channel
+        self._purgatory = purgatory
+        self._journal = journal
+        self._request_timeout_ms = request_timeout_ms
         self.served = served
-        self.turns = Turns(self.execute, self._read_for_work, work_ms, node.abandon)
-        self.exit = Exit(node, self.turns, served, throttle, audit)
+        self.turns = Turns(self.execute, self._read_for_work, work_ms, host.abandon)
+        self.exit = Exit(scheduler, self.turns, host.close, served, throttle=throttle, audit=audit)
+        self.cold_reads = 0
         self._waiting_for_controller: dict[int, Request[Any]] = {}
         self._sequence = 0
 
@@ -93,18 +130,18 @@ class Dispatcher:
         connection.frame_bytes += len(frame)
         self.turns.execute(connection, frame)
         if not connection.closed:
-            connection.pause_if_full(self.node.scheduler.effects)
+            connection.pause_if_full(self._scheduler.effects)
 
     def execute(self, connection: Connection, frame: memoryview) -> None:
         """Decodes one frame and runs its handler."""
-        now_ms = self.node.scheduler.now_ms
+        now_ms = self._scheduler.now_ms
         try:
             header, position = decode_request_header(frame)
             handler = self.served[connection.listener].get(header.api_key)
             version = header.api_version
             if handler is None:
                 name = API_BY_NUMBER[header.api_key].name
-                self.node.journal.not_served(connection, name, header.client_id)
+                self._journal.not_served(connection, name, header.client_id)
                 raise ProtocolError(f"{name} is not served on {connection.listener}")
             if handler.min_version <= version <= handler.max_version:
                 if len(frame) > STEPPED_FRAME_BYTES:
@@ -126,7 +163,7 @@ class Dispatcher:
         self, connection: Connection, handler: BoundHandler, header: RequestHeader, frame: memoryview, position: int
     ) -> Steps:
         """Decodes a frame in steps and runs its handler, in the same steps."""
-        arrived_ms, long = self.node.scheduler.now_ms, False
+        arrived_ms, long = self._scheduler.now_ms, False
         steps = decode_steps(handler.api.request_class, header.api_version, frame, position)
         try:
             while True:
@@ -149,17 +186,17 @@ class Dispatcher:
     def _unreadable(self, connection: Connection, error: Exception) -> None:
         """A frame that cannot be executed ends its connection; what no frame should raise is a bug as well."""
         if isinstance(error, ProtocolError):
-            self.node.close(connection, str(error))
+            self._host.close(connection, str(error))
             return
-        self.node.close(connection, "a frame of it broke the decoder")
-        self.node.bug("request", f"a frame of connection {connection.id}", error)
+        self._host.close(connection, "a frame of it broke the decoder")
+        self._scheduler.bug("request", f"a frame of connection {connection.id}", error)
 
     def _run_in_steps(self, request: Request[Any]) -> Steps:
-        outcome = self._handled(request, self.node.scheduler.now_ms)
+        outcome = self._handled(request, self._scheduler.now_ms)
         if isinstance(outcome, GeneratorType):
             yield from self._steps(request, outcome)
         else:
-            self._finish(request, outcome, self.node.scheduler.now_ms)
+            self._finish(request, outcome, self._scheduler.now_ms)
 
     def run(self, request: Request[Any], now_ms: int) -> None:
         """Runs the handler of a request and does what its outcome says. Raises nothing: see `broke`."""
@@ -192,7 +229,7 @@ class Dispatcher:
             if request.again is not None:
                 return request.again(now_ms)
             needs = handler.needs
-            if needs is not None and not self.node.gate.allows(request, needs):
+            if needs is not None and not self._gate.allows(request, needs):
                 return self.exit.refusal(request, needs.refusal, needs.refusal.name)
             return handler.handle(request, now_ms)
         except Exception as error:
@@ -203,7 +240,7 @@ class Dispatcher:
         if isinstance(error, NotResident):
             self._read_first(request, error, now_ms)
         elif isinstance(error, ProtocolError):
-            self.node.close(request.connection, str(error))
+            self._host.close(request.connection, str(error))
         elif isinstance(error, RequestError):
             if error.code is not ErrorCode.NOT_CONTROLLER or not request.connection.ask_next_controller():
                 return self.exit.refusal(request, error.code, error.message)
@@ -226,13 +263,13 @@ class Dispatcher:
         except StopIteration as ended:
             outcome = ended.value
         except Exception as error:
-            outcome = self._raised(request, error, self.node.scheduler.now_ms)
-        self._finish(request, outcome, self.node.scheduler.now_ms)
+            outcome = self._raised(request, error, self._scheduler.now_ms)
+        self._finish(request, outcome, self._scheduler.now_ms)
 
     def broke(self, request: Request[Any], error: Exception, now_ms: int, *, place: str = "request") -> None:
         """A bug: `error` was raised on behalf of a request, which is given up. Nobody else notices."""
         self.give_up(request, now_ms)
-        self.node.bug(place, f"{request.handler.key.name} of connection {request.connection.id}", error)
+        self._scheduler.bug(place, f"{request.handler.key.name} of connection {request.connection.id}", error)
 
     def give_up(self, request: Request[Any], now_ms: int) -> None:
         """Refuses a request after a bug; if this cannot be done, its connection is closed. Who calls this tells of the
@@ -250,7 +287,7 @@ class Dispatcher:
             refusal = None
         request.broke = True
         if refusal is None and not request.done:
-            self.node.close(connection, f"its {request.handler.key.name} broke, and could not be refused")
+            self._host.close(connection, f"its {request.handler.key.name} broke, and could not be refused")
 
     def _refusal(self, request: Request[Any]) -> Message | None:
         """None when there can be none: one that was parked has no body any more, whose parts a refusal has to name; and
@@ -290,7 +327,7 @@ class Dispatcher:
             try:
                 go_on(*what)
             except Exception as error:
-                self.broke(request, error, self.node.scheduler.now_ms)
+                self.broke(request, error, self._scheduler.now_ms)
 
         return guarded
 
@@ -299,7 +336,7 @@ class Dispatcher:
         try:
             yield from steps
         except Exception as error:
-            self.broke(request, error, self.node.scheduler.now_ms)
+            self.broke(request, error, self._scheduler.now_ms)
 
     def go_on(self, request: Request[Any], steps: OutcomeInSteps) -> None:
         """Goes on with a request for which the handler returned LATER, in steps."""
@@ -334,7 +371,7 @@ class Dispatcher:
             missing,
             work.connection,
             lambda at_ms: self.turns.resume(work),
-            lambda at_ms: self.node.close(work.connection, "a request of it broke"),
+            lambda at_ms: self._host.close(work.connection, "a request of it broke"),
         )
 
     def _read(
@@ -344,17 +381,16 @@ class Dispatcher:
         go_on: Callable[[int], None],
         broke: Callable[[int], None],
     ) -> None:
-        node = self.node
         if isinstance(missing, NotOpen):
-            node.when_open(missing, go_on)
+            self._scheduler.when_open(missing, go_on)
             return
-        node.cold_reads += 1
-        node.effects.append(Run(ColdRead(missing, Waiter(go_on, broke, node.read_failed), connection.id)))
+        self.cold_reads += 1
+        self._scheduler.emit(Run(ColdRead(missing, Waiter(go_on, broke, self._host.read_failed), connection.id)))
 
     def _never_resident(self, request: Request[Any]) -> Outcome:
         name = request.handler.key.name
         error = AssertionError("its data is never in memory")
-        self.node.bug("request", f"{name} of connection {request.connection.id}", error)
+        self._scheduler.bug("request", f"{name} of connection {request.connection.id}", error)
         return self.exit.refusal(request, ErrorCode.KAFKA_STORAGE_ERROR, "")
 
     def _put_off(self, request: Request[Any]) -> None:
@@ -366,7 +402,7 @@ class Dispatcher:
 
     def _again(self, request: Request[Any]) -> Steps:
         yield None
-        self.repeat(request, self.node.scheduler.now_ms)
+        self.repeat(request, self._scheduler.now_ms)
 
     def repeat(self, request: Request[Any], now_ms: int) -> None:
         """Runs a request again that was put off."""
@@ -381,20 +417,20 @@ class Dispatcher:
             self.release(connection, now_ms)
 
     def _park(self, request: Request[Any], parked: Parked, now_ms: int) -> None:
-        waiting = self.node.purgatory.park(
+        waiting = self._purgatory.park(
             parked,
             lambda message, at_ms: self.exit.answer(request, message, at_ms),
             lambda error, at_ms: self.broke(request, error, at_ms, place="parked"),
         )
-        request.abandoned = lambda: self.node.purgatory.cancel(waiting)
+        request.abandoned = lambda: self._purgatory.cancel(waiting)
 
     def _append(self, request: Request[Any], append: Append, now_ms: int) -> None:
         def refused(code: ErrorCode, message: str) -> Message | None:
             return append.failed(code) if append.failed is not None else self.exit.refusal(request, code, message)
 
         def committed(at_ms: int) -> None:
-            tell = append.tell or partial(self.node.journal.committed, request, request.body, append.response)
-            self.node.guarded("metadata", "what the log says of a change", tell)
+            tell = append.tell or partial(self._journal.committed, request, request.body, append.response)
+            self._scheduler.guarded("metadata", "what the log says of a change", tell)
             self.exit.answer(request, append.response, at_ms)
 
         def failed(code: ErrorCode, at_ms: int) -> None:
@@ -402,7 +438,7 @@ class Dispatcher:
                 return
             self.answer_with(request, lambda: refused(code, code.name), at_ms)
 
-        controller = self.node.controller
+        controller = self._host.controller
         try:
             if append.records:
                 controller.append(append.records, committed, failed, now_ms, atomic=append.atomic)
@@ -415,28 +451,28 @@ class Dispatcher:
         """Has the active controller answer, or waits until there is one, as long as a client would."""
         if request.connection.ask_next_controller():
             return
-        if self.node.channel.elsewhere:
+        if self._channel.elsewhere:
 
             def answered(answer: EnvelopeResponse | None, at_ms: int) -> None:
                 request.abandoned = None
                 self.answer_with(request, lambda: self._forwarded(request, answer), at_ms)
 
-            call = self.node.channel.forward(request, answered, now_ms)
-            request.abandoned = lambda: self.node.channel.cancel(call)
+            call = self._channel.forward(request, answered, now_ms)
+            request.abandoned = lambda: self._channel.cancel(call)
             return
         self._sequence += 1
         sequence = self._sequence
         self._waiting_for_controller[sequence] = request
-        deadline_ms = request.arrived_ms + self.node.settings.request_timeout_ms
+        deadline_ms = request.arrived_ms + self._request_timeout_ms
 
         def expire(at_ms: int) -> None:
             if self._waiting_for_controller.pop(sequence, None) is not None:
                 self.answer_with(request, lambda: self.exit.refusal(request, ErrorCode.REQUEST_TIMED_OUT, ""), at_ms)
 
-        timer = self.node.timers.at(deadline_ms, expire)
+        timer = self._scheduler.timers.at(deadline_ms, expire)
 
         def abandoned() -> None:
-            self.node.timers.cancel(timer)
+            self._scheduler.timers.cancel(timer)
             self._waiting_for_controller.pop(sequence, None)
 
         request.abandoned = abandoned
@@ -453,7 +489,7 @@ class Dispatcher:
         waiting, self._waiting_for_controller = self._waiting_for_controller, {}
         for request in waiting.values():
             if request.abandoned is not None:
-                self.node.guarded("request", "a request that waited for a controller", request.abandoned)
+                self._scheduler.guarded("request", "a request that waited for a controller", request.abandoned)
                 request.abandoned = None
             if not request.connection.closed:
                 self.run(request, now_ms)

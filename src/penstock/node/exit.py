@@ -6,22 +6,20 @@ and audited, and the connection gets the bytes, to send them when it is their tu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from penstock.errors import ErrorCode
 from penstock.node.audit import Audit
-from penstock.node.connection import Steps
+from penstock.node.connection import Connection, Steps
 from penstock.node.limits import STEPPED_FRAME_BYTES
 from penstock.node.metrics import RequestCounters
 from penstock.node.request import Kept, Request, Served
+from penstock.node.scheduler import Scheduler
 from penstock.node.steps import let_go
 from penstock.node.turns import Turns
 from penstock.protocol.frames import encode_response, encode_response_steps
 from penstock.protocol.message import Message
-
-if TYPE_CHECKING:
-    from penstock.node.broker import Broker
 
 
 class Throttle(Protocol):
@@ -32,14 +30,22 @@ class Throttle(Protocol):
 
 
 class Exit:
-    """See the module's head. `counters` of requests are by API key."""
+    """See the module's head. `counters` of requests are by API key; `close` ends a connection, for a reason."""
 
-    __slots__ = ("_audit", "_node", "_throttle", "_turns", "counters")
+    __slots__ = ("_audit", "_close", "_scheduler", "_throttle", "_turns", "counters")
 
     def __init__(
-        self, node: Broker, turns: Turns, served: Served, throttle: Throttle | None, audit: Audit | None
+        self,
+        scheduler: Scheduler,
+        turns: Turns,
+        close: Callable[[Connection, str], None],
+        served: Served,
+        *,
+        throttle: Throttle | None,
+        audit: Audit | None,
     ) -> None:
-        self._node = node
+        self._scheduler = scheduler
+        self._close = close
         self._turns = turns
         self._throttle = throttle
         self._audit = audit
@@ -103,7 +109,7 @@ class Exit:
                 put_in(message, throttle_time_ms)
             chunks = yield from encode_response_steps(request.api, request.version, request.correlation_id, message)
             if not request.connection.closed:
-                self._leave(request, chunks, self._node.scheduler.now_ms)
+                self._leave(request, chunks, self._scheduler.now_ms)
         except Exception as error:
             self._unspeakable(request, error)
             return
@@ -115,12 +121,12 @@ class Exit:
         self.counters[request.handler.number].add(now_ms - request.arrived_ms)
         if self._audit is not None:
             self._audit.answered(request, now_ms - request.arrived_ms)
-        request.connection.answered(request, chunks, self._node.scheduler.effects)
+        request.connection.answered(request, chunks, self._scheduler.effects)
 
     def _unspeakable(self, request: Request[Any], error: Exception) -> None:
         name = request.handler.key.name
-        self._node.close(request.connection, f"the answer to its {name} cannot be encoded")
-        self._node.bug("answer", f"{name} of connection {request.connection.id}", error)
+        self._close(request.connection, f"the answer to its {name} cannot be encoded")
+        self._scheduler.bug("answer", f"{name} of connection {request.connection.id}", error)
 
 
 def put_in(answer: Message, throttle_time_ms: int) -> None:

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from random import Random
 from typing import TYPE_CHECKING
 
-from penstock.config.server import Settings
 from penstock.errors import ErrorCode, NotResident, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node import limits
+from penstock.node.dispatcher import Dispatcher
 from penstock.node.fetch_answers import NO_RECORDS, Said, add_answer, divergence, failed, sum_of, to_be_told
+from penstock.node.gate import Gate
 from penstock.node.leaders import current_leader, endpoints_of
+from penstock.node.metrics import TopicMetrics
 from penstock.node.request import AGAIN, LATER, Outcome, Request
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
 from penstock.node.steps import Pace, Stepped
+from penstock.node.throttles import ReplicationThrottles
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import (
@@ -43,7 +47,6 @@ from penstock.replication.replicas import Replicas
 from penstock.security.rights import ACT_IN_CLUSTER, READ_TOPIC
 
 if TYPE_CHECKING:
-    from penstock.node.broker import Broker
     from penstock.node.timers import Timer
     from penstock.replication.follower import Follower
 
@@ -68,13 +71,31 @@ class Fetches:
         looked_at: how many partitions fetches have looked at.
     """
 
-    def __init__(self, settings: Settings, replicas: Replicas, random: Random, guarded: Callable[..., object]) -> None:
-        self.sessions = SessionCache(settings.max_incremental_fetch_session_cache_slots, random)
+    def __init__(
+        self,
+        state: NodeState,
+        scheduler: Scheduler,
+        dispatcher: Dispatcher,
+        gate: Gate,
+        replicas: Replicas,
+        *,
+        throttles: ReplicationThrottles,
+        topic_metrics: TopicMetrics,
+        partition_error: Callable[[str, str, int, Exception, int], ErrorCode],
+    ) -> None:
+        self.state = state
+        self.scheduler = scheduler
+        self.dispatcher = dispatcher
+        self.gate = gate
+        self.replicas = replicas
+        self.throttles = throttles
+        self.topic_metrics = topic_metrics
+        self.partition_error = partition_error
+        slots = state.settings.max_incremental_fetch_session_cache_slots
+        self.sessions = SessionCache(slots, scheduler.random)
         self.waiting: dict[Timer, Fetch] = {}
         self.woken: dict[Fetch, None] = {}
         self.looked_at = 0
-        self._replicas = replicas
-        self._guarded = guarded
 
     def wait(self, fetch: Fetch, timer: Timer, now_ms: int) -> None:
         """Parks a fetch until its timer, or until it is woken; the oldest is answered early if there are too many."""
@@ -86,14 +107,14 @@ class Fetches:
         """Has those look again that have waited for what was appended in this turn."""
         woken, self.woken = self.woken, {}
         for fetch in woken:
-            self._guarded("request", "a fetch that waited", fetch.wake, now_ms)
+            self.scheduler.guarded("request", "a fetch that waited", fetch.wake, now_ms)
 
     def answer_followers(self, now_ms: int) -> None:
         """We lead partitions anew: has the fetches of their followers answered, so that they come back for those."""
-        if not self._replicas.expected:
+        if not self.replicas.expected:
             return
         for fetch in list(self.waiting.values()):
-            if not fetch.consumer and self._replicas.expects(fetch.replica_id, now_ms):
+            if not fetch.consumer and self.replicas.expects(fetch.replica_id, now_ms):
                 fetch.answer_now(now_ms)
 
 
@@ -112,12 +133,12 @@ class Fetch:
         "consumer",
         "deadline_ms",
         "expected_epoch",
+        "fetches",
         "isolation_level",
         "looks_left",
         "max_bytes",
         "min_bytes",
         "missing_bytes",
-        "node",
         "rack",
         "replica_epoch",
         "replica_id",
@@ -129,9 +150,10 @@ class Fetch:
         "timer",
     )
 
-    def __init__(self, node: Broker, request: Request[FetchRequest], session: Session) -> None:
+    def __init__(self, fetches: Fetches, request: Request[FetchRequest], session: Session) -> None:
         body = request.body
-        self.node = node
+        self.fetches = fetches
+        settings = fetches.state.settings
         self.request = request
         self.session = session
         self.expected_epoch = session.epoch
@@ -139,11 +161,11 @@ class Fetch:
         self.replica_id = replica_id(body)
         self.replica_epoch = body.replica_state.replica_epoch
         self.consumer = self.replica_id == CONSUMER
-        selects = node.settings.replica_selector_class is not None
+        selects = settings.replica_selector_class is not None
         self.rack = body.rack_id if self.consumer and selects else ""
         self.tells_watermarks = selects and not self.consumer
         self.isolation_level = body.isolation_level
-        self.max_bytes = min(body.max_bytes, node.settings.fetch_max_bytes)
+        self.max_bytes = min(body.max_bytes, settings.fetch_max_bytes)
         self.min_bytes = min(body.min_bytes, self.max_bytes)
         self.deadline_ms = request.arrived_ms + body.max_wait_ms
         self.missing_bytes = 0
@@ -197,7 +219,7 @@ class Fetch:
             self.answers[subscription.key] = (subscription, answer)
             self.size_bytes += sum_of(answer)
             self.looks_left -= 1
-            self.node.fetches.looked_at += 1
+            self.fetches.looked_at += 1
             if answer.error_code or answer.diverging_epoch.end_offset >= 0 or answer.preferred_read_replica >= 0:
                 self.at_once = True
             if self.tells_watermarks and to_be_told(subscription, answer):
@@ -212,14 +234,14 @@ class Fetch:
 
     def look(self, subscription: Subscription, limit_bytes: int, first: bool, now_ms: int) -> PartitionData:
         """What one partition has for the client. Changes nothing but the subscription's own link to the partition."""
-        node = self.node
+        fetches = self.fetches
         topic = subscription.topic
         if topic is None:
-            topic = node.replicas.topic_name(subscription.topic_id)
+            topic = fetches.replicas.topic_name(subscription.topic_id)
             if topic is None:
                 return failed(subscription.index, ErrorCode.UNKNOWN_TOPIC_ID)
             subscription.topic = topic
-        gate, request = node.gate, self.request
+        gate, request = fetches.gate, self.request
         if not (gate.allows(request, READ_TOPIC, topic) if self.consumer else gate.allows(request, ACT_IN_CLUSTER)):
             return failed(subscription.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replica(subscription, topic, now_ms)
@@ -233,12 +255,12 @@ class Fetch:
         except NotResident:
             raise
         except Exception as error:
-            code = node.partition_error("fetch", topic, subscription.index, error, now_ms)
+            code = fetches.partition_error("fetch", topic, subscription.index, error, now_ms)
             return failed(subscription.index, code)
 
     def replica(self, subscription: Subscription, topic: str, now_ms: int) -> Partition | Follower | PartitionData:
         """The replica to read from: led here, or followed, which consumers may read too. Or why there is none."""
-        replicas = self.node.replicas
+        replicas = self.fetches.replicas
         partition: Partition | Follower | ErrorCode = replicas.leader(topic, subscription.index, now_ms)
         if partition is ErrorCode.NOT_LEADER_OR_FOLLOWER and self.consumer and self.request.version >= FOLLOWERS_FROM:
             partition = replicas.reader(topic, subscription.index, now_ms) or partition
@@ -308,8 +330,8 @@ class Fetch:
         """Whether a consumer should read from another replica, in its rack; then the answer says which."""
         if not isinstance(partition, Partition) or not partition.isr.followers:
             return False
-        closest = partition.isr.closest(self.rack, self.node.rack_of, offset)
-        if closest == self.node.node_id:
+        closest = partition.isr.closest(self.rack, self.fetches.state.rack_of, offset)
+        if closest == self.fetches.state.node_id:
             return False
         data.preferred_read_replica = closest
         return True
@@ -322,14 +344,14 @@ class Fetch:
             subscription.follower_log_start_offset,
             broker_epoch=self.replica_epoch,
             session=self.session,
-            now_ms=self.node.now_ms,
+            now_ms=self.fetches.scheduler.now_ms,
         )
         if code is not ErrorCode.NONE:
             raise RequestError(code)
 
     def holds_back(self, subscription: Subscription, partition: Partition) -> bool:
         """Whether a follower has had too much of throttled partitions lately; it gets no more for a while."""
-        throttles, now_ms = self.node.throttles, self.node.now_ms
+        throttles, now_ms = self.fetches.throttles, self.fetches.scheduler.now_ms
         if not throttles.holds_back(partition, self.replica_id, now_ms):
             return False
         self.throttled[subscription.key] = None
@@ -343,7 +365,7 @@ class Fetch:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         data = failed(subscription.index, code)
         if version >= LEADERS_FROM and code in SENT_WITH_LEADER:
-            leader_id, leader_epoch = current_leader(self.node.image, topic, subscription.index)
+            leader_id, leader_epoch = current_leader(self.fetches.state.image, topic, subscription.index)
             data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
         return data
 
@@ -359,11 +381,11 @@ class Fetch:
         self.answers.clear()
         self.size_bytes = 0
         session.waiter = self
-        if not self.consumer and self.node.replicas.expects(self.replica_id, now_ms):
+        if not self.consumer and self.fetches.replicas.expects(self.replica_id, now_ms):
             self.deadline_ms = min(self.deadline_ms, now_ms + limits.EXPECTED_FOLLOWER_WAIT_MS)
         if self.timer is None:
-            self.timer = self.node.timers.at(self.deadline_ms, self.wake)
-            self.node.fetches.wait(self, self.timer, now_ms)
+            self.timer = self.fetches.scheduler.timers.at(self.deadline_ms, self.wake)
+            self.fetches.wait(self, self.timer, now_ms)
 
     def changed(self, subscription: Subscription, now_ms: int) -> None:
         """A partition of the session has something new: enough, perhaps. Then we look at the end of the turn, when what
@@ -377,7 +399,7 @@ class Fetch:
         else:
             self.missing_bytes -= subscription.new_bytes()
         if self.missing_bytes <= 0 or partition is None or self.tells_watermarks:
-            self.node.fetches.woken[self] = None
+            self.fetches.woken[self] = None
 
     def answer_now(self, now_ms: int) -> None:
         """Answers now: a follower has more to ask for than when it sent this, or others need the room."""
@@ -390,7 +412,7 @@ class Fetch:
 
     def broke(self, error: Exception, now_ms: int) -> None:
         """A bug in `changed`: this fetch ends."""
-        self.node.dispatcher.broke(self.request, error, now_ms, place="parked")
+        self.fetches.dispatcher.broke(self.request, error, now_ms, place="parked")
 
     def wake(self, now_ms: int) -> None:
         """Looks again, unless it was answered meanwhile, or a cold read is on its way, after which it looks anyway."""
@@ -398,7 +420,7 @@ class Fetch:
             return
         if self.session.waiter is self:
             self.session.waiter = None
-        self.node.dispatcher.run(self.request, now_ms)
+        self.fetches.dispatcher.run(self.request, now_ms)
 
     def abandon(self) -> None:
         """The connection is gone. A session lives on; subscriptions of a single fetch end."""
@@ -412,8 +434,8 @@ class Fetch:
         if self.session.waiter is self:
             self.session.waiter = None
         if self.timer is not None:
-            self.node.timers.cancel(self.timer)
-            del self.node.fetches.waiting[self.timer]
+            self.fetches.scheduler.timers.cancel(self.timer)
+            del self.fetches.waiting[self.timer]
             self.timer = None
 
     # Answering
@@ -426,7 +448,7 @@ class Fetch:
             if pace.is_over():
                 yield None
             self.say(subscription, answer, said)
-        return self.respond(said, self.node.now_ms)
+        return self.respond(said, self.fetches.scheduler.now_ms)
 
     def say(self, subscription: Subscription, answer: PartitionData, said: Said) -> None:
         """Puts the answer of one partition into the response, if there is something to tell."""
@@ -451,10 +473,12 @@ class Fetch:
         if self.replica_id >= 0:
             self.count_throttled(said.served, now_ms)
         if self.body_session_epoch == INITIAL_EPOCH and self.request.version >= SESSIONS_FROM and session.partitions:
-            self.node.fetches.sessions.add(session, now_ms)
+            self.fetches.sessions.add(session, now_ms)
         response = FetchResponse(session_id=session.id, responses=topics)
         if leaders:
-            response.node_endpoints = endpoints_of(self.node.image, leaders, self.request.listener, NodeEndpoint)
+            response.node_endpoints = endpoints_of(
+                self.fetches.state.image, leaders, self.request.listener, NodeEndpoint
+            )
         return self.finished(response)
 
     def told(self, subscription: Subscription, answer: PartitionData, size_bytes: int) -> None:
@@ -462,14 +486,14 @@ class Fetch:
         subscription.high_watermark = -1 if answer.error_code else answer.high_watermark
         subscription.log_start_offset = answer.log_start_offset
         if subscription.topic is not None:
-            counters = self.node.topic_metrics.of(subscription.topic)
+            counters = self.fetches.topic_metrics.of(subscription.topic)
             counters.fetches += 1
             counters.bytes_out += size_bytes
             counters.failed_fetches += answer.error_code != 0
 
     def count_throttled(self, served: list[Subscription], now_ms: int) -> None:
         """What a follower gets of throttled partitions counts, whether it is in sync or not."""
-        throttles = self.node.throttles
+        throttles = self.fetches.throttles
         for subscription in served:
             partition = subscription.partition
             if isinstance(partition, Partition) and throttles.leads_throttled(partition):

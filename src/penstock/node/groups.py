@@ -55,7 +55,8 @@ class GroupService:
 
     def __init__(self, node: Broker) -> None:
         self._node = node
-        self._settings = GroupSettings(lambda: node.settings)
+        state = node.state
+        self._settings = GroupSettings(lambda: state.settings)
         self._deleted: dict[int, list[tuple[str, UUID]]] = {}
         self.spec = offsets_topic(node.settings)
         self.write_timeout_ms = node.settings.offsets_commit_timeout_ms
@@ -84,7 +85,7 @@ class GroupService:
     def loaded(self, groups: Groups, shard: Shard[GroupMachine], now_ms: int) -> None:
         """A shard has the image from before it was loaded: it is told of what has changed since."""
         deleted = self._deleted.pop(shard.index, [])
-        if shard.machine.state.image is not self._node.image:
+        if shard.machine.state.image is not self._node.state.image:
             shard.machine.image_changed(self._node.image, None, now_ms)
             self._delete_offsets(groups, shard.index, deleted, now_ms)
 

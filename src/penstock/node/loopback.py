@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.node.connection import Connection, InFlight
 from penstock.node.effects import Chunk, Dial, Effect, HangUp, Send, SendTo
 from penstock.node.limits import PEER_IN_FLIGHT_MAX
+from penstock.node.outgoing import Outgoing
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
 from penstock.security.authorizer import Principal
-
-if TYPE_CHECKING:
-    from penstock.node.broker import Broker
 
 NODE_PRINCIPAL_TYPE = "Node"
 """Type of the principal of a node's calls to itself, which no client can have. Its name is the node id."""
@@ -30,16 +30,15 @@ class OwnConnection(Connection):
 
     __slots__ = ("loopback",)
 
-    def __init__(self, loopback: Loopback, dial: Dial) -> None:
-        node = loopback.node
+    def __init__(self, loopback: Loopback, state: NodeState, dial: Dial) -> None:
         super().__init__(
             -dial.link,
             dial.listener,
-            f"node {node.node_id}",
+            f"node {state.node_id}",
             max_in_flight=PEER_IN_FLIGHT_MAX,
-            max_in_flight_bytes=node.settings.penstock_connection_max_in_flight_bytes,
+            max_in_flight_bytes=state.settings.penstock_connection_max_in_flight_bytes,
         )
-        self.principal = Principal(NODE_PRINCIPAL_TYPE, str(node.node_id))
+        self.principal = Principal(NODE_PRINCIPAL_TYPE, str(state.node_id))
         self.loopback = loopback
 
     def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
@@ -58,11 +57,26 @@ class OwnConnection(Connection):
         """Never: the calling end has the same bound."""
 
 
-class Loopback:
-    """All links of a node to itself. Part of the broker."""
+class Ends(Protocol):
+    """What a node is as the serving end of its calls, and as the calling one."""
 
-    def __init__(self, node: Broker) -> None:
-        self.node = node
+    connections: dict[int, Connection]
+
+    @property
+    def outgoing(self) -> Outgoing: ...
+
+    def received(self, connection: int, frame: memoryview, now_ms: int) -> None: ...
+
+    def disconnected(self, connection: int, now_ms: int) -> None: ...
+
+
+class Loopback:
+    """All links of a node to itself."""
+
+    def __init__(self, ends: Ends, state: NodeState, scheduler: Scheduler) -> None:
+        self._ends = ends
+        self._state = state
+        self._scheduler = scheduler
         self._events: deque[Callable[[int], None]] = deque()
 
     @property
@@ -77,29 +91,29 @@ class Loopback:
 
     def carry_out(self, effect: Effect) -> None:
         """Does what the shell does for links to other nodes."""
-        node = self.node
+        ends = self._ends
         if isinstance(effect, Dial):
-            connection = OwnConnection(self, effect)
-            node.connections[connection.id] = connection
+            connection = OwnConnection(self, self._state, effect)
+            ends.connections[connection.id] = connection
             link = effect.link
-            self._events.append(lambda now_ms: node.outgoing.link_up(link, now_ms))
+            self._events.append(lambda now_ms: ends.outgoing.link_up(link, now_ms))
         elif isinstance(effect, SendTo):
             number = -effect.link
             for frame in frames_of(effect.chunks):
-                self._events.append(lambda now_ms, request=frame: node.received(number, request, now_ms))  # type: ignore[misc]
+                self._events.append(lambda now_ms, request=frame: ends.received(number, request, now_ms))  # type: ignore[misc]
         else:
             assert isinstance(effect, HangUp)
-            node.disconnected(-effect.link, node.scheduler.now_ms)
+            ends.disconnected(-effect.link, self._scheduler.now_ms)
 
     def answer(self, link: int, chunks: Sequence[Chunk]) -> None:
         """Answers of our own handlers, on their way to the link."""
-        outgoing = self.node.outgoing
+        outgoing = self._ends.outgoing
         for frame in frames_of(chunks):
             self._events.append(lambda now_ms, answer=frame: outgoing.link_received(link, answer, now_ms))  # type: ignore[misc]
 
     def lose(self, link: int, reason: str) -> None:
         """The node has closed its end."""
-        self._events.append(lambda now_ms: self.node.outgoing.link_lost(link, reason, now_ms))
+        self._events.append(lambda now_ms: self._ends.outgoing.link_lost(link, reason, now_ms))
 
 
 def frames_of(chunks: Sequence[Chunk]) -> list[memoryview]:

@@ -239,5 +239,5 @@ def own_samples(node: Broker) -> Steps:
     text = "Requests that wait for an event."
     yield Sample("penstock_node_parked_requests", GAUGE, text, len(node.purgatory) + len(node.fetches.waiting))
     text = "Reads that were not in memory and went to a lane."
-    yield Sample("penstock_node_cold_reads_total", COUNTER, text, node.cold_reads)
+    yield Sample("penstock_node_cold_reads_total", COUNTER, text, node.dispatcher.cold_reads)
     yield from node.bugs.samples()

@@ -174,7 +174,7 @@ def check_resource(node: Broker, request: Request[Any], resource: Any, *, increm
     if kind not in KNOWN_TYPES or (kind == ConfigResource.BROKER_LOGGER and not incremental):
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     check_allowed(node, request, kind, name)
-    forwarded = request.listener in node.settings.controller_listener_names
+    forwarded = request.listener in node.state.settings.controller_listener_names
     if kind == ConfigResource.BROKER_LOGGER or (kind == ConfigResource.BROKER and name and not forwarded):
         check_own_id(node, name, is_broker=kind == ConfigResource.BROKER)
         if kind == ConfigResource.BROKER:
@@ -214,7 +214,7 @@ def check_cordons(node: Broker, configs: Sequence[Any]) -> None:
     """Only this broker knows its log directories: a cordon of another one is refused here."""
     for config in configs:
         if config.name == CORDONS and config.value:
-            unknown = set(config.value.split(",")) - {"*", *node.settings.directories}
+            unknown = set(config.value.split(",")) - {"*", *node.state.settings.directories}
             if unknown:
                 raise RequestError(
                     ErrorCode.INVALID_REQUEST,
@@ -226,8 +226,8 @@ def check_cordons(node: Broker, configs: Sequence[Any]) -> None:
 def check_own_id(node: Broker, name: str, *, is_broker: bool) -> None:
     if not name.removeprefix("-").isdecimal():
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != node.node_id:
-        what = f"broker id, expected {node.node_id}," if is_broker else f"node id. Expected {node.node_id},"
+    if int(name) != node.state.node_id:
+        what = f"broker id, expected {node.state.node_id}," if is_broker else f"node id. Expected {node.state.node_id},"
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Unexpected {what} but received {name}")
 
 

@@ -40,7 +40,7 @@ def handle(node: Broker, request: Request[AlterReplicaLogDirsRequest], now_ms: i
             for index in topic.partitions:
                 if pace.is_over():
                     yield None
-                code = begin(node, topic.name, index, directory.path, node.now_ms)
+                code = begin(node, topic.name, index, directory.path, node.scheduler.now_ms)
                 results.setdefault(topic.name, {})[index] = code
     return response_of(results)
 
@@ -56,13 +56,13 @@ def begin(node: Broker, topic: str, index: int, path: str, now_ms: int) -> Error
         return ErrorCode.KAFKA_STORAGE_ERROR
     if node.logs.is_cordoned(target):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    registration = node.image.partition(topic, index)
-    if registration is None or node.node_id not in registration.replicas or not node.logs.exists(topic, index):
+    registration = node.state.image.partition(topic, index)
+    if registration is None or node.state.node_id not in registration.replicas or not node.logs.exists(topic, index):
         node.logs.moving.prefer((topic, index), target)
         return ErrorCode.REPLICA_NOT_AVAILABLE
     if len(node.logs.table.online) < len(node.directories) and node.logs.directory_of(topic, index) is not target:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    node.moves.begin(topic, index, node.image.topics_by_name[topic].id, target, now_ms)
+    node.moves.begin(topic, index, node.state.image.topics_by_name[topic].id, target, now_ms)
     return ErrorCode.NONE
 
 

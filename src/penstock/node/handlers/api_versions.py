@@ -49,7 +49,7 @@ def handle(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: in
 
 def kept_answer(node: Broker, request: Request[ApiVersionsRequest | None]) -> Kept:
     """The encoded response."""
-    features, kraft_version = node.image.features, node.quorum.kraft_version
+    features, kraft_version = node.state.image.features, node.quorum.kraft_version
     answers = request.handler.kept.of(features, METADATA_ANSWERS_KEPT_MAX)
     key = (kraft_version, request.version)
     kept = answers.get(key)
@@ -65,7 +65,7 @@ def response(node: Broker, handlers: Mapping[int, BoundHandler], version: int) -
         ApiVersion(api_key=handler.key, min_version=handler.advertised_min_version, max_version=handler.max_version)
         for handler in handlers.values()
     ]
-    levels = {**node.image.features, KRAFT_VERSION: node.quorum.kraft_version}
+    levels = {**node.state.image.features, KRAFT_VERSION: node.quorum.kraft_version}
     finalized = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
         for name, level in sorted(levels.items())
@@ -78,7 +78,7 @@ def response(node: Broker, handlers: Mapping[int, BoundHandler], version: int) -
             for name, (lowest, highest) in sorted(REGISTERED_FEATURES.items())
             if lowest > 0 or version >= 4
         ],
-        finalized_features_epoch=node.image.offset if finalized else -1,
+        finalized_features_epoch=node.state.image.offset if finalized else -1,
         finalized_features=finalized,
     )
 

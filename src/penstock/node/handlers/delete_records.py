@@ -83,11 +83,11 @@ def some_done(node: Broker, waiting: list[Waiting], pace: Pace) -> Stepped[None]
 
 def delete(node: Broker, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult | Waiting:
     """Deletes the records of one partition, or says why not."""
-    partition = find(node, topic, wanted.partition_index, node.now_ms)
+    partition = find(node, topic, wanted.partition_index, node.scheduler.now_ms)
     if isinstance(partition, ErrorCode):
         return failed(wanted, partition)
     result = failed(wanted, ErrorCode.NONE)
-    return Waiting(partition, result, partition.delete_records(wanted.offset, node.now_ms))
+    return Waiting(partition, result, partition.delete_records(wanted.offset, node.scheduler.now_ms))
 
 
 def failed(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:

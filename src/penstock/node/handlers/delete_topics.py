@@ -35,7 +35,7 @@ UNKNOWN_ID = "This server does not host this topic ID."
 
 
 def handle(node: Broker, request: Request[DeleteTopicsRequest], now_ms: int) -> Stepped[Outcome]:
-    if not node.settings.delete_topic_enable:
+    if not node.state.settings.delete_topic_enable:
         if request.version < 3:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Topic deletion is disabled.")
         raise RequestError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")

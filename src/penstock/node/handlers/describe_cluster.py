@@ -29,7 +29,7 @@ NAMES = {BROKER: "BROKER", CONTROLLER: "CONTROLLER"}
 
 def handle(node: Broker, request: Request[DescribeClusterRequest], now_ms: int) -> Message:
     body = request.body
-    here = CONTROLLER if request.listener in node.settings.controller_listener_names else BROKER
+    here = CONTROLLER if request.listener in node.state.settings.controller_listener_names else BROKER
     wanted = body.endpoint_type
     if wanted not in NAMES:
         code = ErrorCode.INVALID_REQUEST if request.version == 0 else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
@@ -62,7 +62,7 @@ def brokers(node: Broker, request: Request[DescribeClusterRequest]) -> list[Desc
         DescribeClusterBroker(
             broker_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced
         )
-        for broker in node.image.brokers.values()
+        for broker in node.state.image.brokers.values()
         if (request.body.include_fenced_brokers or not broker.fenced)
         and (endpoint := broker.endpoint(request.listener)) is not None
     ]
@@ -72,7 +72,7 @@ def controllers(node: Broker, request: Request[DescribeClusterRequest]) -> list[
     """The registered controllers that have the listener of who asks."""
     return [
         DescribeClusterBroker(broker_id=controller.id, host=endpoint.host, port=endpoint.port)
-        for controller in node.image.controllers.values()
+        for controller in node.state.image.controllers.values()
         for endpoint in controller.endpoints
         if endpoint.name == request.listener
     ]

@@ -77,13 +77,15 @@ def configs_of(
     match resource.resource_type:
         case ConfigResource.TOPIC:
             check_topic_name(name)
-            if name not in node.image.topics_by_name:
+            if name not in node.state.image.topics_by_name:
                 raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-            described = describe_topic(node.settings, node.image.topic_configs(name), keys)
+            described = describe_topic(node.state.settings, node.state.image.topic_configs(name), keys)
         case ConfigResource.BROKER:
             if name:
                 check_own_id(node, name, " or empty string,")
-            described = describe_broker(node.settings, keys) if name else describe_cluster(node.settings, keys)
+            described = (
+                describe_broker(node.state.settings, keys) if name else describe_cluster(node.state.settings, keys)
+            )
         case ConfigResource.BROKER_LOGGER:
             if not name:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
@@ -92,8 +94,8 @@ def configs_of(
         case ConfigResource.GROUP:
             if not name:
                 raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-            overrides = node.image.configs.get((ConfigResource.GROUP, name)) or {}
-            described = describe_group(node.settings, overrides, keys)
+            overrides = node.state.image.configs.get((ConfigResource.GROUP, name)) or {}
+            described = describe_group(node.state.settings, overrides, keys)
         case kind:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
     return [entry(each, body) for each in described]
@@ -103,9 +105,9 @@ def check_own_id(node: Broker, name: str, also: str) -> None:
     """Raises RequestError unless `name` is this broker's id."""
     if not name.removeprefix("-").isdecimal():
         raise RequestError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != node.node_id:
+    if int(name) != node.state.node_id:
         raise RequestError(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.node_id}{also} but received {name}"
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.state.node_id}{also} but received {name}"
         )
 
 

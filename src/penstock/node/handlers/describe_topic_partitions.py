@@ -36,14 +36,14 @@ def handle(node: Broker, request: Request[DescribeTopicPartitionsRequest], now_m
     body = request.body
     cursor = body.cursor
     check_cursor(body)
-    left = max(1, min(node.settings.max_request_partition_size_limit, body.response_partition_limit))
+    left = max(1, min(node.state.settings.max_request_partition_size_limit, body.response_partition_limit))
     response = DescribeTopicPartitionsResponse()
-    for name in names_from(node.image, body):
+    for name in names_from(node.state.image, body):
         if not node.gate.allows(request, DESCRIBE_TOPIC, name):
             if body.topics:
                 response.topics.append(failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
-        topic = node.image.topics_by_name.get(name)
+        topic = node.state.image.topics_by_name.get(name)
         if topic is None:
             response.topics.append(missing(name))
             continue
@@ -52,7 +52,7 @@ def handle(node: Broker, request: Request[DescribeTopicPartitionsRequest], now_m
             break
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         end = min(len(topic.partitions), start + left)
-        described = page(node.image, topic, start, end, request.listener)
+        described = page(node.state.image, topic, start, end, request.listener)
         described.topic_authorized_operations = node.gate.operations(request, ResourceType.TOPIC, name)
         response.topics.append(described)
         left -= max(0, end - start)

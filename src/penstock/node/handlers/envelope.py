@@ -74,7 +74,7 @@ class EnvelopedConnection(Connection):
     def _finish(self, response: EnvelopeResponse) -> None:
         self.closed = True
         self.node.connections.pop(self.id, None)
-        self.node.answer(self.outer, response, self.node.now_ms)
+        self.node.answer(self.outer, response, self.node.scheduler.now_ms)
 
 
 def handle(node: Broker, request: Request[EnvelopeRequest], now_ms: int) -> Outcome:
@@ -99,7 +99,7 @@ def handle(node: Broker, request: Request[EnvelopeRequest], now_ms: int) -> Outc
     connection = EnvelopedConnection(node, request, principal, bytes(body.client_host_address))
     inner: Request[Any] = Request(connection, handler, header, inner_body, now_ms, frame_bytes=len(frame))
     connection.in_flight.append(inner)
-    request.abandoned = lambda: node.disconnected(connection.id, node.now_ms)
+    request.abandoned = lambda: node.disconnected(connection.id, node.scheduler.now_ms)
     node.dispatcher.run(inner, now_ms)
     return LATER
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome | Stepped[Outcome]:
-    if request.listener in node.settings.controller_listener_names:
+    if request.listener in node.state.settings.controller_listener_names:
         node.quorums.meant_by(request.body).handle(request, now_ms)
         return LATER
     isolation_level = request.body.isolation_level
@@ -59,7 +59,7 @@ def begin_in_steps(
     for _ in changes:
         if pace.is_over():
             yield None
-    begun = begin(node, request, session, node.now_ms)
+    begun = begin(node, request, session, node.scheduler.now_ms)
     return (yield from begun) if isinstance(begun, Generator) else begun
 
 
@@ -72,7 +72,7 @@ def begin(node: Broker, request: Request[FetchRequest], session: Session, now_ms
         session.id = INVALID_SESSION_ID
     if session.id != INVALID_SESSION_ID and not sessions.recount(session):
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    fetch = Fetch(node, request, session)
+    fetch = Fetch(node.fetches, request, session)
     request.again = fetch.attempt
     return fetch.attempt(now_ms)
 

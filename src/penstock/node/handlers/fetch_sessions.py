@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 from penstock.errors import ErrorCode
 from penstock.node.fetches import replica_id
@@ -52,7 +53,7 @@ def update(node: Broker, request: Request[FetchRequest], session: Session) -> It
         yield True
 
 
-def subscribe(node: Broker, session: Session, topic: str, topic_id: Any, entry: FetchPartition) -> None:
+def subscribe(node: Broker, session: Session, topic: str, topic_id: UUID, entry: FetchPartition) -> None:
     """Puts what the request says of a partition into the session."""
     key = (topic_id if session.uses_topic_ids else topic, entry.partition)
     subscription = session.partitions.get(key)

@@ -46,7 +46,7 @@ def handle(node: Broker, request: Request[FindCoordinatorRequest], now_ms: int) 
     keys = body.coordinator_keys if request.version >= BATCHES_FROM else [body.key]
     kind = body.key_type
     may_create = any(node.gate.allows(request, DESCRIBE_GROUP, key) for key in keys)
-    if kind == GROUP and OFFSETS_TOPIC not in node.image.topics_by_name and may_create:
+    if kind == GROUP and OFFSETS_TOPIC not in node.state.image.topics_by_name and may_create:
         go_on = node.dispatcher.later(
             request, lambda at_ms: node.dispatcher.go_on(request, answer(node, request, kind, keys))
         )
@@ -95,10 +95,10 @@ def find(node: Broker, request: Request[FindCoordinatorRequest], kind: int, key:
         return Found(ErrorCode.INVALID_REQUEST, f"key type {kind} is none of 0 (group), 1 (transaction), 2 (share)")
     if not node.gate.allows(request, DESCRIBE_GROUP, key):
         return Found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    topic = node.image.topics_by_name.get(OFFSETS_TOPIC)
+    topic = node.state.image.topics_by_name.get(OFFSETS_TOPIC)
     if topic is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    leader = node.image.brokers.get(topic.partitions[node.coordinators.groups.topic.partition_of(key)].leader)
+    leader = node.state.image.brokers.get(topic.partitions[node.coordinators.groups.topic.partition_of(key)].leader)
     endpoint = None if leader is None or leader.fenced else leader.endpoint(request.listener)
     if leader is None or endpoint is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)

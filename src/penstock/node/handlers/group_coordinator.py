@@ -12,6 +12,7 @@ from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata.features import GROUP_VERSION
 from penstock.node.request import LATER, Outcome, Request
+from penstock.protocol.message import Message
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
@@ -29,18 +30,18 @@ def context_of(request: Request[Any], sees: Callable[[str], bool] = everything) 
 
 def check_consumer_protocol(node: Broker) -> None:
     """Raises RequestError(UNSUPPORTED_VERSION) where KIP-848 is not served: by setting, or by the cluster's level."""
-    if "consumer" not in node.settings.group_coordinator_rebalance_protocols:
+    if "consumer" not in node.state.settings.group_coordinator_rebalance_protocols:
         raise RequestError(
             ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer in it on this broker"
         )
-    if node.image.features.get(GROUP_VERSION, 0) < 1:
+    if node.state.image.features.get(GROUP_VERSION, 0) < 1:
         raise RequestError(
             ErrorCode.UNSUPPORTED_VERSION,
             f"the cluster's {GROUP_VERSION} is 0: raise it with kafka-features upgrade --feature {GROUP_VERSION}=1",
         )
 
 
-def answer_once(node: Broker, request: Request[Any], response: Any, now_ms: int) -> None:
+def answer_once(node: Broker, request: Request[Any], response: Message, now_ms: int) -> None:
     """Answers a request unless it has been: what a group tells its members, and what became of the records that tell
     of it, come one after the other, in any order.
     """
@@ -55,7 +56,7 @@ def write(
     operation: Callable[[GroupMachine], Result[Any]],
     now_ms: int,
     *,
-    respond: Callable[[Any], Any] | None = None,
+    respond: Callable[[Any], Message] | None = None,
 ) -> Outcome:
     """Has the group's coordinator do something. The answer leaves when what it wrote is committed.
 

@@ -43,7 +43,7 @@ def handle(node: Broker, request: Request[InitProducerIdRequest], now_ms: int) -
 
     return Parked(
         keys=(producer_ids.KEY,),
-        deadline_ms=request.arrived_ms + node.settings.request_timeout_ms,
+        deadline_ms=request.arrived_ms + node.state.settings.request_timeout_ms,
         complete=complete,
         expire=lambda at_ms: failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     )

@@ -34,10 +34,10 @@ def handle(node: Broker, request: Request[ListConfigResourcesRequest], now_ms: i
     if any(kind not in known for kind in wanted):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     names: dict[int, list[str]] = {
-        Kind.TOPIC: list(node.image.topics_by_name) if Kind.TOPIC in wanted else [],
-        Kind.BROKER: [str(broker_id) for broker_id in node.image.brokers],
-        Kind.BROKER_LOGGER: [str(broker_id) for broker_id in node.image.brokers],
-        Kind.GROUP: [name for kind, name in node.image.configs if kind == Kind.GROUP],
+        Kind.TOPIC: list(node.state.image.topics_by_name) if Kind.TOPIC in wanted else [],
+        Kind.BROKER: [str(broker_id) for broker_id in node.state.image.brokers],
+        Kind.BROKER_LOGGER: [str(broker_id) for broker_id in node.state.image.brokers],
+        Kind.GROUP: [name for kind, name in node.state.image.configs if kind == Kind.GROUP],
     }
     return ListConfigResourcesResponse(
         config_resources=[

@@ -41,7 +41,9 @@ def list_in_steps(node: Broker, request: Request[ListGroupsRequest]) -> Iterator
     for index in sorted(shards):
         shard = shards.get(index)
         if shard is not None and shard.state is ShardState.LOADING:
-            node.answer(request, ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), node.now_ms)
+            node.answer(
+                request, ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), node.scheduler.now_ms
+            )
             return
         if shard is None or not serves(shard):
             continue
@@ -59,7 +61,7 @@ def list_in_steps(node: Broker, request: Request[ListGroupsRequest]) -> Iterator
             if looked_at >= LISTED_GROUPS_PER_STEP:
                 looked_at = 0
                 yield
-    node.answer(request, response, node.now_ms)
+    node.answer(request, response, node.scheduler.now_ms)
 
 
 def serves(shard: Shard[GroupMachine]) -> bool:

@@ -94,7 +94,7 @@ def answer(
     timestamp = wanted.timestamp
     if timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(timestamp, 0):
         return failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
-    partition = node.replicas.leader(topic, wanted.partition_index, node.now_ms)
+    partition = node.replicas.leader(topic, wanted.partition_index, node.scheduler.now_ms)
     if isinstance(partition, ErrorCode):
         return failed(wanted, partition)
     if stale := partition.check_epoch(wanted.current_leader_epoch):

@@ -84,7 +84,7 @@ def handle_wide(
     names = list(found)
     may = yield from in_steps(partial(may_create, node, request), names)
     create = list(compress(names, may))
-    if create and create_then_answer(node, request, create, names, node.now_ms):
+    if create and create_then_answer(node, request, create, names, node.scheduler.now_ms):
         return LATER
     return (yield from answer_wide(node, request, names))
 
@@ -108,7 +108,7 @@ def has_id(topic: MetadataRequestTopic) -> bool:
 def names_of(node: Broker, wanted: Sequence[MetadataRequestTopic], *, by_id: bool) -> dict[str, None]:
     """The topics asked for by name, or by id if any id is given, each once."""
     if by_id:
-        found = (node.image.topics_by_id.get(topic.topic_id) for topic in wanted if has_id(topic))
+        found = (node.state.image.topics_by_id.get(topic.topic_id) for topic in wanted if has_id(topic))
         return dict.fromkeys(topic.name for topic in found if topic is not None)
     return dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
 
@@ -117,8 +117,8 @@ def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bo
     """Whether a topic that was asked for is to be created now."""
     return (
         request.body.allow_auto_topic_creation
-        and name not in node.image.topics_by_name
-        and node.settings.auto_create_topics_enable
+        and name not in node.state.image.topics_by_name
+        and node.state.settings.auto_create_topics_enable
         and (node.controller.active or node.channel.elsewhere)
         and node.gate.allows(request, CREATE_TOPIC, name)
     )
@@ -131,7 +131,7 @@ def create_then_answer(
     not heard of by then, and for more than CHANGES_PER_STEP. False when there is nothing to create after all.
     """
     create = create[:CHANGES_PER_STEP]
-    partitions, replicas = node.settings.num_partitions, node.settings.default_replication_factor
+    partitions, replicas = node.state.settings.num_partitions, node.state.settings.default_replication_factor
     wanted = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas) for name in create]
     body = request.body
 
@@ -176,11 +176,11 @@ def answer(
     if suspects and names is not None:
         return build_named(node, request, names, suspects)
     key = cache_key(request, names)
-    answers = request.handler.kept.of(node.image, METADATA_ANSWERS_KEPT_MAX)
+    answers = request.handler.kept.of(node.state.image, METADATA_ANSWERS_KEPT_MAX)
     kept = answers.get(key) if key is not None else None
     if kept is not None:
         return kept
-    image = node.image
+    image = node.state.image
     if names is None:
         listing = listing or Listing(image)
         if not list_some(node, request, listing):
@@ -193,14 +193,14 @@ def answer(
     if key is None:
         return response
     kept = Kept(request.api, request.version, response)
-    if image is node.image:
+    if image is node.state.image:
         answers[key] = kept
     return kept
 
 
 def answer_wide(node: Broker, request: Request[MetadataRequest], names: Sequence[str]) -> Stepped[Message]:
     """The response with very many topics, of one moment, in steps."""
-    image, suspects = node.image, node.suspects.brokers(node.now_ms)
+    image, suspects = node.state.image, node.suspects.brokers(node.scheduler.now_ms)
     ids: dict[UUID, None] = {}
     wanted = request.body.topics or []
     for start in range(0, len(wanted), PARTITIONS_PER_STEP):
@@ -272,7 +272,7 @@ def build_named(
     node: Broker, request: Request[MetadataRequest], names: Sequence[str], suspects: frozenset[int] = frozenset()
 ) -> MetadataResponse:
     """The response with the topics named, from the image of now."""
-    image = node.image
+    image = node.state.image
     topics = [unknown_topic(topic_id) for topic_id in unknown_ids(image, request.body.topics or ())]
     return build(node, request, image, topics + named_topics(node, request, image, names, suspects))
 
@@ -299,8 +299,8 @@ def build(
 
 def controller_id(node: Broker) -> int:
     """Whom clients send changes to: any broker will do, since brokers forward; -1 while this one is not up."""
-    own = node.image.brokers.get(node.node_id)
-    return -1 if own is None or own.fenced else node.node_id
+    own = node.state.image.brokers.get(node.state.node_id)
+    return -1 if own is None or own.fenced else node.state.node_id
 
 
 def unknown_ids(image: MetadataImage, wanted: Sequence[MetadataRequestTopic]) -> dict[UUID, None]:

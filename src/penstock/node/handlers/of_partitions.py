@@ -46,7 +46,7 @@ class OfPartitions(Generic[T, R]):
             some = partitions[start : start + PARTITIONS_PER_STEP]
             indexes = [self.index_of(each) for each in some]
             broken: dict[int, Exception] = {}
-            yield from resident(partial(node.replicas.open_led, topic, indexes, broken, node.now_ms))
+            yield from resident(partial(node.replicas.open_led, topic, indexes, broken, node.scheduler.now_ms))
             results += yield from in_steps(partial(self.alone, node, topic, broken), some, pace)
         return results
 
@@ -60,4 +60,4 @@ class OfPartitions(Generic[T, R]):
         except NotResident:
             raise
         except Exception as error:
-            return self.failed(partition, node.partition_error(self.name, topic, index, error, node.now_ms))
+            return self.failed(partition, node.partition_error(self.name, topic, index, error, node.scheduler.now_ms))

@@ -95,7 +95,7 @@ def sort_out(
     pace: Pace,
 ) -> Stepped[None]:
     """Puts the partitions of a topic among those that go to the coordinator, with name and id, or are refused."""
-    image = node.image
+    image = node.state.image
     by_id = request.version >= TOPIC_IDS_FROM
     found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
     name = topic.name if found is None else found.name

@@ -79,7 +79,7 @@ def sort_out(
 ) -> None:
     """Puts the partitions of a topic among those that go to the coordinator, or are refused."""
     name, partitions = topic.name, topic.partitions
-    found = node.image.topics_by_name.get(name)
+    found = node.state.image.topics_by_name.get(name)
     may = node.gate.allows(request, READ_TOPIC, name)
     count = 0 if found is None or not may else len(found.partitions)
     good = [each for each in partitions if 0 <= each.partition_index < count]

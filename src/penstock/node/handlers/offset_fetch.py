@@ -58,8 +58,8 @@ def handle(node: Broker, request: Request[OffsetFetchRequest], now_ms: int) -> S
             if pace.is_over():
                 yield None
             answers.outstanding += 1
-            fetch(node, request, part, partial(answers.take, number), node.now_ms)
-    answers.all_asked(node.now_ms)
+            fetch(node, request, part, partial(answers.take, number), node.scheduler.now_ms)
+    answers.all_asked(node.scheduler.now_ms)
     return LATER
 
 
@@ -188,7 +188,7 @@ def set_aside(
     for topic in group.topics:
         code = ErrorCode.NONE
         if request.version >= TOPIC_IDS_FROM:
-            known = node.image.topics_by_id.get(topic.topic_id)
+            known = node.state.image.topics_by_id.get(topic.topic_id)
             topic.name = "" if known is None else known.name
             code = ErrorCode.UNKNOWN_TOPIC_ID if known is None else code
         if not code and not node.gate.allows(request, DESCRIBE_TOPIC, topic.name):
@@ -214,7 +214,7 @@ def seen(
     for topic in response.topics:
         if node.gate.allows(request, DESCRIBE_TOPIC, topic.name):
             if request.version >= TOPIC_IDS_FROM:
-                known = node.image.topics_by_name.get(topic.name)
+                known = node.state.image.topics_by_name.get(topic.name)
                 if known is None:
                     continue  # a deleted topic has no id to be named by
                 topic.topic_id = known.id

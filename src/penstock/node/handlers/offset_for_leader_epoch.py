@@ -62,7 +62,7 @@ def failed(wanted: OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset:
 
 def answer(node: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     """One partition's answer."""
-    partition = node.replicas.leader(topic, wanted.partition, node.now_ms)
+    partition = node.replicas.leader(topic, wanted.partition, node.scheduler.now_ms)
     if isinstance(partition, ErrorCode):
         return failed(wanted, partition)
     if stale := partition.check_epoch(wanted.current_leader_epoch):

@@ -96,10 +96,10 @@ def produce_in_steps(produce: Produce, partitions: Iterator[Wanted], timeout_ms:
     """Appends to many partitions, some a step."""
     node, request = produce.node, produce.request
     while some := list(islice(partitions, PARTITIONS_PER_STEP)):
-        for target in (yield from resident(partial(find_all, node, request, some, node.now_ms))):
-            produce.begin(target, node.now_ms)
+        for target in (yield from resident(partial(find_all, node, request, some, node.scheduler.now_ms))):
+            produce.begin(target, node.scheduler.now_ms)
         yield None
-    return produce.started(timeout_ms, node.now_ms)
+    return produce.started(timeout_ms, node.scheduler.now_ms)
 
 
 def wanted(node: Broker, request: Request[ProduceRequest], produce: Produce) -> Iterator[Wanted]:
@@ -226,7 +226,7 @@ class Produce:
             return
         if header.size_bytes != len(records):
             records = records[: header.size_bytes]
-        deep = self.node.settings.penstock_produce_validation == "deep"
+        deep = self.node.state.settings.penstock_produce_validation == "deep"
         try:
             outcome = partition.append_as_leader(records, header, self.acks, now_ms, deep=deep)
         except Exception as error:
@@ -248,8 +248,8 @@ class Produce:
         self.deferred = self.deferred or {}
         self.deferred[owner] = None
         order = f"rewrite for connection {connection.id}"
-        directory, wall_ms = partition.log.disk.directory, self.node.wall.at(now_ms)
-        self.node.effects.append(Run(RewriteOperation(deferred.reason, directory, order, owner, wall_ms)))
+        directory, wall_ms = partition.log.disk.directory, self.node.scheduler.wall.at(now_ms)
+        self.node.scheduler.emit(Run(RewriteOperation(deferred.reason, directory, order, owner, wall_ms)))
 
     def transactional_refusal(self) -> ErrorCode:
         """Why a transactional batch is refused. Without a transactional id, or the right to use it, as Kafka does."""
@@ -298,7 +298,7 @@ class Produce:
         slot.log_append_time_ms = -1
         self.failed = f"{topic}-{slot.index}: {code.name}"
         if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and self.request.version >= LEADERS_FROM:
-            leader_id, leader_epoch = current_leader(self.node.image, topic, slot.index)
+            leader_id, leader_epoch = current_leader(self.node.state.image, topic, slot.index)
             slot.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
             self.leaders[leader_id] = None
         self.decided(now_ms)
@@ -320,7 +320,7 @@ class Produce:
     def give_up(self, now_ms: int) -> None:
         """After a bug: the batches stay appended; the request is refused."""
         if self.timer is not None:
-            self.node.timers.cancel(self.timer)
+            self.node.scheduler.timers.cancel(self.timer)
         self.node.dispatcher.give_up(self.request, now_ms)
 
     def decided(self, now_ms: int) -> None:
@@ -331,7 +331,7 @@ class Produce:
     def started(self, timeout_ms: int, now_ms: int) -> Outcome:
         """All partitions are under way: arms the timeout if replicas are waited for, or may be."""
         if self.acks == ACKS_ALL and (self.waiting or self.deferred):
-            self.timer = self.node.timers.at(self.request.arrived_ms + timeout_ms, self.expire)
+            self.timer = self.node.scheduler.timers.at(self.request.arrived_ms + timeout_ms, self.expire)
         self.decided(now_ms)
         return LATER
 
@@ -354,7 +354,7 @@ class Produce:
         node = self.node
         request = self.request
         if self.timer is not None:
-            node.timers.cancel(self.timer)
+            node.scheduler.timers.cancel(self.timer)
         if self.acks == 0:
             if self.failed:
                 node.close(request.connection, f"produce with acks=0 failed, {self.failed}")
@@ -363,7 +363,7 @@ class Produce:
             return
         response = ProduceResponse(responses=self.topics)
         if self.leaders:
-            response.node_endpoints = endpoints_of(node.image, self.leaders, request.listener, NodeEndpoint)
+            response.node_endpoints = endpoints_of(node.state.image, self.leaders, request.listener, NodeEndpoint)
         node.answer(request, response, now_ms)
 
 

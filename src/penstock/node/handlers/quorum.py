@@ -42,8 +42,8 @@ def handle(node: Broker, request: Request[DescribeQuorumRequest], now_ms: int) -
     if partition_of(request.body, quorum.topic) is None:
         return DescribeQuorumResponse(topics=lazily(unknown_topic, request.body.topics))
     described = quorum.describe()
-    if described.leader_id == node.node_id:
-        partition = state_of(described, request.version, node.wall, now_ms)
+    if described.leader_id == node.state.node_id:
+        partition = state_of(described, request.version, node.scheduler.wall, now_ms)
     else:
         partition = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, error_message="Another node leads it.")
     return DescribeQuorumResponse(
@@ -85,7 +85,7 @@ def nodes(node: Broker, described: QuorumDescription) -> list[Node]:
             node_id=controller.id,
             listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in controller.endpoints],
         )
-        for controller in node.image.controllers.values()
+        for controller in node.state.image.controllers.values()
         if any(voter.key.id == controller.id for voter in described.voters)
     ]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(node: Broker, request: Request[Any], now_ms: int) -> Outcome:
-    if request.listener not in node.settings.controller_listener_names and not node.controller.active:
+    if request.listener not in node.state.settings.controller_listener_names and not node.controller.active:
         return FORWARD
     check_few(getattr(request.body, "listeners", ()))
     node.quorums.meant_by(request.body).handle(request, now_ms)

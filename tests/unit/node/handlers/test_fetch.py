@@ -230,4 +230,4 @@ def test_a_cold_look_up_goes_to_the_lane_and_delays_its_own_connection_only() ->
         node.let_go()
     assert values_of(partitions_of(cold.receive())[0])[0][:2] == b"3x"  # type: ignore[index]
     assert cold.receive().responses[0].partition_responses[0].error_code == 0
-    assert node.broker.cold_reads > 0
+    assert node.broker.dispatcher.cold_reads > 0
