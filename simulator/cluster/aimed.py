@@ -34,7 +34,7 @@ def metadata_is_late(cluster: FaultTarget) -> End | None:
     leader, follower = max(pairs, key=lambda pair: _in_sync(*pair))
     cluster.say(f"{leader.host} loses {follower.host}, and metadata comes to it late")
     network.partition(leader.host, follower.host)
-    link = leader.broker.outgoing.link(controller.settings.node_id, FETCH_CHANNEL)
+    link = leader.broker.calls.outgoing.link(controller.settings.node_id, FETCH_CHANNEL)
 
     def wait() -> None:
         if over or not leader.running:
@@ -107,7 +107,7 @@ def directory_fails_while_fenced(cluster: FaultTarget) -> End | None:
 
 def _hold_heartbeats(cluster: FaultTarget, machine: Machine) -> End:
     """What a broker tells the controller does not arrive any more, on the connection that there is."""
-    outgoing, channel = machine.broker.outgoing, machine.broker.channel
+    outgoing, channel = machine.broker.calls.outgoing, machine.broker.channel
     link = None if channel.controller is None else outgoing.link(channel.controller.node_id, channel.NAME)
     if link not in machine.dialled:
         return nothing_to_end
@@ -124,7 +124,7 @@ def _lose_directory(cluster: FaultTarget, machine: Machine) -> None:
 
     if machine.running:
         failed, error = machine.disks[-1].directory, OSError(errno.EIO, "it cannot be read")
-        machine.do(lambda broker: broker.read_failed(failed, error, broker.now_ms))
+        machine.do(lambda broker: broker.logs.read_failed(failed, error, broker.now_ms))
         cluster.simulation.after_ms(1, breaks)
 
 

@@ -378,7 +378,7 @@ class ClusterWorld:
         )
         for machine in self.machines:
             machine.stall(0.0)
-            if machine.running and any(directory.error is not None for directory in machine.broker.directories):
+            if machine.running and any(directory.error is not None for directory in machine.log_directories):
                 machine.kill(power_failed=False)
             elif not machine.running:
                 self.simulation.after_ms(RESTART_DELAY_MS, lambda started=machine: self._start(started))  # type: ignore[misc]
@@ -397,7 +397,7 @@ class ClusterWorld:
         """Partitions whose leader keeps them in a directory that has failed, though the leader runs."""
         found = []
         for machine in self.machines:
-            lost = [each.id for each in machine.broker.directories if each.error is not None] if machine.running else []
+            lost = [each.id for each in machine.log_directories if each.error is not None] if machine.running else []
             for partition in self.partitions if lost else ():
                 registration = self._registration(partition)
                 own = machine.settings.node_id

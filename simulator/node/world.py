@@ -406,7 +406,7 @@ class NodeWorld:
             self.simulation.after_ms(WATCH_MS, self._watch)
 
     def _disk_failed(self) -> bool:
-        errors = [directory.error for directory in self.machine.broker.directories if directory.error is not None]
+        errors = [directory.error for directory in self.machine.log_directories if directory.error is not None]
         for error in errors:
             check(error.errno in PLANTED_ERRORS, "a directory fails only by a fault of the disk", str(error))
         return bool(errors)

@@ -278,6 +278,11 @@ class Machine:
         """
         self._wall_ahead_ms += step_ms
 
+    @property
+    def log_directories(self) -> Sequence[LogDirectory]:
+        """Those of the node, as it knows them."""
+        return self.broker.logs.table.directories
+
     def do(self, action: Callable[[Broker], None]) -> None:
         """Has the node do something, as an event of its loop."""
 

@@ -65,7 +65,7 @@ class TwoNodes:
 
         self.machines[caller].do(
             lambda broker: (
-                broker.outgoing.call(
+                broker.calls.outgoing.call(
                     self.peer(target),
                     MetadataRequest(topics=None),
                     timeout_ms=timeout_ms,
@@ -121,7 +121,8 @@ def test_a_node_that_dies_is_noticed_and_one_that_is_back_is_found() -> None:
     world.call()
     world.wait(20)
     lost: list[str] = []
-    world.machines[0].broker.outgoing.on_link_lost.append(lambda peer, channel, reason, now_ms: lost.append(reason))
+    outgoing = world.machines[0].broker.calls.outgoing
+    outgoing.on_link_lost.append(lambda peer, channel, reason, now_ms: lost.append(reason))
     world.machines[1].restart_delay_ms = None
     world.machines[1].kill(power_failed=False)
     world.wait(20)
@@ -162,7 +163,7 @@ def test_what_waits_goes_on_waiting_when_the_clock_is_set(step_ms: int) -> None:
     world.wait(9_000)
     assert not world.reasons
     assert machine.now_ms == before_ms + 9_000
-    assert machine.broker.wall.at(machine.now_ms) == machine.now_ms + step_ms
+    assert machine.broker.scheduler.wall.at(machine.now_ms) == machine.now_ms + step_ms
     world.wait(2_000)
     assert len(world.reasons) == 1
 

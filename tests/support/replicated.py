@@ -99,7 +99,7 @@ class Cluster:
         self.altered: list[AlterPartitionRequest] = []
         self.nodes = {number: Linked(self, number, **settings) for number in range(1, count + 1)}
         for node in self.nodes.values():
-            node.broker.isr_changes._channel = Controller(self, node)
+            node.broker.replication.isr_changes._channel = Controller(self, node)
         self.tell([self.registered(node) for node in self.nodes.values()])
 
     # Metadata
@@ -111,7 +111,7 @@ class Cluster:
             incarnation_id=UUID(int=node.id),
             broker_epoch=node.broker.state.broker_epoch,
             end_points=[endpoint],
-            log_dirs=[each.id for each in node.broker.directories if each.id is not None],
+            log_dirs=[each.id for each in node.broker.logs.table.directories if each.id is not None],
             fenced=False,
             rack=f"rack {node.id}",
         )

@@ -117,28 +117,17 @@ class Machine:
         self.one = BrokerLog(world, self, min_insync_replicas=world.min_insync_replicas)
         self.alive = True
         self.waiter = Waiter(world)
-        self.seen = 0
-        self.fetch: object | None = None
-        self.deaf = False
         self.boot()
 
     def boot(self) -> None:
         """A process begins: it knows of nothing but its log."""
-        self.fetch = None
+        self.fetch: object | None = None
         self.seen = 0
         self.deaf = False
         logs = Logs(self.one)
         self.broker_epoch = -1
-        self.replicas = Replicas(
-            self.id,
-            lambda: logs,  # type: ignore[arg-type,return-value]
-            lambda *_: None,
-            lambda *_: None,
-            self,
-            followers=lambda: self,
-            broker_epoch=lambda: self.broker_epoch,
-            lag_time_max_ms=LAG_MS,
-        )
+        more: Any = {"followers": lambda: self, "broker_epoch": lambda: self.broker_epoch, "lag_time_max_ms": LAG_MS}
+        self.replicas = Replicas(self.id, lambda: logs, lambda *_: None, lambda *_: None, self, **more)  # type: ignore[arg-type,return-value]
         self.replicas.caught_up = True
         self.lagging: dict[int, Partition] = {}
 

@@ -391,6 +391,11 @@ class LogManager:
             taken += self.outbox.take()
         return taken
 
+    def read_failed(self, directory: int, error: OSError, now_ms: int) -> None:
+        """A read failed. A file that retention has removed meanwhile is nothing; else the directory is broken."""
+        if not isinstance(error, FileNotFoundError):
+            self.fail_directory(directory, error, now_ms)
+
     def fail_directory(self, index: int, error: OSError, now_ms: int) -> None:
         """Takes a directory offline: its logs are forgotten, those who wait for one are called."""
         self._failures.directory_failed(index, error, now_ms)

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.errors import ErrorCode
+from penstock.log.manager import LogManager
+from penstock.node.channel import Channel
 from penstock.node.journal import listed
 from penstock.node.limits import (
     DIRECTORY_ASSIGNMENT_RETRY_MAX_MS,
@@ -26,6 +28,8 @@ from penstock.node.limits import (
     DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX,
     DIRECTORY_ASSIGNMENTS_PER_STEP,
 )
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
 from penstock.protocol.message import Message
 from penstock.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
@@ -34,10 +38,10 @@ from penstock.protocol.messages.assign_replicas_to_dirs_request import (
     TopicData,
 )
 from penstock.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+from penstock.replication.replicas import Replicas
 
 if TYPE_CHECKING:
     from penstock.metadata.image import PartitionRegistration
-    from penstock.node.broker import Broker
 
 Replica = tuple[UUID, int]
 """Topic id and partition index."""
@@ -48,8 +52,15 @@ logger = logging.getLogger(__name__)
 class Assignments:
     """What is still to be told. See the module's head."""
 
-    def __init__(self, node: Broker) -> None:
-        self._node = node
+    def __init__(
+        self, state: NodeState, scheduler: Scheduler, logs: LogManager, channel: Channel, replicas: Replicas
+    ) -> None:
+        self._state = state
+        self._scheduler = scheduler
+        self._logs = logs
+        self._channel = channel
+        self._replicas = replicas
+        self._moving: dict[tuple[str, int], UUID] = {}
         self._wanted: dict[Replica, UUID] = {}
         self._empty: dict[Replica, None] = {}
         self._waiting = False
@@ -60,14 +71,14 @@ class Assignments:
 
     def look_at_all(self) -> Iterator[None]:
         """Compares all replicas with the metadata, as long work: when this broker has made them."""
-        node, image = self._node, self._node.image
+        image = self._state.image
         looked_at = 0
         for topic in image.topics_by_name.values():
             for index, registration in enumerate(topic.partitions):
-                if image is node.image:
+                if image is self._state.image:
                     self.look(topic.name, topic.id, index, registration)
                 else:  # there is a newer image: what it changes has been looked at
-                    found = node.image.topics_by_id.get(topic.id)
+                    found = self._state.image.topics_by_id.get(topic.id)
                     if found is not None:
                         self.look(found.name, found.id, index, found.partitions[index])
                 looked_at += 1
@@ -76,43 +87,61 @@ class Assignments:
 
     def look(self, topic: str, topic_id: UUID, index: int, registration: PartitionRegistration) -> None:
         """Compares one replica with the metadata."""
-        node = self._node
         replica = (topic_id, index)
         directory = None
-        if node.node_id in registration.replicas and node.logs.exists(topic, index):
-            found = node.logs.directory_of(topic, index)
-            directory = node.moves.directory_told(topic, index) or found.id
-            if found.error is not None and registration.directory(node.node_id) not in self._well():
+        if self._state.node_id in registration.replicas and self._logs.exists(topic, index):
+            found = self._logs.directory_of(topic, index)
+            directory = self._moving.get((topic, index)) or found.id
+            if found.error is not None and registration.directory(self._state.node_id) not in self._well():
                 directory = None  # it knows of that directory, and hears by heartbeats that it is lost
-            elif node.logs.is_broken(topic, index):
+            elif self._logs.is_broken(topic, index):
                 directory = None  # it may be the wrong one of two; the next start would believe what we say now
-        if directory is None or registration.directory(node.node_id) == directory:
+        if directory is None or registration.directory(self._state.node_id) == directory:
             self._wanted.pop(replica, None)
         else:
             self._wanted[replica] = directory
             self._send_after(0)
 
+    def moves_to(self, topic: str, index: int, directory: UUID) -> None:
+        """A replica is about to swap: this is the directory that the controller is to know."""
+        self._moving[(topic, index)] = directory
+        self._look_at(topic, index)
+
+    def stays(self, topic: str, index: int) -> None:
+        """The move of a replica has come to nothing: it is told where it lies."""
+        self._moving.pop((topic, index), None)
+        self._look_at(topic, index)
+
+    def moved(self, topic: str, index: int) -> None:
+        """A replica lies where the controller has been told."""
+        self._moving.pop((topic, index), None)
+
+    def _look_at(self, topic: str, index: int) -> None:
+        found = self._state.image.topics_by_name.get(topic)
+        registration = self._state.image.partition(topic, index)
+        if found is not None and registration is not None:
+            self.look(topic, found.id, index, registration)
+
     def _well(self) -> list[UUID]:
         """The directories that have not failed."""
-        return [found.id for found in self._node.logs.table.online if found.id is not None]
+        return [found.id for found in self._logs.table.online if found.id is not None]
 
     def _send_after(self, delay_ms: int) -> None:
         """Sends at the next tick at the earliest, so that what is found in one turn goes together."""
         if not self._waiting:
             self._waiting = True
-            self._node.timers.at(self._node.now_ms + delay_ms, self._send, duty=True)
+            self._scheduler.timers.at(self._scheduler.now_ms + delay_ms, self._send, duty=True)
 
     def _send(self, now_ms: int) -> None:
-        node = self._node
-        if not self._wanted or node.state.stopping:
+        if not self._wanted or self._state.stopping:
             self._waiting = False
             return
         sent = dict(islice(self._wanted.items(), DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX))
 
         def request() -> AssignReplicasToDirsRequest:
-            return request_of(node.node_id, node.state.broker_epoch, sent)
+            return request_of(self._state.node_id, self._state.broker_epoch, sent)
 
-        node.channel.to_controller(request, lambda answer, at_ms: self._answered(sent, answer), now_ms)
+        self._channel.to_controller(request, lambda answer, at_ms: self._answered(sent, answer), now_ms)
 
     def _answered(self, sent: dict[Replica, UUID], answer: Message | None) -> None:
         self._waiting = False
@@ -146,15 +175,15 @@ class Assignments:
             logger.warning(
                 "replicas that were the last in sync are empty, since their log directory is gone; bring it back, or "
                 "elect others uncleanly: %s",
-                listed([f"{self._node.replicas.topic_name(topic)}-{index}" for topic, index in new]),
+                listed([f"{self._replicas.topic_name(topic)}-{index}" for topic, index in new]),
             )
         if empty:
-            again_ms = self._node.now_ms + DIRECTORY_ASSIGNMENT_RETRY_MAX_MS
-            self._node.timers.at(again_ms, lambda now_ms: self._look_again(empty), duty=True)
+            again_ms = self._scheduler.now_ms + DIRECTORY_ASSIGNMENT_RETRY_MAX_MS
+            self._scheduler.timers.at(again_ms, lambda now_ms: self._look_again(empty), duty=True)
 
     def _look_again(self, replicas: Sequence[Replica]) -> None:
         for topic_id, index in replicas:
-            topic = self._node.image.topics_by_id.get(topic_id)
+            topic = self._state.image.topics_by_id.get(topic_id)
             if topic is not None and (topic_id, index) in self._empty:
                 self.look(topic.name, topic_id, index, topic.partitions[index])
 

@@ -24,48 +24,42 @@ from random import Random
 from typing import Any
 
 from penstock.config.server import Settings
-from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode, PenstockError, RequestError, StorageError
 from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
 from penstock.log.events import LogEvent
-from penstock.log.manager import LogManager, NotOpen
 from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import Endpoint, MetadataImage
 from penstock.node.audit import Audit
 from penstock.node.bugs import Bugs
+from penstock.node.calls import Calls
 from penstock.node.channel import Channel
 from penstock.node.connection import Connection
 from penstock.node.controller import ControllerNode
+from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.coordinator_list import Coordinators
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.duties import Duty
 from penstock.node.effects import Effect, Run
 from penstock.node.exit import Throttle
 from penstock.node.fetches import Fetches
-from penstock.node.followers import REPLICATION_CHANNEL, Followers
+from penstock.node.followers import REPLICATION_CHANNEL
 from penstock.node.gate import AuditedGate, Gate
-from penstock.node.isr_changes import IsrChanges
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
-from penstock.node.liveness import Liveness
 from penstock.node.loopback import Loopback
-from penstock.node.metrics import Sample, TopicMetrics
-from penstock.node.moves import Moves
+from penstock.node.metrics import Sample, TopicMetrics, request_samples
 from penstock.node.outgoing import NotServed, Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
-from penstock.node.publishing import Publishing
 from penstock.node.purgatory import Purgatory
 from penstock.node.quorum import Quorum
 from penstock.node.quorums import Quorums
+from penstock.node.replication import Replication
 from penstock.node.request import Handler, Kept, Request, Served
-from penstock.node.samples import samples_of
+from penstock.node.samples import metadata_samples, own_samples, partition_samples, quorum_samples, replica_samples
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
-from penstock.node.suspects import Suspects
-from penstock.node.throttles import ReplicationThrottles
-from penstock.node.timers import TimerWheel
 from penstock.node.turns import CountedWork
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
@@ -74,14 +68,11 @@ from penstock.raft.effects import Target
 from penstock.raft.messages import unsupported
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
-from penstock.replication.replicas import Replicas
 
 logger = logging.getLogger(__name__)
 
 RAFT_CHANNEL, FETCH_CHANNEL = "raft", "raft fetch"
 """Channels of the quorum: a vote must not wait behind a fetch that waits for records."""
-OWN_CALL_ROUNDS_MAX = 16
-"""Steps of calls to ourselves within one turn of the loop; a call and its answer are two."""
 
 
 class Broker:
@@ -119,67 +110,45 @@ class Broker:
         throttle: Throttle | None = None,
         audit: Audit | None = None,
     ) -> None:
-        state = self.state = NodeState(settings)
-        scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
-        self.directories = directories
-        self.metadata_directory = metadata_directory or next(
+        metadata_directory = metadata_directory or next(
             directory for directory in directories if directory.path == settings.metadata_directory
         )
+        state = self.state = NodeState(settings, metadata_directory)
+        scheduler = self.scheduler = Scheduler(random, wall or WallTime(), bug)
         self.purgatory = Purgatory(scheduler.timers)
-        self.loopback = Loopback(self, state, scheduler)
-        self.outgoing = Outgoing(
-            state.node_id,
-            timers=scheduler.timers,
-            random=random,
-            report=scheduler.bugs.of("call"),
-            emit=scheduler.emit,
-            emit_own=self.loopback.carry_out,
-            idle_ms=settings.connections_max_idle_ms,
-            setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
-            setup_timeout_max_ms=settings.socket_connection_setup_timeout_max_ms,
+        self.calls = Calls(
+            state,
+            scheduler,
+            Loopback(self, state, scheduler),
+            link_lost=self._link_lost,
+            process_gone=self._process_gone,
         )
-        self.outgoing.on_link_lost.append(self._link_lost)
-        self.suspects = Suspects(self.outgoing)
+        outgoing = self.calls.outgoing
         self.channel = Channel(
-            self.node_id,
-            self.outgoing,
-            self.timers,
-            self.bugs,
+            state.node_id,
+            outgoing,
+            scheduler.timers,
+            scheduler.bugs,
             request_timeout_ms=settings.request_timeout_ms,
         )
         self.gate = Gate() if audit is None else AuditedGate(audit)
         self.quorums = Quorums()
         self.connections: dict[int, Connection] = {}
-        lag_time_max_ms = settings.replica_lag_time_max_ms
-        self.isr_changes = IsrChanges(
-            state.node_id, lambda: state.broker_epoch, self.channel, scheduler.timers, lag_time_max_ms
-        )
-        self.replicas: Replicas = Replicas(
-            state.node_id,
-            lambda: self.logs,
-            self.directory_lost,
-            self.purgatory.low_watermark_moved,
-            self.isr_changes,
-            followers=lambda: self.followers,
-            broker_epoch=lambda: state.broker_epoch,
-            lag_time_max_ms=lag_time_max_ms,
-        )
-        self.throttles = ReplicationThrottles(settings)
-        self.followers: Followers = Followers(self, self.replicas)
-        self.logs: LogManager = LogManager(
-            settings,
+        self.replication = Replication(
+            state,
+            scheduler,
+            outgoing,
+            self.channel,
             directories,
-            topic_config=state.topic_config,
-            random=random,
             report=report,
-            listener=self.replicas,
-            wall=scheduler.wall,
-            bug=scheduler.bugs.of("operation"),
+            low_watermark_moved=self.purgatory.low_watermark_moved,
+            directory_lost=self.directory_lost,
         )
+        self.logs = self.replication.logs
+        self.replicas = self.replication.replicas
         self.quorum: Quorum
         self.controller: ControllerNode
-        self.moves = Moves(self)
-        self.journal = Journal(self)
+        self.journal = Journal(state, scheduler, self.replicas, lambda: self.controller.active)
         self.dispatcher = Dispatcher(
             self,
             scheduler,
@@ -200,15 +169,33 @@ class Broker:
             self.dispatcher,
             self.gate,
             self.replicas,
-            throttles=self.throttles,
+            throttles=self.replication.throttles,
             topic_metrics=self.topic_metrics,
             partition_error=self.partition_error,
         )
-        self.publishing = Publishing(self)
-        self.lifecycle = Lifecycle(self)
-        self.producer_ids = ProducerIds(self)
-        self.coordinators = Coordinators(self)
-        self._duties: Sequence[Duty] = ()
+        self.lifecycle = Lifecycle(
+            state,
+            scheduler,
+            self.replication,
+            self.channel,
+            outgoing,
+            quorum=lambda: self.quorum,
+            controller=lambda: self.controller,
+            close_connections=self._close_connections,
+        )
+        self.producer_ids = ProducerIds(state, scheduler, self.channel, self.purgatory)
+        self.coordinators = Coordinators(
+            CoordinatorHost(
+                state=state,
+                scheduler=scheduler,
+                logs=self.logs,
+                replicas=self.replicas,
+                channel=self.channel,
+                outgoing=outgoing,
+                journal=self.journal,
+                controller=lambda: self.controller,
+            )
+        )
 
     # Life
 
@@ -244,42 +231,24 @@ class Broker:
         return self.scheduler.now_ms
 
     @property
-    def wall(self) -> WallTime:
-        return self.scheduler.wall
-
-    @property
-    def timers(self) -> TimerWheel:
-        return self.scheduler.timers
-
-    @property
     def bugs(self) -> Bugs:
         return self.scheduler.bugs
-
-    @property
-    def effects(self) -> list[Effect]:
-        return self.scheduler.effects
 
     @property
     def failure(self) -> Exception | None:
         return self.state.failure
 
-    def do(self, work: Iterator[None]) -> None:
-        self.scheduler.do(work)
+    @property
+    def outgoing(self) -> Outgoing:
+        """Calls to other nodes."""
+        return self.calls.outgoing
+
+    def read_failed(self, directory: int, error: OSError, now_ms: int) -> None:
+        """A cold read failed."""
+        self.logs.read_failed(directory, error, now_ms)
 
     def bug(self, place: str, what: str, error: Exception) -> None:
         self.scheduler.bug(place, what, error)
-
-    def guarded(self, place: str, what: str, work: Callable[..., object], *args: Any) -> None:
-        self.scheduler.guarded(place, what, work, *args)
-
-    def when_open(self, missing: NotOpen, then: Callable[[int], None]) -> None:
-        self.scheduler.when_open(missing, then)
-
-    def topic_config(self, name: str) -> TopicConfig:
-        return self.state.topic_config(name)
-
-    def rack_of(self, broker_id: int) -> str | None:
-        return self.state.rack_of(broker_id)
 
     def start(
         self, endpoints: Sequence[Endpoint], now_ms: int, *, controller_endpoints: Sequence[Endpoint] | None = None
@@ -293,7 +262,7 @@ class Broker:
         Raises ConfigError or StorageError, in one line, for directories that cannot be used.
         """
         self.scheduler.now_ms = now_ms
-        directory = self.metadata_directory
+        directory = self.state.metadata_directory
         self.logs.start(now_ms, metadata_directory=directory)
         if directory.error is not None:
             raise StorageError(f"the metadata log directory {directory.path} is not readable: {directory.error}")
@@ -318,34 +287,18 @@ class Broker:
             random=self.scheduler.random,
             own_broker_epoch=lambda: self.state.broker_epoch,
         )
-        self._liveness = Liveness(self.outgoing, self.scheduler.timers, self.state.peer, controller.process_gone)
         if self.state.settings.is_controller and controller_endpoints is None:
             own = self.state.settings.controller_endpoints
             controller_endpoints = [Endpoint(each.listener, each.host, each.port) for each in own]
         self.lifecycle.identify(endpoints, controller_endpoints)
         found = [VoterEndpoint(each.name, each.host, each.port) for each in controller_endpoints or ()]
-        self._duties = (
-            Duty("the logs", self.logs.tick, self.logs.next_deadline_ms, self.scheduler.bugs),
-            Duty(
-                "the quorum",
-                self.quorum.tick,
-                self.quorum.next_deadline_ms,
-                self.scheduler.bugs,
-                self.metadata_log_failed,
-            ),
-            Duty(
-                "the controller",
-                controller.tick,
-                lambda: controller.next_deadline_ms(self.scheduler.now_ms),
-                self.scheduler.bugs,
-            ),
+        bugs = self.scheduler.bugs
+        self.scheduler.duties += (
+            Duty("the logs", self.logs.tick, self.logs.next_deadline_ms, bugs),
+            Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, bugs, self.metadata_log_failed),
+            Duty("the controller", controller.tick, lambda: controller.next_deadline_ms(self.scheduler.now_ms), bugs),
             *(
-                Duty(
-                    f"the {each.name} coordinator",
-                    each.runtime.tick,
-                    each.runtime.next_deadline_ms,
-                    self.scheduler.bugs,
-                )
+                Duty(f"the {each.name} coordinator", each.runtime.tick, each.runtime.next_deadline_ms, bugs)
                 for each in self.coordinators.all
             ),
         )
@@ -391,18 +344,20 @@ class Broker:
     def link_up(self, link: int, now_ms: int) -> None:
         """A connection that `Dial` asked for has been made."""
         self.scheduler.now_ms = now_ms
-        self.scheduler.guarded("call", "a connection to another node", self.outgoing.link_up, link, now_ms)
+        self.scheduler.guarded("call", "a connection to another node", self.calls.outgoing.link_up, link, now_ms)
 
     def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
         """An answer of another node, without its length prefix. Views of it are kept while its bytes are needed."""
         self.scheduler.now_ms = now_ms
-        self.scheduler.guarded("call", "an answer of another node", self.outgoing.link_received, link, frame, now_ms)
+        self.scheduler.guarded(
+            "call", "an answer of another node", self.calls.outgoing.link_received, link, frame, now_ms
+        )
 
     def link_lost(self, link: int, reason: str, now_ms: int) -> None:
         """A connection to another node broke, or could not be made; `reason` is for people."""
         self.scheduler.now_ms = now_ms
         self.scheduler.guarded(
-            "call", "a lost connection to another node", self.outgoing.link_lost, link, reason, now_ms
+            "call", "a lost connection to another node", self.calls.outgoing.link_lost, link, reason, now_ms
         )
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
@@ -437,22 +392,24 @@ class Broker:
 
     def tick(self, now_ms: int) -> None:
         """Time has come to `next_deadline_ms`: timers fire, and long work goes on for one step of it."""
-        self.scheduler.now_ms = now_ms
-        self.scheduler.timers.advance(now_ms)
-        for duty in self._duties:
+        scheduler = self.scheduler
+        scheduler.now_ms = now_ms
+        scheduler.timers.advance(now_ms)
+        for duty in scheduler.duties:
             duty.tick(now_ms)
-        self.scheduler.guarded("request", "the turns of connections", self.dispatcher.turns.serve)
-        if self.scheduler.working:
-            self.scheduler.guarded("work", "long work", self.scheduler.step)
+        scheduler.guarded("request", "the turns of connections", self.dispatcher.turns.serve)
+        if scheduler.working:
+            scheduler.guarded("work", "long work", scheduler.step)
         if self.state.stopping:
             self._proceed_with_stop(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
-        if self.scheduler.working or self.dispatcher.turns.waiting or self.outgoing.pending or self.loopback.pending:
-            return self.scheduler.now_ms
-        soonest = self.scheduler.timers.next_deadline_ms()
-        for duty in self._duties:
+        scheduler = self.scheduler
+        if scheduler.working or self.dispatcher.turns.waiting or self.calls.pending:
+            return scheduler.now_ms
+        soonest = scheduler.timers.next_deadline_ms()
+        for duty in scheduler.duties:
             deadline = duty.next_deadline_ms()
             if deadline is not None and (soonest is None or deadline < soonest):
                 soonest = deadline
@@ -460,23 +417,24 @@ class Broker:
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
+        scheduler = self.scheduler
+        now_ms = scheduler.now_ms
         if self.fetches.woken:
-            self.fetches.serve_woken(self.scheduler.now_ms)
-        if self.followers.due:
-            self.scheduler.guarded("call", "fetches from leaders", self.followers.send_due, self.scheduler.now_ms)
-        if self.outgoing.pending or self.loopback.pending:
-            self._call_ourselves()
+            self.fetches.serve_woken(now_ms)
+        if self.replication.followers.due:
+            scheduler.guarded("call", "fetches from leaders", self.replication.followers.send_due, now_ms)
+        if self.calls.pending:
+            self.calls.proceed(now_ms)
         for coordinator in self.coordinators.all:
             if coordinator.runtime.has_open_batches:
-                coordinator.runtime.flush(self.scheduler.now_ms)
+                coordinator.runtime.flush(now_ms)
         if self.dispatcher.turns.spent_ms:
             self.dispatcher.turns.turn_ended()
-        scheduler = self.scheduler
         effects = scheduler.effects
         if self.logs.has_operations:
             effects += map(Run, self.logs.take_operations())
         if self.quorum.has_operations:
-            effects += map(Run, self.quorum.take_operations(scheduler.now_ms))
+            effects += map(Run, self.quorum.take_operations(now_ms))
         scheduler.effects = []
         return effects
 
@@ -491,12 +449,11 @@ class Broker:
         if self.connections.pop(connection.id, None) is not None:
             self.controller.connection_closed(connection.id)
             self.abandon(connection)
-            connection.close(reason, self.effects)
+            connection.close(reason, self.scheduler.effects)
 
-    def read_failed(self, directory: int, error: OSError, now_ms: int) -> None:
-        """A cold read failed. A file that retention has removed meanwhile is nothing; else the directory is broken."""
-        if not isinstance(error, FileNotFoundError):
-            self.logs.fail_directory(directory, error, now_ms)
+    def _close_connections(self, reason: str) -> None:
+        for connection in list(self.connections.values()):
+            self.close(connection, reason)
 
     def partition_error(self, what: str, topic: str, index: int, error: Exception, now_ms: int) -> ErrorCode:
         """The code for one partition of a request whose `what` raised `error`; the request's others go on.
@@ -510,27 +467,55 @@ class Broker:
             self.scheduler.bugs.damage(name, error)
             return error.code
         if isinstance(error, OSError):
-            self.read_failed(self.logs.directory_of(topic, index).index, error, now_ms)
+            self.logs.read_failed(self.logs.directory_of(topic, index).index, error, now_ms)
             return ErrorCode.KAFKA_STORAGE_ERROR
         self.scheduler.bug("request", name, error)
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
     def metrics(self) -> Iterator[Sample]:
         """All samples, with Kafka's names."""
-        return (sample for sample in samples_of(self) if sample is not None)
+        return (sample for sample in self.metrics_in_steps() if sample is not None)
 
     def metrics_in_steps(self) -> Iterator[Sample | None]:
         """The same for a loop that has others to serve: it may turn to them before each `next`, and so the node may
-        change. None where much was looked at and nothing is to be told yet.
+        change. None where much was looked at and nothing is to be told yet. Those of one name follow each other.
         """
-        return samples_of(self)
+        yield from self.topic_metrics.samples()
+        yield from request_samples(self.dispatcher.exit.counters.values(), self.scheduler.now_ms)
+        yield from metadata_samples(
+            self.state, is_controller=self.controller.active, unclean_elections=self.journal.unclean_elections
+        )
+        yield from replica_samples(self.state, self.replication)
+        yield from partition_samples(self.logs)
+        yield from quorum_samples(self.quorum, self.image)
+        for coordinator in self.coordinators.all:
+            yield from coordinator.samples()
+        yield from own_samples(
+            self.fetches.sessions,
+            self.calls.outgoing,
+            connections=sum(1 for number in self.connections if number > 0),
+            parked=len(self.purgatory) + len(self.fetches.waiting),
+            cold_reads=self.dispatcher.cold_reads,
+        )
+        yield from self.scheduler.bugs.samples()
 
     # QuorumObserver, ControllerObserver, and what the log directories say
 
     def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
         self.state.image = new
         self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
-        self.scheduler.guarded("metadata", "a new image", self.publishing.publish, old, new, delta, now_ms)
+        publish = self.replication.publishing.publish
+        self.scheduler.guarded("metadata", "a new image", publish, old, new, delta, now_ms)
+        self.scheduler.guarded("metadata", "what requests know of the metadata", self._tell_requests, delta, now_ms)
+        self.coordinators.published(delta, now_ms)
+        self.scheduler.guarded("metadata", "this node's own registration", self.lifecycle.published, now_ms)
+
+    def _tell_requests(self, delta: MetadataDelta, now_ms: int) -> None:
+        for topic in delta.deleted_topics.values():
+            self.topic_metrics.forget(topic.name)
+        self.fetches.sessions.capacity = self.settings.max_incremental_fetch_session_cache_slots
+        if any(changed.partitions for changed in delta.topics.values()):
+            self.fetches.answer_followers(now_ms)
 
     def controller_active(self, now_ms: int) -> None:
         own = self.state.settings.controller_endpoints[0]
@@ -552,7 +537,10 @@ class Broker:
     def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
         """A broker whose process is dead is fenced at once, a live one keeps its grace."""
         if broker_id != self.state.node_id:
-            self._liveness.check(broker_id, broker_epoch, now_ms)
+            self.calls.liveness.check(broker_id, broker_epoch, now_ms)
+
+    def _process_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        self.controller.process_gone(broker_id, broker_epoch, now_ms)
 
     def _link_lost(self, peer: Peer, channel: str, reason: str, now_ms: int) -> None:
         """The controller takes a lost connection for the death of a broker, unless it soon hears of it again."""
@@ -561,7 +549,7 @@ class Broker:
         elif channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id:
             self.quorum.leader_link_lost(now_ms)
         elif channel.startswith(REPLICATION_CHANNEL):
-            self.suspects.link_lost(peer, channel, now_ms)
+            self.calls.suspects.link_lost(peer, channel, now_ms)
 
     def call_quorum(
         self,
@@ -579,10 +567,10 @@ class Broker:
                 answer = unsupported(request)
             done(answer, at_ms)
             of_leader = channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id
-            if of_leader and self.outgoing.is_gone(peer, reason):
+            if of_leader and self.calls.outgoing.is_gone(peer, reason):
                 self.quorum.leader_gone(at_ms)
 
-        self.outgoing.call(peer, request, timeout_ms=timeout_ms, done=ended, now_ms=now_ms, channel=channel)
+        self.calls.outgoing.call(peer, request, timeout_ms=timeout_ms, done=ended, now_ms=now_ms, channel=channel)
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.state.fail(error)
@@ -590,19 +578,11 @@ class Broker:
 
     def directory_lost(self, index: int, error: OSError, now_ms: int) -> None:
         """A log directory is offline. Without the metadata log's, or without any, the node ends."""
-        self.moves.directory_failed(index, self.scheduler.now_ms)
-        if self.directories[index] is self.metadata_directory or not self.logs.table.online:
+        self.replication.moves.directory_failed(index, self.scheduler.now_ms)
+        if self.logs.table.directories[index] is self.state.metadata_directory or not self.logs.table.online:
             self.state.fail(error)
         else:
             self.lifecycle.directories_changed(self.scheduler.now_ms)
-
-    def _call_ourselves(self) -> None:
-        """Tells of calls that failed at once, and executes those to this node."""
-        for _ in range(OWN_CALL_ROUNDS_MAX):
-            if not (self.outgoing.pending or self.loopback.pending):
-                break
-            self.scheduler.guarded("call", "calls that failed", self.outgoing.proceed, self.scheduler.now_ms)
-            self.scheduler.guarded("call", "calls to this node itself", self.loopback.proceed, self.scheduler.now_ms)
 
     def abandon(self, connection: Connection) -> None:
         """Executes nothing more of a connection; appends on their way go on."""

@@ -29,11 +29,10 @@ PLACES = {
     "work": "a step of long work was done",
     "operation": "the end of a disk operation was handled",
     "call": "another node's answer was handled",
-    "group": "a coordinator did something for a group",
     "metadata": "a new metadata image was applied",
     "connection": "a connection was served",
 }
-"""Where an error may be caught; the values complete "while"."""
+"""Where an error may be caught, beside in a coordinator; the values complete "while"."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +45,7 @@ class Bugs:
 
     def __init__(self, now: Callable[[], int], then: Report | None = None) -> None:
         self.counts = dict.fromkeys(PLACES, 0)
+        self._places = dict(PLACES)
         self._now = now
         self._then = then
         self._limit = RateLimit(BUG_LOGGED_AGAIN_MS, BUG_CAUSES_MAX)
@@ -58,6 +58,12 @@ class Bugs:
             self._then(what, error)
         else:
             self._log(place, what, error)
+
+    def add(self, place: str, doing: str) -> Report:
+        """One place more: what is reported to from there. `doing` completes "while"."""
+        self._places[place] = doing
+        self.counts.setdefault(place, 0)
+        return self.of(place)
 
     def of(self, place: str) -> Report:
         """What a part of the node reports to that knows only one place."""
@@ -74,9 +80,9 @@ class Bugs:
     def _log(self, place: str, what: str, error: Exception) -> None:
         suppressed = self._limit.suppressed((type(error).__name__, raised_at(error)), self._now())
         if suppressed == 0:
-            logger.error("a bug while %s (%s): %r", PLACES[place], what, error, exc_info=error)
+            logger.error("a bug while %s (%s): %r", self._places[place], what, error, exc_info=error)
         elif suppressed is not None:
-            logger.error("a bug, %d times more, while %s (%s): %r", suppressed + 1, PLACES[place], what, error)
+            logger.error("a bug, %d times more, while %s (%s): %r", suppressed + 1, self._places[place], what, error)
 
     def damage(self, what: str, error: Exception) -> None:
         """No bug: `what` failed over bytes on the disk that are damaged. Logs it, seldom."""

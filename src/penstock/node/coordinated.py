@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, NotResident, PenstockError, RequestError
 from penstock.log.disk import Disk, FileSlice, Operation, read_slice
-from penstock.log.manager import NotOpen
+from penstock.log.manager import LogManager, NotOpen
+from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.effects import Run
 from penstock.node.limits import COORDINATOR_LOAD_BYTES
 from penstock.records.batch import read_header
@@ -21,7 +22,6 @@ from penstock.replication.partition import Partition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.node.broker import Broker
 
 Done = Callable[[bytes | None, int], None]
 
@@ -32,8 +32,12 @@ class LedPartition:
     `coordinator`: whose, for messages. `lost` is called when the leadership ends while somebody waits for a commit.
     """
 
-    def __init__(self, node: Broker, coordinator: str, partition: Partition, lost: Callable[[int], None]) -> None:
-        self._node = node
+    def __init__(
+        self, host: CoordinatorHost, coordinator: str, partition: Partition, lost: Callable[[int], None]
+    ) -> None:
+        self._scheduler = host.scheduler
+        self._replicas = host.replicas
+        self._logs = host.logs
         self._coordinator = coordinator
         self._partition = partition
         self._lost = lost
@@ -71,7 +75,7 @@ class LedPartition:
 
     def _use(self, now_ms: int) -> None:
         """Has the log open: it may have been closed for others, or to move to another directory. Raises NotOpen."""
-        found = self._node.replicas.leader(self._partition.topic, self._partition.index, now_ms)
+        found = self._replicas.leader(self._partition.topic, self._partition.index, now_ms)
         if found is not self._partition:
             code = found if isinstance(found, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
             raise RequestError(code, "this broker does not lead the partition any more")
@@ -88,7 +92,7 @@ class LedPartition:
 
     def broke(self, error: Exception, now_ms: int) -> None:
         """AppendWaiter: a bug when a commit was told. What waits for it is told with the next one."""
-        self._node.bug(self._coordinator, f"a commit in {self._partition!r}", error)
+        self._scheduler.bug(self._coordinator, f"a commit in {self._partition!r}", error)
 
     def read(self, offset: int, done: Done, now_ms: int) -> None:
         try:
@@ -96,15 +100,15 @@ class LedPartition:
             log = self._partition.log
             found = log.read(offset, COORDINATOR_LOAD_BYTES, log.log_end_offset)
         except NotOpen as closed:
-            self._node.when_open(closed, lambda at_ms: self.read(offset, done, at_ms))
+            self._scheduler.when_open(closed, lambda at_ms: self.read(offset, done, at_ms))
         except NotResident as missing:
             piece = FileSlice(missing.directory, missing.path, missing.position, missing.length)
             self._run([piece], lambda data, at_ms: self._read_again(data, offset, done, at_ms))
         except PenstockError:
-            self._node.do(later(done, lambda: self._node.now_ms))
+            self._scheduler.do(later(done, lambda: self._scheduler.now_ms))
         except Exception as error:
-            self._node.do(later(done, lambda: self._node.now_ms))
-            self._node.bug(self._coordinator, f"reading {self._partition!r}", error)
+            self._scheduler.do(later(done, lambda: self._scheduler.now_ms))
+            self._scheduler.bug(self._coordinator, f"reading {self._partition!r}", error)
         else:
             self._run(found.slices, done)
 
@@ -117,7 +121,7 @@ class LedPartition:
     def _run(self, pieces: Sequence[FileSlice], done: Done) -> None:
         directory = self._partition.log.disk.directory
         order = f"load {self._partition.topic}-{self._partition.index}"
-        self._node.effects.append(Run(ReadPieces(directory, order, PiecesRead(self._node, done), pieces)))
+        self._scheduler.emit(Run(ReadPieces(directory, order, PiecesRead(self._logs, done), pieces)))
 
 
 def later(done: Done, now: Callable[[], int]) -> Any:
@@ -142,10 +146,10 @@ class ReadPieces(Operation):
 class PiecesRead:
     """Owner of such a read."""
 
-    __slots__ = ("_done", "_node")
+    __slots__ = ("_done", "_logs")
 
-    def __init__(self, node: Broker, done: Done) -> None:
-        self._node = node
+    def __init__(self, logs: LogManager, done: Done) -> None:
+        self._logs = logs
         self._done = done
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
@@ -153,7 +157,7 @@ class PiecesRead:
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
         assert isinstance(operation, ReadPieces)
-        self._node.read_failed(operation.directory, error, now_ms)
+        self._logs.read_failed(operation.directory, error, now_ms)
         self._done(None, now_ms)
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:

@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.node.coordinators import Coordinator
+from penstock.node.coordinator_host import CoordinatorHost
+from penstock.node.coordinators import Coordinator, KeyType
 from penstock.node.groups import GroupService
+from penstock.node.journal import NO_SHARE_GROUPS, NO_TRANSACTIONS
+from penstock.security.rights import DESCRIBE_TRANSACTIONAL_ID, Right
 
 if TYPE_CHECKING:
-    from penstock.node.broker import Broker
+    from penstock.metadata.delta import MetadataDelta
+
+
+class NotYet(NamedTuple):
+    """A key type that has no coordinator yet: why, the right that who asks needs, what the log calls a key, and the
+    version of FindCoordinator from which clients are told.
+    """
+
+    why: str
+    right: Right | None = None
+    field: str | None = None
+    told_from: int = 0
+
+
+NOT_YET: Mapping[int, NotYet] = {
+    KeyType.TRANSACTION: NotYet(NO_TRANSACTIONS, DESCRIBE_TRANSACTIONAL_ID, "transactional_id"),
+    KeyType.SHARE: NotYet(NO_SHARE_GROUPS, told_from=6),
+}
 
 
 class Coordinators:
-    """See the module's head. Handlers use the one that they know by name."""
+    """See the module's head. Handlers of groups use theirs by name."""
 
-    def __init__(self, node: Broker) -> None:
-        self.groups = Coordinator(node, GroupService(node))
+    def __init__(self, host: CoordinatorHost) -> None:
+        self.groups = Coordinator(host, GroupService(host))
         self.all: tuple[Coordinator[Any], ...] = (self.groups,)
+        self._guarded = host.scheduler.guarded
+
+    def of(self, key_type: int) -> Coordinator[Any] | None:
+        """The coordinator of the keys of a type, if there is one."""
+        return next((each for each in self.all if each.key_type == key_type), None)
+
+    def published(self, delta: MetadataDelta, now_ms: int) -> None:
+        """Tells all of them of a new image; the replicas know of it already."""
+        for each in self.all:
+            self._guarded("metadata", f"the {each.name} coordinator", each.published, delta, now_ms)

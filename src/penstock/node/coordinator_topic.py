@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics as topic_control
+from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.limits import GROUP_PLACES_ID_MAX, GROUP_PLACES_MAX
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.create_topics_response import CreateTopicsResponse
 
 if TYPE_CHECKING:
     from penstock.metadata.image import MetadataImage
-    from penstock.node.broker import Broker
     from penstock.protocol.message import Message
 
 logger = logging.getLogger(__name__)
@@ -42,10 +42,10 @@ class TopicSpec(NamedTuple):
 class CoordinatorTopic:
     """See the module's head. `coordinator`: whose, for messages."""
 
-    def __init__(self, node: Broker, coordinator: str, spec: TopicSpec) -> None:
+    def __init__(self, host: CoordinatorHost, coordinator: str, spec: TopicSpec) -> None:
         self.name = spec.name
         self._coordinator = coordinator
-        self._node = node
+        self._host = host
         self._spec = spec
         self._counted_in: MetadataImage | None = None
         self._partition_count = 0
@@ -54,7 +54,7 @@ class CoordinatorTopic:
 
     def partition_of(self, key: str) -> int:
         """The partition of a key; while there is no such topic, which nobody leads, the one that it will be."""
-        image = self._node.image
+        image = self._host.state.image
         if image is not self._counted_in:
             topic = image.topics_by_name.get(self.name)
             found = self._spec.partition_count if topic is None else len(topic.partitions)
@@ -74,9 +74,9 @@ class CoordinatorTopic:
             replication_factor=spec.replication_factor,
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in spec.configs.items()],
         )
-        controller = self._node.controller
+        controller = self._host.controller()
         if not controller.active:
-            self._node.channel.to_controller(CreateTopicsRequest(topics=[topic]), self._answered, now_ms)
+            self._host.channel.to_controller(CreateTopicsRequest(topics=[topic]), self._answered, now_ms)
             return
         result = topic_control.create_topics(controller.state, [topic])
         (created,) = result.response
@@ -85,7 +85,7 @@ class CoordinatorTopic:
             return
 
         def committed(at_ms: int) -> None:
-            self._node.journal.made_by_itself(result.response)
+            self._host.journal.made_by_itself(result.response)
             self._created("", at_ms)
 
         try:
@@ -115,7 +115,7 @@ class CoordinatorTopic:
             )
         self._why_none = why_not
         for then in waiting or ():
-            self._node.guarded(self._coordinator, f"the making of {self.name}", then, now_ms)
+            self._host.scheduler.guarded(self._coordinator, f"the making of {self.name}", then, now_ms)
 
 
 def why_none(code: ErrorCode, message: str | None) -> str:

@@ -8,7 +8,9 @@ own is its `Service`; those that a node has are listed in `coordinator_list`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from penstock.coordinator.runtime.runtime import Runtime
@@ -17,13 +19,15 @@ from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.errors import ErrorCode
 from penstock.log.manager import NotOpen
 from penstock.node.coordinated import LedPartition
+from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.coordinator_topic import CoordinatorTopic, TopicSpec
 from penstock.node.limits import DUTY_PAUSE_MS
+from penstock.node.metrics import Sample
 from penstock.replication.partition import Partition
+from penstock.security.rights import Right
 
 if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta, TopicDelta
-    from penstock.node.broker import Broker
     from penstock.protocol.message import Message
 
 LEAD_RETRY_MS = 20
@@ -31,15 +35,27 @@ LEAD_RETRY_MS = 20
 M = TypeVar("M", bound=Machine)
 
 
+class KeyType(IntEnum):
+    """Of what FindCoordinator finds the coordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
 class Service(Protocol[M]):
     """What a kind of coordinator has of its own.
 
     Attributes:
-        name: for messages, and where its bugs are counted: a line of `penstock.node.bugs.PLACES`.
+        name: for messages, and where its bugs are counted.
+        key_type: of FindCoordinator, by which clients ask who coordinates; None: they never do.
+        right: on its keys, which who asks for their coordinator needs.
         package: of its records in the schema. spec: of its topic. write_timeout_ms, linger_ms: see `Runtime`.
     """
 
     name: str
+    key_type: KeyType | None
+    right: Right | None
     package: str
     spec: TopicSpec
     write_timeout_ms: int
@@ -57,26 +73,32 @@ class Service(Protocol[M]):
         """The node has new metadata; the shard is served or being loaded. This may write where it is served."""
         ...
 
+    def samples(self, coordinator: Coordinator[M]) -> Iterator[Sample | None]:
+        """What is told of it when somebody asks; in steps, see `penstock.node.samples`."""
+        ...
+
 
 class Coordinator(Generic[M]):
     """See the module's head. Operations go to the `runtime`, with the partition that the `topic` says."""
 
-    def __init__(self, node: Broker, service: Service[M]) -> None:
+    def __init__(self, host: CoordinatorHost, service: Service[M]) -> None:
         self.name = service.name
-        self.topic = CoordinatorTopic(node, service.name, service.spec)
-        self._node = node
+        self.key_type = service.key_type
+        self.right = service.right
+        self.topic = CoordinatorTopic(host, service.name, service.spec)
+        self._host = host
         self._service = service
-        scheduler = node.scheduler
+        scheduler = host.scheduler
         self.runtime: Runtime[M] = Runtime(
             self.topic.name,
             service.package,
             service.machine,
-            do=node.do,
+            do=scheduler.do,
             now=lambda: scheduler.now_ms,
             write_timeout_ms=service.write_timeout_ms,
             linger_ms=service.linger_ms,
-            bug=node.bugs.of(service.name),
-            wall=node.wall,
+            bug=scheduler.bugs.add(service.name, f"a coordinator did something for a {service.name}"),
+            wall=scheduler.wall,
             loaded=lambda shard, now_ms: service.loaded(self, shard, now_ms),
         )
 
@@ -93,10 +115,9 @@ class Coordinator(Generic[M]):
 
         False: it is not known how to reach the broker, and nothing is asked.
         """
-        node = self._node
-        peer = node.state.peer(broker_id)
+        peer = self._host.state.peer(broker_id)
         if peer is not None:
-            node.outgoing.call(
+            self._host.outgoing.call(
                 peer,
                 request,
                 timeout_ms=timeout_ms,
@@ -118,11 +139,15 @@ class Coordinator(Generic[M]):
         for shard in list(self.runtime.shards.values()):
             if shard.state in (ShardState.ACTIVE, ShardState.LOADING):
                 what = f"the news for {shard!r}"
-                self._node.guarded(self.name, what, self._service.published, self, shard, delta, now_ms)
+                self._host.scheduler.guarded(self.name, what, self._service.published, self, shard, delta, now_ms)
+
+    def samples(self) -> Iterator[Sample | None]:
+        """What is told of it when somebody asks."""
+        return self._service.samples(self)
 
     def _partitions_changed(self, changed: TopicDelta, now_ms: int) -> None:
         for index, registration in changed.partitions.items():
-            if registration.leader != self._node.node_id:
+            if registration.leader != self._host.state.node_id:
                 self.runtime.resigned(index, now_ms)
             else:
                 self._lead(index, now_ms)
@@ -132,26 +157,26 @@ class Coordinator(Generic[M]):
         try:
             self._lead_if_open(index, now_ms)
         except Exception as error:
-            self._node.timers.at(now_ms + DUTY_PAUSE_MS, lambda at_ms: self._lead(index, at_ms))
-            self._node.bug(self.name, f"the lead of {self.topic.name}-{index}", error)
+            self._host.scheduler.timers.at(now_ms + DUTY_PAUSE_MS, lambda at_ms: self._lead(index, at_ms))
+            self._host.scheduler.bug(self.name, f"the lead of {self.topic.name}-{index}", error)
 
     def _lead_if_open(self, index: int, now_ms: int) -> None:
         """Becomes the coordinator of a partition as soon as its log is open.
 
         One that is led on in a new epoch goes on as it is; if it has failed, it is loaded again.
         """
-        node = self._node
-        registration = node.image.partition(self.topic.name, index)
-        if registration is None or registration.leader != node.node_id or node.state.stopping:
+        host = self._host
+        registration = host.state.image.partition(self.topic.name, index)
+        if registration is None or registration.leader != host.state.node_id or host.state.stopping:
             return
         try:
-            partition = node.replicas.leader(self.topic.name, index, now_ms)
+            partition = host.replicas.leader(self.topic.name, index, now_ms)
         except NotOpen as missing:
-            node.when_open(missing, lambda at_ms: self._lead(index, at_ms))
+            host.scheduler.when_open(missing, lambda at_ms: self._lead(index, at_ms))
             return
         if not isinstance(partition, Partition):
             if partition is ErrorCode.NOT_LEADER_OR_FOLLOWER:  # its log is still being cut
-                node.timers.at(now_ms + LEAD_RETRY_MS, lambda at_ms: self._lead(index, at_ms), duty=True)
+                host.scheduler.timers.at(now_ms + LEAD_RETRY_MS, lambda at_ms: self._lead(index, at_ms), duty=True)
             return
         shard = self.runtime.shards.get(index)
         if shard is not None and isinstance(shard.log, LedPartition) and shard.log.partition is partition:
@@ -159,6 +184,5 @@ class Coordinator(Generic[M]):
             shard.leader_epoch = partition.leader_epoch
             if shard.state is not ShardState.FAILED or not in_new_epoch:
                 return
-        self.runtime.elected(
-            index, LedPartition(node, self.name, partition, lambda at_ms: self.runtime.resigned(index, at_ms)), now_ms
-        )
+        lost = partial(self.runtime.resigned, index)
+        self.runtime.elected(index, LedPartition(host, self.name, partition, lost), now_ms)

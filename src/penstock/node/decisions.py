@@ -72,7 +72,7 @@ class Decided(Generic[A]):
         node, change = self._node, self._change
 
         def committed(now_ms: int) -> None:
-            node.guarded("metadata", "what the log says of a change", self._tell, change)
+            node.scheduler.guarded("metadata", "what the log says of a change", self._tell, change)
 
         def lost(code: ErrorCode, now_ms: int) -> None:
             """So are those of the parts that follow, which say so."""

@@ -23,6 +23,10 @@ from penstock.log.manager import NotOpen
 from penstock.metadata.image import NO_LEADER
 from penstock.node.leader_offsets import LeaderOffsets
 from penstock.node.limits import FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_STEP, THROTTLED_LOOK_MS
+from penstock.node.outgoing import Outgoing
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
+from penstock.node.throttles import ReplicationThrottles
 from penstock.node.timers import Timer
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_response import FetchResponse
@@ -31,7 +35,6 @@ from penstock.replication.follower import Follower, State
 from penstock.replication.limits import FETCH_RETRY_MS
 
 if TYPE_CHECKING:
-    from penstock.node.broker import Broker
     from penstock.replication.replicas import Replicas
 
 logger = logging.getLogger(__name__)
@@ -49,9 +52,19 @@ class Followers:
         due: the fetchers (leader, number) that `send_due` has to look at; while it is empty there is nothing to do.
     """
 
-    def __init__(self, node: Broker, replicas: Replicas) -> None:
-        self._node = node
+    def __init__(
+        self,
+        state: NodeState,
+        scheduler: Scheduler,
+        replicas: Replicas,
+        outgoing: Outgoing,
+        throttles: ReplicationThrottles,
+    ) -> None:
+        self._state = state
+        self._scheduler = scheduler
         self._replicas = replicas
+        self._outgoing = outgoing
+        self._throttles = throttles
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._fetcher_of: dict[tuple[UUID, int], Fetcher] = {}
         self.due: dict[tuple[int, int], None] = {}
@@ -61,7 +74,7 @@ class Followers:
         self._opening_in_steps = False
         self._release_due = False
         self._begun = False
-        self._offsets = LeaderOffsets(node, node.state.peer)
+        self._offsets = LeaderOffsets(state, scheduler, outgoing)
         self.bytes_in = 0
 
     def begin(self, now_ms: int) -> None:
@@ -89,7 +102,7 @@ class Followers:
         key = follower.key
         if follower.state is State.OPENING:
             self._want_open(follower, now_ms)
-        number = (key[0].int + key[1]) % self._node.settings.num_replica_fetchers
+        number = (key[0].int + key[1]) % self._state.settings.num_replica_fetchers
         place = (follower.leader_id, number)
         fetcher = self._fetchers.get(place)
         if fetcher is None:
@@ -121,21 +134,21 @@ class Followers:
         self._wake(fetcher)
 
     def follower_retries(self, follower: Follower, delay_ms: int, now_ms: int) -> None:
-        delay_ms = min(delay_ms, self._node.settings.replica_fetch_backoff_ms)
-        self._node.timers.at(now_ms + delay_ms, follower.retry, duty=True)
+        delay_ms = min(delay_ms, self._state.settings.replica_fetch_backoff_ms)
+        self._scheduler.timers.at(now_ms + delay_ms, follower.retry, duty=True)
 
     def follower_wrote(self, follower: Follower, size_bytes: int) -> None:
         self.bytes_in += size_bytes
-        throttles = self._node.throttles
+        throttles = self._throttles
         if throttles.follows_throttled(follower):
-            throttles.follower.record(size_bytes, self._node.now_ms)
+            throttles.follower.record(size_bytes, self._scheduler.now_ms)
 
     def high_watermark_moved(self, follower: Follower) -> None:
         self._replicas.high_watermark_moved(follower)
 
     def follower_failed(self, follower: Follower, error: Exception) -> None:
         if not isinstance(error, PenstockError):
-            self._node.bug("operation", f"records of {follower!r}", error)
+            self._scheduler.bug("operation", f"records of {follower!r}", error)
         elif follower.failures == 0:
             logger.warning("%s-%d from broker %d: %s", follower.topic, follower.index, follower.leader_id, error)
 
@@ -145,16 +158,16 @@ class Followers:
         if self._begun:
             self._to_open[follower.key] = follower
             if len(self._to_open) == 1:
-                self._node.timers.at(now_ms, self._open_some, duty=True)
+                self._scheduler.timers.at(now_ms, self._open_some, duty=True)
 
     def _open_some(self, now_ms: int) -> None:
         """Opens the logs of a few followers; of many, in steps of long work."""
         if not self._opening_in_steps and self._step(now_ms):
             self._opening_in_steps = True
-            self._node.do(self._open_in_steps())
+            self._scheduler.do(self._open_in_steps())
 
     def _open_in_steps(self) -> Iterator[None]:
-        while self._step(self._node.now_ms):
+        while self._step(self._scheduler.now_ms):
             yield
         self._opening_in_steps = False
 
@@ -170,12 +183,12 @@ class Followers:
         try:
             self._replicas.follower_log(follower, now_ms)
         except NotOpen as not_open:
-            self._node.when_open(not_open, lambda at_ms: self._open(follower, at_ms))
+            self._scheduler.when_open(not_open, lambda at_ms: self._open(follower, at_ms))
         except StorageError:
             follower.broken(now_ms)
         except Exception as error:
             follower.broken(now_ms)
-            self._node.bug("operation", f"the opening of {follower!r}", error)
+            self._scheduler.bug("operation", f"the opening of {follower!r}", error)
 
     # Fetches
 
@@ -217,13 +230,12 @@ class Followers:
         self._offsets.send_due(now_ms)
 
     def _send(self, fetcher: Fetcher, now_ms: int) -> None:
-        node = self._node
-        peer = node.state.peer(fetcher.leader_id)
+        peer = self._state.peer(fetcher.leader_id)
         if peer is None:
             fetcher.failures += 1
             self._pause(fetcher, now_ms)
             return
-        settings = node.settings
+        settings = self._state.settings
         limits = FetchLimits(
             settings.replica_fetch_wait_max_ms,
             settings.replica_fetch_min_bytes,
@@ -231,7 +243,10 @@ class Followers:
             settings.replica_fetch_max_bytes,
         )
         request = fetcher.build(
-            node.node_id, node.state.broker_epoch, limits, lambda follower: node.throttles.waits(follower, now_ms)
+            self._state.node_id,
+            self._state.broker_epoch,
+            limits,
+            lambda follower: self._throttles.waits(follower, now_ms),
         )
         if fetcher.throttled:
             self._release_later(now_ms)
@@ -239,13 +254,13 @@ class Followers:
             if not fetcher.followers:
                 self._end(fetcher, now_ms)
             return
-        node.outgoing.call(
+        self._outgoing.call(
             peer,
             request,
             timeout_ms=settings.replica_socket_timeout_ms,
             done=lambda answer, reason, at_ms: self._answered(fetcher, answer, at_ms),
             now_ms=now_ms,
-            version=node.state.version.fetch_request,
+            version=self._state.version.fetch_request,
             channel=f"{REPLICATION_CHANNEL} {fetcher.number}",
         )
 
@@ -253,9 +268,9 @@ class Followers:
         """Fetches the throttled when they may be; looked at from time to time, since the rate may be another then."""
         if not self._release_due:
             self._release_due = True
-            free_ms = self._node.throttles.follower.free_at_ms(now_ms)
+            free_ms = self._throttles.follower.free_at_ms(now_ms)
             at_ms = min(max(free_ms, now_ms + 1), now_ms + THROTTLED_LOOK_MS)
-            self._node.timers.at(at_ms, self._release, duty=True)
+            self._scheduler.timers.at(at_ms, self._release, duty=True)
 
     def _release(self, now_ms: int) -> None:
         self._release_due = False
@@ -283,7 +298,7 @@ class Followers:
 
     def _pause(self, fetcher: Fetcher, now_ms: int) -> None:
         """The fetch failed as a whole: the next one leaves after a while."""
-        backoff_ms = self._node.settings.replica_fetch_backoff_ms
+        backoff_ms = self._state.settings.replica_fetch_backoff_ms
         delay_ms = min(backoff_ms, FETCH_RETRY_MS << min(fetcher.failures - 1, 20))
         self._hold((fetcher.leader_id, fetcher.number), now_ms + delay_ms)
 
@@ -292,10 +307,10 @@ class Followers:
         self._held_until_ms[place] = until_ms
         self._disarm(place)
         if until_ms:
-            self._holds[place] = self._node.timers.at(until_ms, lambda at_ms: self.due.update({place: None}))
+            self._holds[place] = self._scheduler.timers.at(until_ms, lambda at_ms: self.due.update({place: None}))
 
     def _disarm(self, place: tuple[int, int]) -> None:
         """Nobody waits for the end of a hold any more: nearly always, since writes are done in the turn."""
         timer = self._holds.pop(place, None)
         if timer is not None:
-            self._node.timers.cancel(timer)
+            self._scheduler.timers.cancel(timer)

@@ -6,7 +6,7 @@ Source: GroupCoordinatorService of Apache Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -19,13 +19,16 @@ from penstock.coordinator.limits import COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.errors import ErrorCode
+from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.coordinator_topic import TopicSpec
-from penstock.node.coordinators import Coordinator
+from penstock.node.coordinators import Coordinator, KeyType
+from penstock.node.metrics import Sample
+from penstock.node.samples import group_samples
+from penstock.security.rights import DESCRIBE_GROUP, Right
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
     from penstock.metadata.delta import MetadataDelta
-    from penstock.node.broker import Broker
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -52,22 +55,26 @@ class GroupService:
     """See the module's head."""
 
     name = package = "group"
+    key_type: KeyType | None = KeyType.GROUP
+    right: Right | None = DESCRIBE_GROUP
 
-    def __init__(self, node: Broker) -> None:
-        self._node = node
-        state = node.state
+    def __init__(self, host: CoordinatorHost) -> None:
+        self._state = state = host.state
+        self._scheduler = host.scheduler
+        self._replicas = host.replicas
+        self._logs = host.logs
         self._settings = GroupSettings(lambda: state.settings)
         self._deleted: dict[int, list[tuple[str, UUID]]] = {}
-        self.spec = offsets_topic(node.settings)
-        self.write_timeout_ms = node.settings.offsets_commit_timeout_ms
-        self.linger_ms = node.settings.group_coordinator_append_linger_ms
+        self.spec = offsets_topic(state.settings)
+        self.write_timeout_ms = state.settings.offsets_commit_timeout_ms
+        self.linger_ms = state.settings.group_coordinator_append_linger_ms
 
     def machine(self, index: int, timers: ShardTimers) -> GroupMachine:
         """Groups that know the metadata of now; what is deleted before they are loaded is kept for then."""
-        node = self._node
+        scheduler = self._scheduler
         self._deleted.pop(index, None)
         state = GroupState(
-            timers, settings=self._settings, random=node.scheduler.random, image=node.image, wall=node.wall
+            timers, settings=self._settings, random=scheduler.random, image=self._state.image, wall=scheduler.wall
         )
         return GroupMachine(state)
 
@@ -78,15 +85,15 @@ class GroupService:
             self._deleted.setdefault(shard.index, []).extend(deleted)
             return
         try:
-            shard.machine.image_changed(self._node.image, delta, now_ms)
+            shard.machine.image_changed(self._state.image, delta, now_ms)
         finally:
             self._delete_offsets(groups, shard.index, deleted, now_ms)
 
     def loaded(self, groups: Groups, shard: Shard[GroupMachine], now_ms: int) -> None:
         """A shard has the image from before it was loaded: it is told of what has changed since."""
         deleted = self._deleted.pop(shard.index, [])
-        if shard.machine.state.image is not self._node.state.image:
-            shard.machine.image_changed(self._node.image, None, now_ms)
+        if shard.machine.state.image is not self._state.image:
+            shard.machine.image_changed(self._state.image, None, now_ms)
             self._delete_offsets(groups, shard.index, deleted, now_ms)
 
     def _delete_offsets(self, groups: Groups, index: int, topics: Sequence[tuple[str, UUID]], now_ms: int) -> None:
@@ -96,7 +103,11 @@ class GroupService:
             if code is not ErrorCode.NOT_COORDINATOR and (code or is_more):
                 delay_ms = COORDINATOR_TIMER_RETRY_MS if code else 0
                 again = partial(self._delete_offsets, groups, index, topics)
-                self._node.timers.at(at_ms + delay_ms, again, duty=True)
+                self._scheduler.timers.at(at_ms + delay_ms, again, duty=True)
 
         if topics:
             groups.runtime.write(index, lambda machine: delete_topics(machine.state, topics, now_ms), done, now_ms)
+
+    def samples(self, groups: Groups) -> Iterator[Sample | None]:
+        """How many there are, and how far each is."""
+        return group_samples(groups.runtime, self._replicas, self._logs)

@@ -28,12 +28,14 @@ from penstock.node.limits import (
     REFUSALS_REMEMBERED_MAX,
 )
 from penstock.node.request import Request
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
 from penstock.protocol.api import ApiKey
+from penstock.replication.replicas import Replicas
 
 if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta
     from penstock.metadata.image import MetadataImage
-    from penstock.node.broker import Broker
     from penstock.node.connection import Connection
 
 Fields = dict[str, Any]
@@ -75,8 +77,14 @@ class Journal:
     Attributes: `unclean_elections`, how many this node has seen while it was the active controller.
     """
 
-    def __init__(self, node: Broker) -> None:
-        self._node = node
+    def __init__(
+        self, state: NodeState, scheduler: Scheduler, replicas: Replicas, is_controller: Callable[[], bool]
+    ) -> None:
+        """`is_controller`: whether this node is the active controller."""
+        self._state = state
+        self._scheduler = scheduler
+        self._replicas = replicas
+        self._is_controller = is_controller
         self.unclean_elections = 0
         self._refusals = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
 
@@ -118,8 +126,7 @@ class Journal:
 
     def published(self, old: MetadataImage, delta: MetadataDelta) -> None:
         """Journals what a new image has changed; its cost is proportional to that."""
-        node = self._node
-        if node.controller.active:
+        if self._is_controller():
             for broker_id, registration in delta.brokers.items():
                 if what := broker_change(old.brokers.get(broker_id), registration):
                     logger.info(what, broker=broker_id, epoch=registration.epoch if registration else None)
@@ -130,13 +137,14 @@ class Journal:
                 after.leader_recovery_state == RECOVERING and before.leader != after.leader != NO_LEADER
                 for _, before, after in partition_changes(old, delta)
             )
-        if node.replicas.caught_up or node.controller.active:
-            tell(leadership_changes(node, old, delta), expected=node.state.stopping or self._is_alone_and_starts)
+        if self._replicas.caught_up or self._is_controller():
+            changes = leadership_changes(self._state.node_id, old, delta, is_controller=self._is_controller())
+            tell(changes, expected=self._state.stopping or self._is_alone_and_starts)
 
     @property
     def _is_alone_and_starts(self) -> bool:
         """Whether what has no leader gets one as soon as this node, the only broker, is registered again."""
-        return not self._node.state.ready and self._node.image.brokers.keys() <= {self._node.node_id}
+        return not self._state.ready and self._state.image.brokers.keys() <= {self._state.node_id}
 
     def _compaction_wanted(self, topic: str) -> None:
         if not is_internal(topic):
@@ -147,7 +155,7 @@ class Journal:
         if controller_id is None:
             logger.info("the active controller is not known")
         else:
-            logger.info("active controller", node=controller_id, this_node=controller_id == self._node.node_id)
+            logger.info("active controller", node=controller_id, this_node=controller_id == self._state.node_id)
 
     # What was refused
 
@@ -164,7 +172,7 @@ class Journal:
         self._refused(why, request.connection, fields)
 
     def _refused(self, why: str, connection: Connection, fields: Fields) -> None:
-        suppressed = self._refusals.suppressed((why, connection.client_host), self._node.now_ms)
+        suppressed = self._refusals.suppressed((why, connection.client_host), self._scheduler.now_ms)
         if suppressed is not None:
             more = {"more_since_the_last": suppressed} if suppressed else {}
             logger.warning(f"refused: {why}", **fields, principal=connection.principal, peer=connection.peer, **more)
@@ -254,21 +262,24 @@ def partition_changes(
                     yield f"{topic.name}-{index}", was.partitions[index], after
 
 
-def leadership_changes(node: Broker, old: MetadataImage, delta: MetadataDelta) -> Iterator[tuple[str, str]]:
-    """Leaderships that this broker wins or loses, in-sync replicas of what it leads, and from the active controller
-    elections of leaders that were not in sync, and partitions that nobody leads.
+def leadership_changes(
+    own: int, old: MetadataImage, delta: MetadataDelta, *, is_controller: bool
+) -> Iterator[tuple[str, str]]:
+    """Leaderships that the broker `own` wins or loses, in-sync replicas of what it leads, and from the active
+    controller elections of leaders that were not in sync, and partitions that nobody leads.
     """
     for name, before, after in partition_changes(old, delta):
-        for what in leadership_change(node, before, after):
+        for what in leadership_change(own, before, after, is_controller=is_controller):
             yield what, f"{name} ({leadership(after)})"
 
 
-def leadership_change(node: Broker, before: PartitionRegistration, after: PartitionRegistration) -> Iterator[str]:
+def leadership_change(
+    own: int, before: PartitionRegistration, after: PartitionRegistration, *, is_controller: bool
+) -> Iterator[str]:
     """What has changed for this node."""
-    own = node.node_id
-    if after.leader == NO_LEADER != before.leader and node.controller.active:
+    if after.leader == NO_LEADER != before.leader and is_controller:
         yield NO_LEADER_NOW
-    if node.controller.active and after.leader_recovery_state == RECOVERING and before.leader != after.leader:
+    if is_controller and after.leader_recovery_state == RECOVERING and before.leader != after.leader:
         yield UNCLEAN
     if after.leader == own != before.leader:
         yield "leads partitions"

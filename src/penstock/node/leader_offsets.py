@@ -7,11 +7,11 @@ its own: the fetcher's would have these requests wait behind a long poll.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
-from penstock.metadata.features import METADATA_VERSIONS
-from penstock.node.outgoing import Peer
+from penstock.node.outgoing import Outgoing
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
 from penstock.protocol.message import Message
 from penstock.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -20,9 +20,6 @@ from penstock.protocol.messages.list_offsets_request import (
 )
 from penstock.protocol.messages.list_offsets_response import ListOffsetsResponse
 from penstock.replication.follower import Follower
-
-if TYPE_CHECKING:
-    from penstock.node.broker import Broker
 
 LATEST = -1
 EARLIEST = -2
@@ -33,11 +30,12 @@ Offsets = dict[tuple[str, int], tuple[ErrorCode, int]]
 
 
 class LeaderOffsets:
-    """Asks leaders. `peer` gives a broker's address."""
+    """Asks leaders."""
 
-    def __init__(self, node: Broker, peer: Callable[[int], Peer | None]) -> None:
-        self._node = node
-        self._peer = peer
+    def __init__(self, state: NodeState, scheduler: Scheduler, outgoing: Outgoing) -> None:
+        self._state = state
+        self._scheduler = scheduler
+        self._outgoing = outgoing
         self._wanted: dict[int, Partitions] = {}
 
     def want(self, follower: Follower) -> None:
@@ -76,11 +74,10 @@ class LeaderOffsets:
         known: Callable[[Offsets, int], None],
         now_ms: int,
     ) -> None:
-        node = self._node
         offsets: Offsets = dict.fromkeys(partitions, (ErrorCode.LEADER_NOT_AVAILABLE, -1))
-        peer = self._peer(leader_id)
+        peer = self._state.peer(leader_id)
         if peer is None:
-            node.timers.at(now_ms, lambda at_ms: known(offsets, at_ms))
+            self._scheduler.timers.at(now_ms, lambda at_ms: known(offsets, at_ms))
             return
         topics: dict[str, ListOffsetsTopic] = {}
         for (topic, index), follower in partitions.items():
@@ -100,11 +97,11 @@ class LeaderOffsets:
                             offsets[(topic.name, found.partition_index)] = (ErrorCode(found.error_code), found.offset)
             known(offsets, at_ms)
 
-        version = METADATA_VERSIONS[node.image.metadata_version or max(METADATA_VERSIONS)].list_offsets_request
-        node.outgoing.call(
+        version = self._state.version.list_offsets_request
+        self._outgoing.call(
             peer,
-            ListOffsetsRequest(replica_id=node.node_id, topics=list(topics.values())),
-            timeout_ms=node.settings.replica_socket_timeout_ms,
+            ListOffsetsRequest(replica_id=self._state.node_id, topics=list(topics.values())),
+            timeout_ms=self._state.settings.replica_socket_timeout_ms,
             done=answered,
             now_ms=now_ms,
             version=version,

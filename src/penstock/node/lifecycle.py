@@ -21,6 +21,7 @@ from penstock.errors import ErrorCode, StorageError
 from penstock.log.manager import ReplicaRequest
 from penstock.metadata.brokers import Registration
 from penstock.metadata.directories import CORDONS_FROM_LEVEL
+from penstock.node.publishing import REPLICAS_PER_STEP
 from penstock.protocol.messages import broker_registration_request, controller_registration_request
 from penstock.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -30,17 +31,21 @@ from penstock.protocol.messages.controller_registration_request import Controlle
 from penstock.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.metadata.image import BrokerRegistration, Endpoint
-    from penstock.node.broker import Broker
-    from penstock.node.channel import ControllerCall
+    from penstock.node.channel import Channel, ControllerCall
+    from penstock.node.controller import ControllerNode
+    from penstock.node.outgoing import Outgoing
+    from penstock.node.quorum import Quorum
+    from penstock.node.replication import Replication
+    from penstock.node.scheduler import Scheduler
+    from penstock.node.state import NodeState
     from penstock.node.timers import Timer
     from penstock.protocol.message import Message
 
 LEAVE_TIMEOUT_MS = 5_000
 """How long a clean stop waits for the controller to take the leaderships; it goes on without, as Kafka does."""
-REPLICAS_PER_STEP = 200
 FAREWELL_TIMEOUT_MS = 1_000
 """How long a clean stop waits for one answer of the controller: there may be none any more."""
 FAREWELL_INTERVAL_MS = 20
@@ -64,9 +69,30 @@ class Lifecycle:
         controller_endpoints: what this node's controller registers with; None for a broker that is no controller.
     """
 
-    def __init__(self, node: Broker) -> None:
-        self._node = node
-        self._state = node.state
+    def __init__(
+        self,
+        state: NodeState,
+        scheduler: Scheduler,
+        replication: Replication,
+        channel: Channel,
+        outgoing: Outgoing,
+        *,
+        quorum: Callable[[], Quorum],
+        controller: Callable[[], ControllerNode],
+        close_connections: Callable[[str], None],
+    ) -> None:
+        """`quorum` and `controller` give this node's; `close_connections` closes all, for the reason given."""
+        self._state = state
+        self._scheduler = scheduler
+        self._replication = replication
+        self._logs = replication.logs
+        self._directories = replication.logs.table.directories
+        self._channel = channel
+        self._outgoing = outgoing
+        self._quorum = quorum
+        self._controller = controller
+        self._close_connections = close_connections
+        self._cordoned_before = state.settings.cordoned_log_dirs
         self.registration: Registration | None = None
         self.controller_endpoints: Sequence[Endpoint] | None = None
         self.incarnation_id = UUID(int=0)
@@ -89,9 +115,8 @@ class Lifecycle:
 
     def identify(self, endpoints: Sequence[Endpoint], controller_endpoints: Sequence[Endpoint] | None) -> None:
         """What this node is to the controller, from now on: another incarnation than any before."""
-        node = self._node
         settings = self._state.settings
-        self.incarnation_id = UUID(int=node.scheduler.random.getrandbits(128), version=4)
+        self.incarnation_id = UUID(int=self._scheduler.random.getrandbits(128), version=4)
         if settings.is_controller:
             self.controller_endpoints = controller_endpoints
         if settings.is_broker:
@@ -99,9 +124,9 @@ class Lifecycle:
                 broker_id=self._state.node_id,
                 incarnation_id=self.incarnation_id,
                 endpoints=tuple(endpoints),
-                log_dirs=tuple(found.id for found in node.directories if found.id is not None and found.error is None),
+                log_dirs=tuple(found.id for found in self._directories if found.id is not None and found.error is None),
                 rack=settings.broker_rack,
-                previous_broker_epoch=node.logs.previous_broker_epoch,
+                previous_broker_epoch=self._logs.previous_broker_epoch,
             )
 
     def start(self, now_ms: int) -> None:
@@ -115,7 +140,7 @@ class Lifecycle:
         assert registration is not None
         request = BrokerRegistrationRequest(
             broker_id=registration.broker_id,
-            cluster_id=self._node.cluster_id,
+            cluster_id=self._logs.cluster_id,
             incarnation_id=registration.incarnation_id,
             listeners=[
                 broker_registration_request.Listener(
@@ -137,12 +162,11 @@ class Lifecycle:
         def answered(answer: Message | None, at_ms: int) -> None:
             self._registration_answered(answer, at_ms, deadline_ms)
 
-        self._node.channel.to_controller(request, answered, now_ms, timeout_ms=max(0, deadline_ms - now_ms))
+        self._channel.to_controller(request, answered, now_ms, timeout_ms=max(0, deadline_ms - now_ms))
 
     def _registration_answered(self, answer: Message | None, now_ms: int, deadline_ms: int) -> None:
         if self._state.stopping:
             return
-        node = self._node
         assert answer is None or isinstance(answer, BrokerRegistrationResponse)
         code = ErrorCode.REQUEST_TIMED_OUT if answer is None else ErrorCode(answer.error_code)
         if answer is not None and code is ErrorCode.NONE:
@@ -159,13 +183,17 @@ class Lifecycle:
                 f"no controller has registered this broker within {seconds:g} s (the last answer: {code.name}{hint})"
             )
         else:
-            node.timers.at(now_ms + RETRY_MS, lambda at_ms: self._register(at_ms, deadline_ms), duty=True)
+            self._scheduler.timers.at(now_ms + RETRY_MS, lambda at_ms: self._register(at_ms, deadline_ms), duty=True)
 
     def _fail(self, sentence: str) -> None:
         self._state.fail(StorageError(sentence))
 
     def published(self, now_ms: int) -> None:
-        """A new image: it may hold our registration, say that we are unfenced, or lack our controller."""
+        """A new image: it may hold our registration, say that we are unfenced, or lack our controller; or configs."""
+        cordoned = self._state.settings.cordoned_log_dirs
+        if cordoned != self._cordoned_before:
+            self._cordoned_before = cordoned
+            self.directories_changed(now_ms)
         if self._state.stopping:
             own = self._state.own_registration
             if own is not None and own.fenced and own.epoch == self._state.broker_epoch:
@@ -182,7 +210,6 @@ class Lifecycle:
 
     def _look_at_itself(self, now_ms: int) -> None:
         """What the image says of this broker, which has been registered."""
-        node = self._node
         own = self._state.own_registration
         if (
             own is None and self._state.image.offset >= self._state.broker_epoch
@@ -190,12 +217,12 @@ class Lifecycle:
             self._register_again(now_ms)
         if own is None or own.epoch != self._state.broker_epoch:
             return
-        if not node.replicas.caught_up:
-            node.replicas.caught_up = True
-            node.logs.strays.set_aside(self._assigned, self._assigned_directory, now_ms)
-            node.logs.begin(now_ms)
-            node.moves.resume(now_ms)
-            node.do(self._make_replicas())
+        if not self._replication.replicas.caught_up:
+            self._replication.replicas.caught_up = True
+            self._logs.strays.set_aside(self._assigned, self._assigned_directory, now_ms)
+            self._logs.begin(now_ms)
+            self._replication.moves.resume(now_ms)
+            self._scheduler.do(self._make_replicas())
         elif not self._state.ready and not own.fenced:
             self._state.ready = True
         self._note_leaving(now_ms)
@@ -252,11 +279,10 @@ class Lifecycle:
         return found.partitions[index].directory(self._state.node_id)
 
     def _make_replicas(self) -> Iterator[None]:
-        node = self._node
         batch: list[ReplicaRequest] = []
         for topic in self._state.image.topics_by_name.values():
             for index, registration in enumerate(topic.partitions):
-                if self._state.node_id in registration.replicas and not node.logs.exists(topic.name, index):
+                if self._state.node_id in registration.replicas and not self._logs.exists(topic.name, index):
                     wish = registration.directory(self._state.node_id)
                     batch.append(ReplicaRequest(topic.name, index, topic.id, wish, is_new=False))
             if len(batch) >= REPLICAS_PER_STEP:
@@ -266,13 +292,14 @@ class Lifecycle:
         self._make(batch)
         self._has_replicas = True
         if not self._state.stopping:
-            node.followers.begin(node.now_ms)
-            node.do(node.publishing.assignments.look_at_all())
-            self._beat(node.now_ms)
+            self._replication.followers.begin(self._scheduler.now_ms)
+            self._scheduler.do(self._replication.assignments.look_at_all())
+            self._beat(self._scheduler.now_ms)
 
     def _make(self, wanted: list[ReplicaRequest]) -> None:
-        node = self._node
-        node.logs.create([request for request in wanted if node.publishing.is_ours(request)], node.now_ms)
+        self._logs.create(
+            [request for request in wanted if self._replication.publishing.is_ours(request)], self._scheduler.now_ms
+        )
 
     # Heartbeats
 
@@ -296,9 +323,8 @@ class Lifecycle:
 
     def _beat(self, now_ms: int) -> None:
         """Sends a heartbeat now, in the place of one that is under way: it may say less."""
-        node = self._node
         self._silence()
-        self._heartbeat = node.channel.to_controller(
+        self._heartbeat = self._channel.to_controller(
             self._heartbeat_request,
             self._heartbeat_answered,
             now_ms,
@@ -306,24 +332,21 @@ class Lifecycle:
         )
 
     def _silence(self) -> None:
-        node = self._node
         if self._heartbeat_due is not None:
-            node.timers.cancel(self._heartbeat_due)
+            self._scheduler.timers.cancel(self._heartbeat_due)
             self._heartbeat_due = None
         if self._heartbeat is not None:
-            node.channel.cancel(self._heartbeat)
+            self._channel.cancel(self._heartbeat)
             self._heartbeat = None
 
     def _cordoned(self) -> list[UUID] | None:
         """The log directories that get nothing new; None while the cluster cannot record them."""
-        node = self._node
         if self._state.image.metadata_version < CORDONS_FROM_LEVEL:
             return None
-        return [found.id for found in node.directories if found.id is not None and node.logs.is_cordoned(found)]
+        return [found.id for found in self._directories if found.id is not None and self._logs.is_cordoned(found)]
 
     def _heartbeat_request(self) -> BrokerHeartbeatRequest:
-        node = self._node
-        offline = [found.id for found in node.directories if found.error is not None and found.id is not None]
+        offline = [found.id for found in self._directories if found.error is not None and found.id is not None]
         return BrokerHeartbeatRequest(
             broker_id=self._state.node_id,
             broker_epoch=self._state.broker_epoch,
@@ -345,7 +368,7 @@ class Lifecycle:
             self._farewell_answered(may_go, now_ms)
         elif not granted or (isinstance(answer, BrokerHeartbeatResponse) and answer.is_fenced and self._has_replicas):
             self._beat_at(now_ms + min(RETRY_MS, interval_ms))
-        elif not self._node.controller.active:
+        elif not self._controller().active:
             self._beat_at(now_ms + interval_ms)
 
     def _farewell_answered(self, may_go: bool, now_ms: int) -> None:
@@ -359,7 +382,7 @@ class Lifecycle:
             self._beat_at(now_ms + FAREWELL_INTERVAL_MS)
 
     def _beat_at(self, when_ms: int) -> None:
-        self._heartbeat_due = self._node.timers.at(when_ms, self._beat_again, duty=True)
+        self._heartbeat_due = self._scheduler.timers.at(when_ms, self._beat_again, duty=True)
 
     def _beat_again(self, now_ms: int) -> None:
         self._heartbeat_due = None
@@ -370,7 +393,6 @@ class Lifecycle:
 
     def _register_controller(self, now_ms: int) -> None:
         """Registers this node's controller until the image has it as it is."""
-        node = self._node
         own = self._state.image.controllers.get(self._state.node_id)
         self._registered = self._registered or (own is not None and own.incarnation_id == self.incarnation_id)
         if self._registered or self._registering or not self._state.image.metadata_version:
@@ -386,9 +408,9 @@ class Lifecycle:
             if isinstance(answer, ControllerRegistrationResponse) and not answer.error_code:
                 self._registered = True
             else:
-                node.timers.at(at_ms + RETRY_MS, again, duty=True)
+                self._scheduler.timers.at(at_ms + RETRY_MS, again, duty=True)
 
-        node.channel.to_controller(self._controller_registration(), answered, now_ms)
+        self._channel.to_controller(self._controller_registration(), answered, now_ms)
 
     def _controller_registration(self) -> ControllerRegistrationRequest:
         from penstock.metadata.features import REGISTERED_FEATURES
@@ -421,10 +443,9 @@ class Lifecycle:
         was_ready = self._state.ready
         self._state.stopping = True
         self._state.ready = False
-        node = self._node
-        if was_ready and self.registration is not None and node.channel.controller is not None:
+        if was_ready and self.registration is not None and self._channel.controller is not None:
             self._beat(now_ms)
-            node.timers.at(now_ms + LEAVE_TIMEOUT_MS, self._left, duty=True)
+            self._scheduler.timers.at(now_ms + LEAVE_TIMEOUT_MS, self._left, duty=True)
         else:
             self._left(now_ms)
 
@@ -433,12 +454,11 @@ class Lifecycle:
 
         They would have to elect another controller, and that one could not be reached: it is stopping.
         """
-        node = self._node
-        others = node.controller.state.image.brokers.values() if node.controller.active else ()
+        others = self._controller().state.image.brokers.values() if self._controller().active else ()
         if any(each.in_controlled_shutdown and not each.fenced and each.id != self._state.node_id for each in others):
             if not self._lets_others_go:
                 self._lets_others_go = True
-                node.timers.at(now_ms + FAREWELL_TIMEOUT_MS, self._left, duty=True)
+                self._scheduler.timers.at(now_ms + FAREWELL_TIMEOUT_MS, self._left, duty=True)
         else:
             self._left(now_ms)
 
@@ -452,20 +472,18 @@ class Lifecycle:
         if self._closing_logs:
             return
         self._closing_logs = True
-        node = self._node
-        for connection in list(node.connections.values()):
-            node.close(connection, "the broker is stopping")
-        node.publishing.finish_deletions()
-        node.followers.stop(now_ms)
-        node.logs.stop(self._state.broker_epoch if self._granted else -1, now_ms)
+        self._close_connections("the broker is stopping")
+        self._replication.publishing.finish_deletions()
+        self._replication.followers.stop(now_ms)
+        self._logs.stop(self._state.broker_epoch if self._granted else -1, now_ms)
         self.proceed(now_ms)
 
     def proceed(self, now_ms: int) -> None:
         """Something has ended: the metadata log is closed when all other logs are."""
-        if self._closing_logs and not self._closing_metadata and self._node.logs.finish_stop():
+        if self._closing_logs and not self._closing_metadata and self._logs.finish_stop():
             self._closing_metadata = True
-            self._node.quorum.shutdown(self._closed, now_ms)
+            self._quorum().shutdown(self._closed, now_ms)
 
     def _closed(self, now_ms: int) -> None:
-        self._node.outgoing.stop()
+        self._outgoing.stop()
         self._state.stopped = True

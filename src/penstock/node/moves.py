@@ -23,11 +23,16 @@ from penstock.errors import ErrorCode, NotResident, PenstockError, StorageError
 from penstock.log.directory_operations import ReadBytes
 from penstock.log.disk import FileSlice
 from penstock.log.log import Log
-from penstock.log.manager import NotOpen
+from penstock.log.manager import LogManager, NotOpen
 from penstock.log.replica import State as Stored
+from penstock.node.assignments import Assignments
 from penstock.node.limits import MOVE_READ_BYTES, MOVES_AT_ONCE_MAX, THROTTLED_LOOK_MS
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
+from penstock.node.throttles import ReplicationThrottles
 from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
 from penstock.replication.follower import Follower, Position, State
+from penstock.replication.replicas import Replicas
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -35,7 +40,6 @@ if TYPE_CHECKING:
     from penstock.log.directory import LogDirectory
     from penstock.log.moving import Moving
     from penstock.metadata.image import PartitionRegistration
-    from penstock.node.broker import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +69,6 @@ class Move:
         self.closing = False
         self.finishing = False
         self.swapping = False
-        self.waits = False
 
     @property
     def name(self) -> str:
@@ -75,8 +78,22 @@ class Move:
 class Moves:
     """The moves of a node. See the module's head. It is the `FollowerOwner` of their followers."""
 
-    def __init__(self, node: Broker) -> None:
-        self._node = node
+    def __init__(
+        self,
+        state: NodeState,
+        scheduler: Scheduler,
+        logs: LogManager,
+        replicas: Replicas,
+        *,
+        throttles: ReplicationThrottles,
+        assignments: Assignments,
+    ) -> None:
+        self._state = state
+        self._scheduler = scheduler
+        self._logs = logs
+        self._replicas = replicas
+        self._throttles = throttles
+        self._assignments = assignments
         self._moves: dict[Key, Move] = {}
         self._due: dict[Key, None] = {}
         self._due_set = False
@@ -86,7 +103,7 @@ class Moves:
 
     @property
     def _moving(self) -> Moving:
-        return self._node.logs.moving
+        return self._logs.moving
 
     # Beginning and ending
 
@@ -97,37 +114,36 @@ class Moves:
         if move is not None and move.target is target:
             return
         self.cancel(topic, index, now_ms)
-        if self._node.logs.directory_of(topic, index) is not target:
+        if self._logs.directory_of(topic, index) is not target:
             self._moving.begin(key, topic_id, target)
-            self._add(Move(key, topic_id, target, self, self._node.node_id))
+            self._add(Move(key, topic_id, target, self, self._state.node_id))
             logger.info("%s-%d: moving to log directory %s", topic, index, target.path)
 
     def cancel(self, topic: str, index: int, now_ms: int) -> None:
         """Ends a move without a result, if there is one: the replica stays where it is."""
         if self._forget((topic, index)) is not None:
             self._moving.abandon((topic, index), now_ms)
-            self._tell_where((topic, index))
+            self._assignments.stays(topic, index)
 
     def resume(self, now_ms: int) -> None:
         """After a start, with the metadata known and before replicas are made: goes on with what was under way."""
-        node, moving = self._node, self._moving
-        for key, replica in list(node.logs.table.futures.items()):
-            topic = node.image.topics_by_name.get(key[0])
+        moving = self._moving
+        for key, replica in list(self._logs.table.futures.items()):
+            topic = self._state.image.topics_by_name.get(key[0])
             found = topic.partitions[key[1]] if topic is not None and key[1] < len(topic.partitions) else None
-            assigned = found is not None and node.node_id in found.replicas
+            assigned = found is not None and self._state.node_id in found.replicas
             if topic is None or found is None or not assigned:
                 moving.abandon(key, now_ms)
-            elif node.logs.exists(*key):
+            elif self._logs.exists(*key):
                 replica.topic_id = topic.id
-                self._add(Move(key, topic.id, replica.directory, self, node.node_id))
-            elif found.directory(node.node_id) == replica.directory.id:
+                self._add(Move(key, topic.id, replica.directory, self, self._state.node_id))
+            elif found.directory(self._state.node_id) == replica.directory.id:
                 moving.promote(key, topic.id)
 
     def directory_failed(self, index: int, now_ms: int) -> None:
         """Moves from it and to it are off."""
-        node = self._node
         for key, move in list(self._moves.items()):
-            if move.target.index == index or node.logs.directory_of(*key).index == index:
+            if move.target.index == index or self._logs.directory_of(*key).index == index:
                 self.cancel(*key, now_ms)
 
     def published(self, topic: str, index: int, now_ms: int) -> None:
@@ -136,22 +152,17 @@ class Moves:
         if move is not None:
             self._want(move)
 
-    def directory_told(self, topic: str, index: int) -> UUID | None:
-        """The directory that the controller is to know for a replica which is about to swap; None: where it lies."""
-        move = self._moves.get((topic, index))
-        return move.target.id if move is not None and move.waits else None
-
     def _add(self, move: Move) -> None:
         self._moves[move.key] = move
-        self._node.replicas.copied[move.name] = lambda now_ms: self._want(move)
+        self._replicas.copied[move.name] = lambda now_ms: self._want(move)
         self._want(move)
 
     def _forget(self, key: Key) -> Move | None:
         move = self._moves.pop(key, None)
         if move is not None:
-            self._node.replicas.copied.pop(move.name, None)
+            self._replicas.copied.pop(move.name, None)
             if move.follower.log is not None:
-                self._node.replicas.copy_ended(move.follower.log)
+                self._replicas.copy_ended(move.follower.log)
             for other in self._active():
                 self._want(other)
         return move
@@ -166,12 +177,12 @@ class Moves:
         self._due[move.key] = None
         if not self._due_set:
             self._due_set = True
-            self._node.timers.at(self._node.now_ms, self._look, duty=True)
+            self._scheduler.timers.at(self._scheduler.now_ms, self._look, duty=True)
 
     def _look(self, now_ms: int) -> None:
         self._due_set = False
         due, self._due = self._due, {}
-        if self._node.state.stopping:
+        if self._state.stopping:
             return
         active = self._active()
         for key in due:
@@ -180,13 +191,13 @@ class Moves:
                 try:
                     self._step(move, now_ms)
                 except NotOpen as missing:
-                    self._node.when_open(missing, lambda at_ms, move=move: self._want(move))  # type: ignore[misc]
+                    self._scheduler.when_open(missing, lambda at_ms, move=move: self._want(move))  # type: ignore[misc]
                 except StorageError as error:
                     logger.warning("%s is not moved to %s: %s", move.name, move.target.path, error)
                     self.cancel(*key, now_ms)
                 except Exception as error:
                     self.cancel(*key, now_ms)
-                    self._node.bug("work", f"moving {move.name} to {move.target.path}", error)
+                    self._scheduler.bug("work", f"moving {move.name} to {move.target.path}", error)
 
     def _step(self, move: Move, now_ms: int) -> None:
         """Goes on as far as it can without waiting. Raises NotOpen, StorageError."""
@@ -199,10 +210,10 @@ class Moves:
         if follower.log is not log:
             follower.state = State.OPENING
         if follower.state is State.OPENING:
-            self._node.replicas.copy(log, follower)
+            self._replicas.copy(log, follower)
             follower.opened(log, self._moving.high_watermark(move.key), now_ms)
         if not move.finishing:
-            move.source = self._node.logs.log(*move.key, now_ms)
+            move.source = self._logs.log(*move.key, now_ms)
         source = move.source
         assert source is not None
         if source.truncating:
@@ -241,20 +252,20 @@ class Moves:
         move.follower.fetched(move.follower.position, refusal, now_ms)
 
     def _data(self, move: Move, source: Log, **more: Any) -> PartitionData:
-        high_watermark = min(self._node.logs.high_watermark(*move.key), source.log_end_offset)
+        high_watermark = min(self._logs.high_watermark(*move.key), source.log_end_offset)
         return PartitionData(
             partition_index=move.key[1], high_watermark=high_watermark, log_start_offset=source.log_start_offset, **more
         )
 
     def _read(self, move: Move, source: Log, position: Position, now_ms: int) -> None:
         """Has the next bytes read; an index that is not in memory first."""
-        throttle = self._node.throttles.moves
+        throttle = self._throttles.moves
         if throttle.exceeded(now_ms) and not move.finishing:
             at_ms = min(max(throttle.free_at_ms(now_ms), now_ms + 1), now_ms + THROTTLED_LOOK_MS)
-            self._node.timers.at(at_ms, lambda _: self._want(move), duty=True)
+            self._scheduler.timers.at(at_ms, lambda _: self._want(move), duty=True)
             return
         move.asked = (position, source, source.generation)
-        outbox = self._node.logs.outbox
+        outbox = self._logs.outbox
         try:
             found = source.read(position.fetch_offset, MOVE_READ_BYTES)
             (piece,) = found.slices
@@ -271,7 +282,7 @@ class Moves:
         move = operation.reader
         assert isinstance(move, Move)
         asked, move.asked = move.asked, None
-        if self._moves.get(move.key) is move and asked is not None and not self._node.state.stopping:
+        if self._moves.get(move.key) is move and asked is not None and not self._state.stopping:
             position, source, generation = asked
             if operation.is_data and result is not None and generation == source.generation and not source.truncating:
                 move.follower.fetched(position, self._data(move, source, records=result), now_ms)
@@ -290,18 +301,18 @@ class Moves:
             self._want(move)
 
     def follower_retries(self, follower: Follower, delay_ms: int, now_ms: int) -> None:
-        delay_ms = min(delay_ms, self._node.settings.replica_fetch_backoff_ms)
-        self._node.timers.at(now_ms + delay_ms, follower.retry, duty=True)
+        delay_ms = min(delay_ms, self._state.settings.replica_fetch_backoff_ms)
+        self._scheduler.timers.at(now_ms + delay_ms, follower.retry, duty=True)
 
     def follower_wrote(self, follower: Follower, size_bytes: int) -> None:
-        self._node.throttles.moves.record(size_bytes, self._node.now_ms)
+        self._throttles.moves.record(size_bytes, self._scheduler.now_ms)
 
     def high_watermark_moved(self, follower: Follower) -> None:
         self._moving.note_high_watermark((follower.topic, follower.index), follower.high_watermark)
 
     def follower_failed(self, follower: Follower, error: Exception) -> None:
         if not isinstance(error, PenstockError):
-            self._node.bug("operation", f"records of {follower!r}", error)
+            self._scheduler.bug("operation", f"records of {follower!r}", error)
         elif follower.failures == 0:
             logger.warning("moving %s-%d: %s", follower.topic, follower.index, error)
 
@@ -312,41 +323,36 @@ class Moves:
 
         The controller is told, or has heard of it and they swap.
         """
-        main = self._node.logs.table.find(*move.key)
-        future = self._node.logs.table.futures[move.key]
+        main = self._logs.table.find(*move.key)
+        future = self._logs.table.futures[move.key]
         assert main is not None
         if move.finishing:
             move.swapping = True
             self._moving.freeze(future, partial(self._log_closed, move.key), now_ms)
         elif not self._is_told(move):
-            move.waits = True
-            self._tell_where(move.key)
+            assert move.target.id is not None, "a directory to which something moves has an id"
+            self._assignments.moves_to(*move.key, move.target.id)
         elif main.state is Stored.OPEN:
             move.closing = True
             self._moving.freeze(main, partial(self._log_closed, move.key), now_ms)
 
     def _is_told(self, move: Move) -> bool:
         registration = self._registration(move.key)
-        return registration is not None and registration.directory(self._node.node_id) == move.target.id
+        return registration is not None and registration.directory(self._state.node_id) == move.target.id
 
     def _registration(self, key: Key) -> PartitionRegistration | None:
-        return self._node.image.partition(*key)
-
-    def _tell_where(self, key: Key) -> None:
-        topic = self._node.image.topics_by_name.get(key[0])
-        registration = self._registration(key)
-        if topic is not None and registration is not None:
-            self._node.publishing.assignments.look(key[0], topic.id, key[1], registration)
+        return self._state.image.partition(*key)
 
     def _log_closed(self, key: Key, now_ms: int) -> None:
         """A frozen log has closed."""
         move = self._moves.get(key)
-        if move is None or self._node.state.stopping:
+        if move is None or self._state.stopping:
             return
         if move.swapping:
             if not self._moving.both_closed(key):
                 return  # retention has looked at the one that was closed before; the other is still closing
             self._forget(key)
+            self._assignments.moved(*key)
             self._moving.swap(key)
             logger.info("%s: moved to log directory %s", move.name, move.target.path)
         else:

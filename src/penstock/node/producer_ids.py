@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 from penstock.metadata import producer_ids
 from penstock.metadata.producer_ids import ProducerIdBlock
+from penstock.node.channel import Channel
+from penstock.node.purgatory import Purgatory
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
 from penstock.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from penstock.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from penstock.node.broker import Broker
     from penstock.protocol.message import Message
 
 PREFETCH_FRACTION = 10
@@ -25,8 +28,11 @@ class ProducerIds:
 
     KEY = "producer ids"
 
-    def __init__(self, node: Broker) -> None:
-        self._node = node
+    def __init__(self, state: NodeState, scheduler: Scheduler, channel: Channel, purgatory: Purgatory) -> None:
+        self._state = state
+        self._scheduler = scheduler
+        self._channel = channel
+        self._purgatory = purgatory
         self._next_id = 0
         self._end = 0
         self._following: tuple[int, int] | None = None
@@ -46,11 +52,10 @@ class ProducerIds:
         return found
 
     def _ask(self, now_ms: int) -> None:
-        node = self._node
         self._asking = True
 
         def request() -> AllocateProducerIdsRequest:
-            return AllocateProducerIdsRequest(broker_id=node.node_id, broker_epoch=node.state.broker_epoch)
+            return AllocateProducerIdsRequest(broker_id=self._state.node_id, broker_epoch=self._state.broker_epoch)
 
         def answered(answer: Message | None, at_ms: int) -> None:
             if isinstance(answer, AllocateProducerIdsResponse) and not answer.error_code:
@@ -58,19 +63,19 @@ class ProducerIds:
             else:
                 self._lost(at_ms)
 
-        node.channel.to_controller(request, answered, now_ms)
+        self._channel.to_controller(request, answered, now_ms)
 
     def _got(self, block: ProducerIdBlock, now_ms: int) -> None:
         self._asking = False
         self._following = (block.first, block.first + block.length)
-        self._node.purgatory.fire(self.KEY, now_ms)
+        self._purgatory.fire(self.KEY, now_ms)
 
     def _lost(self, now_ms: int) -> None:
         """No controller, or it refused: asks again soon, and whoever waits goes on waiting until the deadline."""
 
         def retry(at_ms: int) -> None:
             self._asking = False
-            if not self._node.state.stopping:
+            if not self._state.stopping:
                 self._ask(at_ms)
 
-        self._node.timers.at(now_ms + RETRY_MS, retry, duty=True)
+        self._scheduler.timers.at(now_ms + RETRY_MS, retry, duty=True)

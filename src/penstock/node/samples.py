@@ -12,26 +12,22 @@ from typing import TYPE_CHECKING
 
 from penstock.metadata.image import NO_LEADER
 from penstock.node.limits import METRICS_GROUP_OFFSETS_MAX, METRICS_PARTITIONS_MAX, METRICS_PARTITIONS_PER_STEP
-from penstock.node.metrics import COUNTER, GAUGE, Sample, request_samples
+from penstock.node.metrics import COUNTER, GAUGE, Sample
 
 if TYPE_CHECKING:
+    from penstock.coordinator.group.machine import GroupMachine
+    from penstock.coordinator.runtime.runtime import Runtime
     from penstock.log.log import Log
+    from penstock.log.manager import LogManager
     from penstock.metadata.image import MetadataImage, PartitionRegistration
-    from penstock.node.broker import Broker
+    from penstock.node.outgoing import Outgoing
+    from penstock.node.quorum import Quorum
+    from penstock.node.replication import Replication
+    from penstock.node.state import NodeState
+    from penstock.replication.fetch_session import SessionCache
+    from penstock.replication.replicas import Replicas
 
 Steps = Iterator[Sample | None]
-
-
-def samples_of(node: Broker) -> Steps:
-    """All samples of a node; those of one name follow each other."""
-    yield from node.topic_metrics.samples()
-    yield from request_samples(node.dispatcher.exit.counters.values(), node.now_ms)
-    yield from metadata_samples(node)
-    yield from replica_samples(node)
-    yield from partition_samples(node)
-    yield from quorum_samples(node)
-    yield from group_samples(node)
-    yield from own_samples(node)
 
 
 def partitions_in_steps(image: MetadataImage) -> Iterator[tuple[str, Sequence[PartitionRegistration], bool]]:
@@ -46,11 +42,11 @@ def partitions_in_steps(image: MetadataImage) -> Iterator[tuple[str, Sequence[Pa
                 looked_at = 0
 
 
-def metadata_samples(node: Broker) -> Steps:
+def metadata_samples(state: NodeState, *, is_controller: bool, unclean_elections: int) -> Steps:
     """The cluster as the metadata says; its leaders as every controller sees them."""
-    image = node.image
+    image = state.image
     name = "kafka_controller_kafkacontroller"
-    active = 1 if node.controller.active else 0
+    active = 1 if is_controller else 0
     yield Sample(f"{name}_activecontrollercount", GAUGE, "1 on the active controller.", active)
     yield Sample(f"{name}_globaltopiccount", GAUGE, "Topics of the cluster.", len(image.topics_by_name))
     yield Sample(f"{name}_globalpartitioncount", GAUGE, "Partitions of the cluster.", image.partition_count)
@@ -58,7 +54,7 @@ def metadata_samples(node: Broker) -> Steps:
     yield Sample(f"{name}_fencedbrokercount", GAUGE, "Brokers that are registered and fenced.", fenced)
     text = "Brokers that are registered and not fenced."
     yield Sample(f"{name}_activebrokercount", GAUGE, text, len(image.brokers) - fenced)
-    if node.settings.is_controller:
+    if state.settings.is_controller:
         offline = imbalanced = 0
         for _, partitions, step_ends in partitions_in_steps(image):
             for partition in partitions:
@@ -71,35 +67,34 @@ def metadata_samples(node: Broker) -> Steps:
         yield Sample(f"{name}_preferredreplicaimbalancecount", GAUGE, text, imbalanced)
         name = "kafka_controller_controllerstats_uncleanleaderelections_total"
         text = "Leaders that were elected without being in sync, seen as the active controller."
-        yield Sample(name, COUNTER, text, node.journal.unclean_elections)
+        yield Sample(name, COUNTER, text, unclean_elections)
 
 
-def replica_samples(node: Broker) -> Steps:
+def replica_samples(state: NodeState, replication: Replication) -> Steps:
     """Gauges of the replicas of this broker."""
     name = "kafka_server_replicamanager_partitioncount"
-    count = sum(len(replicas) for replicas in node.logs.describe().values())
+    count = sum(len(replicas) for replicas in replication.logs.describe().values())
     yield Sample(name, GAUGE, "Replicas on this broker.", count)
     text = "Led partitions that something has used since the start."
-    yield Sample("penstock_replication_partitions_in_use", GAUGE, text, len(node.replicas))
+    yield Sample("penstock_replication_partitions_in_use", GAUGE, text, len(replication.replicas))
     name = "kafka_log_logmanager_offlinelogdirectorycount"
-    offline = sum(1 for directory in node.directories if directory.error is not None)
+    offline = sum(1 for directory in replication.logs.table.directories if directory.error is not None)
     yield Sample(name, GAUGE, "Log directories that have failed.", offline)
-    yield from in_sync_samples(node)
-    own = node.image.brokers.get(node.node_id)
-    state = 3 if node.ready else 2 if own is not None else 1
-    yield Sample("kafka_server_kafkaserver_brokerstate", GAUGE, "1 starting, 2 recovering, 3 running.", state)
+    yield from in_sync_samples(state, replication)
+    broker_state = 3 if state.ready else 2 if state.own_registration is not None else 1
+    yield Sample("kafka_server_kafkaserver_brokerstate", GAUGE, "1 starting, 2 recovering, 3 running.", broker_state)
 
 
-def in_sync_samples(node: Broker) -> Steps:
+def in_sync_samples(state: NodeState, replication: Replication) -> Steps:
     """What operators watch of the in-sync replicas of the partitions that this broker leads."""
     leaders = under_replicated = under_min_isr = at_min_isr = 0
-    for topic, partitions, step_ends in partitions_in_steps(node.image):
+    for topic, partitions, step_ends in partitions_in_steps(state.image):
         min_insync_replicas: int | None = None
         for partition in partitions:
-            if partition.leader != node.node_id:
+            if partition.leader != state.node_id:
                 continue
             if min_insync_replicas is None:
-                min_insync_replicas = node.topic_config(topic).min_insync_replicas
+                min_insync_replicas = state.topic_config(topic).min_insync_replicas
             leaders += 1
             least = min(min_insync_replicas, len(partition.replicas))
             under_replicated += len(partition.isr) < len(partition.replicas) - len(partition.adding_replicas)
@@ -115,28 +110,29 @@ def in_sync_samples(node: Broker) -> Steps:
     yield Sample(f"{name}_underminisrpartitioncount", GAUGE, text, under_min_isr)
     text = "Led partitions with exactly min.insync.replicas in-sync replicas."
     yield Sample(f"{name}_atminisrpartitioncount", GAUGE, text, at_min_isr)
-    changes = node.isr_changes
+    changes = replication.isr_changes
     text = "Changes by which replicas left the in-sync replicas."
     yield Sample(f"{name}_isrshrinks_total", COUNTER, text, changes.shrinks)
     text = "Changes by which replicas joined the in-sync replicas."
     yield Sample(f"{name}_isrexpands_total", COUNTER, text, changes.expands)
     text = "Changes of in-sync replicas that the controller did not make."
     yield Sample(f"{name}_failedisrupdates_total", COUNTER, text, changes.failures)
+    bytes_in = replication.followers.bytes_in
     text = "Bytes that followers here have fetched from their leaders."
-    yield Sample("kafka_server_brokertopicmetrics_replicationbytesin_total", COUNTER, text, node.followers.bytes_in)
+    yield Sample("kafka_server_brokertopicmetrics_replicationbytesin_total", COUNTER, text, bytes_in)
     lag = 0
-    for number, follower in enumerate(list(node.replicas.following()), start=1):
+    for number, follower in enumerate(list(replication.replicas.following()), start=1):
         lag = max(lag, follower.lag or 0)
         if not number % METRICS_PARTITIONS_PER_STEP:
             yield None
     yield Sample("kafka_server_replicafetchermanager_maxlag", GAUGE, "Greatest lag of a follower, in records.", lag)
 
 
-def partition_samples(node: Broker) -> Steps:
+def partition_samples(logs_here: LogManager) -> Steps:
     """Size and ends of the replicas here, one by one. A log that nobody has used since the start is not opened for
     this: it has a size, where that is known, and no offsets.
     """
-    found = node.logs.describe()
+    found = logs_here.describe()
     chosen = list(islice(chain.from_iterable(found.values()), METRICS_PARTITIONS_MAX))
     left_out = sum(map(len, found.values())) - len(chosen)
     sizes: list[tuple[dict[str, str], int]] = []
@@ -144,7 +140,7 @@ def partition_samples(node: Broker) -> Steps:
     for number, (topic, index) in enumerate(chosen, start=1):
         if not number % METRICS_PARTITIONS_PER_STEP:
             yield None
-        replica = node.logs.table.find(topic, index)
+        replica = logs_here.table.find(topic, index)
         if replica is None:
             continue
         labels = {"topic": topic, "partition": str(index)}
@@ -165,9 +161,8 @@ def partition_samples(node: Broker) -> Steps:
     yield Sample("penstock_metrics_partitions_left_out", GAUGE, text, left_out)
 
 
-def quorum_samples(node: Broker) -> Steps:
+def quorum_samples(quorum: Quorum, image: MetadataImage) -> Steps:
     """The controllers' quorum as this node sees it, named as Kafka's raft-metrics."""
-    quorum = node.quorum
     name = "kafka_server_raft_metrics"
     leader = -1 if quorum.leader_id is None else quorum.leader_id
     yield Sample(f"{name}_current_leader", GAUGE, "Node id of the quorum's leader; -1: unknown.", leader)
@@ -176,15 +171,15 @@ def quorum_samples(node: Broker) -> Steps:
     yield Sample(f"{name}_high_watermark", GAUGE, "End of the committed metadata; -1: unknown.", high_watermark)
     yield Sample(f"{name}_log_end_offset", GAUGE, "End of the metadata log here.", quorum.next_offset)
     name = "kafka_server_broker_metadata_metrics_last_applied_record_offset"
-    yield Sample(name, GAUGE, "Offset of the last metadata record that this node acts upon.", node.image.offset)
+    yield Sample(name, GAUGE, "Offset of the last metadata record that this node acts upon.", image.offset)
 
 
-def group_samples(node: Broker) -> Steps:
+def group_samples(runtime: Runtime[GroupMachine], replicas: Replicas, logs: LogManager) -> Steps:
     """Groups that this broker coordinates, and how far they are, named as by the usual exporter of consumer groups.
 
     Lag is told of partitions that have a replica here.
     """
-    shards = list(node.coordinators.groups.runtime.each_active())
+    shards = list(runtime.each_active())
     count = sum(len(shard.machine.state.groups) for shard in shards)
     text = "Groups that this broker coordinates."
     yield Sample("kafka_coordinator_group_groupmetadatamanager_numgroups", GAUGE, text, count)
@@ -200,7 +195,7 @@ def group_samples(node: Broker) -> Steps:
             for topic, index, at in each[:room]:
                 labels = {"consumergroup": group_id, "topic": topic, "partition": str(index)}
                 offsets.append((labels, at.offset))
-                if (end_offset := high_watermark_here(node, topic, index)) is not None:
+                if (end_offset := high_watermark_here(replicas, logs, topic, index)) is not None:
                     lags.append((labels, max(0, end_offset - at.offset)))
             looked_at += len(each) + 1
             if looked_at >= METRICS_PARTITIONS_PER_STEP:
@@ -214,30 +209,26 @@ def group_samples(node: Broker) -> Steps:
     yield Sample("penstock_metrics_groups_left_out", GAUGE, text, left_out)
 
 
-def high_watermark_here(node: Broker, topic: str, index: int) -> int | None:
+def high_watermark_here(replicas: Replicas, logs: LogManager, topic: str, index: int) -> int | None:
     """The high watermark as the replica here knows it, checkpointed if nobody has used it; None without a replica."""
-    replica = node.replicas.in_use(topic, index) or node.replicas.follower(topic, index)
+    replica = replicas.in_use(topic, index) or replicas.follower(topic, index)
     if replica is not None:
         return replica.high_watermark
-    return node.logs.high_watermark(topic, index) if node.logs.exists(topic, index) else None
+    return logs.high_watermark(topic, index) if logs.exists(topic, index) else None
 
 
-def own_samples(node: Broker) -> Steps:
+def own_samples(sessions: SessionCache, outgoing: Outgoing, *, connections: int, parked: int, cold_reads: int) -> Steps:
     """Fetch sessions, connections, and what has no counterpart in Kafka."""
-    sessions = node.fetches.sessions
     name = "kafka_server_fetchsessioncache"
     yield Sample(f"{name}_numincrementalfetchsessions", GAUGE, "Incremental fetch sessions.", len(sessions))
     text = "Partitions of all incremental fetch sessions."
     yield Sample(f"{name}_numincrementalfetchpartitionscached", GAUGE, text, sessions.partition_count)
     text = "Fetch sessions that made room for others."
     yield Sample(f"{name}_incrementalfetchsessionevictions_total", COUNTER, text, sessions.evictions)
-    count = sum(1 for number in node.connections if number > 0)
-    yield Sample("kafka_server_socketservermetrics_connection_count", GAUGE, "Connections.", count)
-    outgoing = node.outgoing
+    yield Sample("kafka_server_socketservermetrics_connection_count", GAUGE, "Connections.", connections)
     yield Sample("penstock_node_calls_total", COUNTER, "Requests to nodes, this one included.", outgoing.calls)
     yield Sample("penstock_node_calls_failed_total", COUNTER, "Those that had no answer.", outgoing.failed)
     text = "Requests that wait for an event."
-    yield Sample("penstock_node_parked_requests", GAUGE, text, len(node.purgatory) + len(node.fetches.waiting))
+    yield Sample("penstock_node_parked_requests", GAUGE, text, parked)
     text = "Reads that were not in memory and went to a lane."
-    yield Sample("penstock_node_cold_reads_total", COUNTER, text, node.dispatcher.cold_reads)
-    yield from node.bugs.samples()
+    yield Sample("penstock_node_cold_reads_total", COUNTER, text, cold_reads)

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.errors import Report
 from penstock.log.manager import NotOpen
 from penstock.node.bugs import Bugs
+from penstock.node.duties import Duty
 from penstock.node.effects import Effect
 from penstock.node.timers import TimerWheel
 from penstock.records.wall import WallTime
@@ -25,10 +26,10 @@ class Scheduler:
         now_ms: the time of the event being handled.
         wall: the time that records are stamped with. random: all randomness of the node.
         effects: what the shell is to do, in order.
-        working: whether long work waits for its next step.
+        working: long work that waits for its next step. duties: parts of the node that have times of their own.
     """
 
-    __slots__ = ("bugs", "effects", "now_ms", "random", "timers", "wall", "working")
+    __slots__ = ("bugs", "duties", "effects", "now_ms", "random", "timers", "wall", "working")
 
     def __init__(self, random: Random, wall: WallTime, bug: Report | None = None) -> None:
         self.now_ms = 0
@@ -38,6 +39,7 @@ class Scheduler:
         self.timers = TimerWheel(self.bugs.of("timer"))
         self.effects: list[Effect] = []
         self.working: deque[Iterator[None]] = deque()
+        self.duties: tuple[Duty, ...] = ()
 
     def emit(self, effect: Effect) -> None:
         """Has the shell do something."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
+from penstock.log.directory import LogDirectory
 from penstock.metadata.features import METADATA_VERSIONS, MetadataVersion
 from penstock.metadata.image import EMPTY_IMAGE, BrokerRegistration, MetadataImage
 from penstock.node.outgoing import Peer
@@ -14,16 +15,27 @@ class NodeState:
 
     Attributes:
         settings: the node's, with the dynamic configs of now.
-        image: the committed metadata.
+        metadata_directory: where the metadata log is. image: the committed metadata.
         broker_epoch: of this broker's last registration; -1 before the first is granted.
         ready: the node leads its partitions and serves.
         stopping: a clean stop has begun. stopped: it is complete.
         failure: why the node cannot go on; None while it can.
     """
 
-    __slots__ = ("broker_epoch", "failure", "image", "node_id", "ready", "settings", "stopped", "stopping")
+    __slots__ = (
+        "broker_epoch",
+        "failure",
+        "image",
+        "metadata_directory",
+        "node_id",
+        "ready",
+        "settings",
+        "stopped",
+        "stopping",
+    )
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, metadata_directory: LogDirectory) -> None:
+        self.metadata_directory = metadata_directory
         self.node_id = settings.node_id
         self.settings = settings
         self.image: MetadataImage = EMPTY_IMAGE

@@ -47,7 +47,7 @@ async def ask(server: Server, peer: Peer, message: Message, timeout_ms: int = 10
     """The answer, or the reason as text."""
     ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     server.shell.begin()
-    server.broker.outgoing.call(
+    server.broker.calls.outgoing.call(
         peer,
         message,
         timeout_ms=timeout_ms,
@@ -90,7 +90,7 @@ def test_a_node_that_stops_ends_its_calls_and_others_hear_of_it(tmp_path: Path) 
             peer = peer_of(second)
             await ask(first, peer, ApiVersionsRequest(client_software_name="a", client_software_version="1"))
             lost: list[str] = []
-            first.broker.outgoing.on_link_lost.append(lambda peer, channel, reason, now_ms: lost.append(reason))
+            first.broker.calls.outgoing.on_link_lost.append(lambda peer, channel, reason, now_ms: lost.append(reason))
             await second.stop()
             assert await ask(first, peer, MetadataRequest(topics=None)) == f"{peer}: connection refused"
             assert lost == ["closed by the other side"]

@@ -120,10 +120,10 @@ def test_who_asks_right_after_a_leader_has_died_is_not_sent_to_it(seed: int) -> 
     topic = next(iter(world.controller.broker.image.topics_by_name.values()))
     leader_id = topic.partitions[0].leader
     leader, other, _ = sorted(world.machines, key=lambda each: each.settings.node_id != leader_id)
-    assert not other.broker.suspects.brokers(other.now_ms)
+    assert not other.broker.calls.suspects.brokers(other.now_ms)
     leader.kill(power_failed=False)
     simulation.run(simulation.now_ms + 3)
-    assert other.broker.suspects.brokers(other.now_ms) == {leader_id}
+    assert other.broker.calls.suspects.brokers(other.now_ms) == {leader_id}
     leader.start()
     simulation.run(simulation.now_ms + 1_000)
-    assert not other.broker.suspects.brokers(other.now_ms)
+    assert not other.broker.calls.suspects.brokers(other.now_ms)

@@ -37,7 +37,7 @@ def test_with_several_directories_the_broker_tells_which_it_has_chosen() -> None
     node.advance(10)
     assert told(node, "t", 7) == actual(node, "t", 7)
     assert len(set(actual(node, "t", 7))) == 3
-    assert not len(node.broker.publishing.assignments)
+    assert not len(node.broker.replication.assignments)
 
 
 def test_many_replicas_are_told_in_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ It keeps one number for each name (see `unit.coordinator.runtime.counters`), and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,12 +18,15 @@ from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.errors import ErrorCode
 from penstock.metadata.delta import MetadataDelta
-from penstock.node.bugs import PLACES
+from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.coordinator_list import Coordinators
 from penstock.node.coordinator_topic import TopicSpec
-from penstock.node.coordinators import Coordinator
+from penstock.node.coordinators import Coordinator, KeyType
+from penstock.node.metrics import Sample
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.api_versions_response import ApiVersionsResponse
+from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from penstock.security.rights import DESCRIBE_TRANSACTIONAL_ID, Right
 
 TOPIC = "__counters"
 
@@ -31,6 +35,8 @@ class CounterService:
     """What this coordinator has of its own. `broken`: it fails when it is told of metadata."""
 
     name, package = "counter", "group"
+    key_type: KeyType | None = KeyType.TRANSACTION
+    right: Right | None = DESCRIBE_TRANSACTIONAL_ID
     spec = TopicSpec(TOPIC, "counters", 3, 1, "counters.replication.factor", {"cleanup.policy": "compact"})
     write_timeout_ms = 500
     linger_ms = -1
@@ -54,6 +60,9 @@ class CounterService:
         if shard.index == 0:
             self.changed_topics += [topic.name for topic in delta.topics.values()]
 
+    def samples(self, coordinator: Coordinator[Counters]) -> Iterator[Sample | None]:
+        return iter(())
+
     def put(self, coordinator: Coordinator[Counters], index: int, name: str, value: int, now_ms: int) -> None:
         result = Result(name, [number(name, value)])
         coordinator.runtime.write(index, lambda machine: result, self.done, now_ms)
@@ -65,10 +74,10 @@ class CounterService:
 class WithCounters(Coordinators):
     """The list with one line more."""
 
-    def __init__(self, node: Any) -> None:
-        super().__init__(node)
+    def __init__(self, host: CoordinatorHost) -> None:
+        super().__init__(host)
         self.service = CounterService()
-        self.counters = Coordinator(node, self.service)
+        self.counters = Coordinator(host, self.service)
         self.all = (*self.all, self.counters)
 
 
@@ -76,7 +85,6 @@ class WithCounters(Coordinators):
 def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     """A node whose counters have been asked for."""
     monkeypatch.setattr("penstock.node.broker.Coordinators", WithCounters)
-    monkeypatch.setitem(PLACES, "counter", "a counter counted")
     node = Node(**ALONE)
     made: list[int] = []
     coordinators(node).counters.topic.create(made.append, node.now_ms)
@@ -105,6 +113,23 @@ def test_its_topic_is_made_and_its_partitions_are_elected_and_loaded(node: Node)
     shards = coordinators(node).counters.runtime.shards
     assert {index: shard.state for index, shard in shards.items()} == dict.fromkeys(range(3), ShardState.ACTIVE)
     assert shards[0].machine.told == ["loaded"]
+
+
+def test_clients_find_it_by_the_type_of_its_keys(node: Node) -> None:
+    client = node.connect()
+    answer = client.ask(FindCoordinatorRequest(key_type=KeyType.TRANSACTION, coordinator_keys=["apples"]), 6)
+    (found,) = answer.coordinators
+    assert (found.error_code, found.node_id) == (0, node.broker.state.node_id)
+    answer = client.ask(FindCoordinatorRequest(key_type=KeyType.SHARE, coordinator_keys=["apples"]), 6)
+    assert [each.error_code for each in answer.coordinators] == [ErrorCode.INVALID_REQUEST], "nobody has these"
+
+
+def test_its_errors_are_counted_apart(node: Node) -> None:
+    assert node.broker.bugs.counts["counter"] == 0
+    coordinators(node).service.broken = True
+    node.bugs_expected = True
+    node.create_topic("t")
+    assert node.broker.bugs.counts["counter"] == 3, "once for each partition"
 
 
 def test_what_it_writes_is_committed_and_loaded_again(node: Node) -> None:

@@ -36,7 +36,7 @@ def cordoned(node: Node) -> tuple[list[str], list[str]]:
     answer = node.connect().ask(DescribeLogDirsRequest(topics=None), 5)
     registered = node.broker.image.brokers[node.broker.node_id].cordoned_log_dirs
     said = [result.log_dir for result in answer.results if result.is_cordoned]
-    return said, [each.path for each in node.broker.directories if each.id in registered]
+    return said, [each.path for each in node.broker.logs.table.directories if each.id in registered]
 
 
 @pytest.fixture

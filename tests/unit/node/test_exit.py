@@ -17,7 +17,6 @@ from penstock.node.exit import put_in
 from penstock.node.handlers import registry
 from penstock.node.limits import METADATA_ANSWER_KEPT_TOPICS_MAX
 from penstock.node.request import Handler, Request
-from penstock.node.samples import samples_of
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -253,7 +252,7 @@ def test_refusals_are_counted_by_their_error() -> None:
     client.ask(VERSIONS, 3)
     found = {
         (each.labels["request"], each.labels["error"]): each.value
-        for each in samples_of(node.broker)
-        if each is not None and each.name == "kafka_network_requestmetrics_errors_total"
+        for each in node.broker.metrics()
+        if each.name == "kafka_network_requestmetrics_errors_total"
     }
     assert found == {("Heartbeat", code.name): 2}

@@ -83,7 +83,7 @@ def test_a_write_that_is_done_in_its_turn_wakes_the_follower_no_more(cluster: Cl
     assert produced(cluster, b"first") == 0
     cluster.client(1).send(produce("t", batch(b"a"), acks=-1), 9)
     cluster.settle()
-    timers, now_ms = cluster.nodes[2].broker.timers, cluster.nodes[2].now_ms
+    timers, now_ms = cluster.nodes[2].broker.scheduler.timers, cluster.nodes[2].now_ms
     deadline_ms = timers.next_deadline_ms()
     assert deadline_ms is None or deadline_ms > now_ms + 2 * FOLLOWER_WRITE_WAIT_MS
 
@@ -239,7 +239,7 @@ def test_a_dead_follower_leaves_the_isr_and_joins_it_again(cluster: Cluster) -> 
     cluster.advance(2 * LAG_MS, 500)
     assert partition_of(client.receive()).error_code == 0
     assert cluster.registration("t").isr == (1, 2)
-    assert cluster.nodes[1].broker.isr_changes.shrinks == 1
+    assert cluster.nodes[1].broker.replication.isr_changes.shrinks == 1
     cluster.dead.clear()
     cluster.nodes[3].now_ms = cluster.nodes[1].now_ms
     cluster.advance(3000)
@@ -260,7 +260,7 @@ def test_a_follower_that_keeps_up_stays_in_sync_for_as_long_as_it_takes(cluster:
         assert produced(cluster, b"a") == 0
         cluster.advance(LAG_MS, 100)
     assert cluster.altered == []
-    assert cluster.nodes[1].broker.isr_changes.lagging == {}
+    assert cluster.nodes[1].broker.replication.isr_changes.lagging == {}
 
 
 def test_a_proposal_is_made_again_after_an_answer_that_says_nothing(cluster: Cluster) -> None:

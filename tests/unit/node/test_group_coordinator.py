@@ -271,7 +271,7 @@ def test_a_coordinator_works_on_while_its_log_moves_to_another_directory() -> No
     joined = stable_member(client)
     shard = node.broker.coordinators.groups.runtime.shards[0]
     before = node.broker.logs.directory_of(OFFSETS_TOPIC, 0)
-    other = next(each for each in node.broker.directories if each is not before)
+    other = next(each for each in node.broker.logs.table.directories if each is not before)
     topics = [AlterReplicaLogDirTopic(name=OFFSETS_TOPIC, partitions=[0])]
     moving = node.connect().ask(
         AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=other.path, topics=topics)]), 2

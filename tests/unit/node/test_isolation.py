@@ -146,8 +146,8 @@ def test_a_frame_that_breaks_the_decoder_ends_its_connection(node: Node, monkeyp
 def test_a_timer_that_raises_keeps_no_other_from_firing(node: Node) -> None:
     fired: list[int] = []
     at_ms = node.now_ms + 100
-    node.broker.timers.at(at_ms, broken)
-    node.broker.timers.at(at_ms, fired.append)
+    node.broker.scheduler.timers.at(at_ms, broken)
+    node.broker.scheduler.timers.at(at_ms, fired.append)
     node.advance(200)
     assert len(fired) == 1
     assert node.broker.bugs.counts["timer"] == 1
@@ -161,7 +161,7 @@ def test_a_duty_that_raises_is_armed_again(node: Node) -> None:
         if len(tries) < 3:
             raise PlantedError
 
-    node.broker.timers.at(node.now_ms, duty, duty=True)
+    node.broker.scheduler.timers.at(node.now_ms, duty, duty=True)
     node.advance(3 * DUTY_PAUSE_MS)
     assert len(tries) == 3
     assert node.broker.bugs.counts["timer"] == 2
@@ -199,12 +199,12 @@ def test_a_part_of_the_node_that_raises_rests_and_goes_on(
         return real(*arguments)
 
     monkeypatch.setattr(type(owner), name, lambda self, *arguments: flaky(*arguments))
-    for duty in node.broker._duties:
+    for duty in node.broker.scheduler.duties:
         duty.tick(node.now_ms)
         duty.tick(node.now_ms)
     assert len(calls) == 1, "it rests"
     node.now_ms += DUTY_PAUSE_MS
-    for duty in node.broker._duties:
+    for duty in node.broker.scheduler.duties:
         duty.tick(node.now_ms)
     assert len(calls) > 1, "and goes on"
     assert node.broker.bugs.counts[place] == 1
@@ -222,21 +222,21 @@ def test_long_work_that_raises_is_dropped_and_other_work_goes_on(node: Node) -> 
         yield
         done.append("good")
 
-    node.broker.do(bad())
-    node.broker.do(good())
+    node.broker.scheduler.do(bad())
+    node.broker.scheduler.do(good())
     node.settle()
     assert done == ["good"]
     assert node.broker.bugs.counts["work"] == 1
 
 
 def test_errors_are_in_the_metrics_by_place(node: Node) -> None:
-    node.broker.timers.at(node.now_ms, broken)
+    node.broker.scheduler.timers.at(node.now_ms, broken)
     node.advance(10)
     samples = {
         sample.labels["place"]: sample.value
         for sample in node.broker.metrics()
         if sample.name == "penstock_node_bugs_total"
     }
-    assert set(samples) == set(PLACES)
+    assert set(samples) == {*PLACES, "group"}
     assert samples["timer"] == 1
     assert sum(samples.values()) == 1

@@ -179,8 +179,8 @@ def test_an_image_that_nobody_can_say_anything_of_is_published_all_the_same(
     "part",
     [
         "replicas.set_image",
-        "publishing._topic_changed",
-        "publishing._place",
+        "replication.publishing._topic_changed",
+        "replication.publishing._place",
         "replicas.partition_changed",
         "coordinators.groups.published",
         "lifecycle.published",
@@ -211,7 +211,7 @@ def test_a_log_that_does_not_know_what_to_write_is_given_up_alone(node: Node, mo
         plant.setattr(type(log), "take_operations", refusing(log, type(log).take_operations))
         assert produced(client, "bad", batch()).error_code
     assert produced(node.connect(), "fine", batch()).error_code == 0
-    assert all(directory.error is None for directory in node.broker.directories)
+    assert all(directory.error is None for directory in node.broker.logs.table.directories)
     assert node.broker.bugs.counts["operation"] == 1
 
 

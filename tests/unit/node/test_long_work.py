@@ -12,8 +12,8 @@ from support.requests import batch, fetch, partitions_of, produced, values_of, w
 from penstock.errors import ErrorCode
 from penstock.metadata import topics
 from penstock.node.handlers.metadata import PARTITIONS_PER_STEP, answer_wide
-from penstock.node.lifecycle import REPLICAS_PER_STEP
 from penstock.node.limits import CHANGES_PER_STEP, METADATA_ANSWER_KEPT_TOPICS_MAX
+from penstock.node.publishing import REPLICAS_PER_STEP
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.security.authorizer import ANONYMOUS
 

@@ -15,7 +15,7 @@ def test_a_node_calls_itself_through_its_own_handlers() -> None:
     me = Peer(node.broker.node_id, "127.0.0.1", 9092, "PLAINTEXT")
     answers: list[tuple[Any, str | None]] = []
     for _ in range(2):
-        node.broker.outgoing.call(
+        node.broker.calls.outgoing.call(
             me,
             MetadataRequest(topics=None),
             timeout_ms=1_000,
@@ -37,12 +37,12 @@ def test_a_node_that_stops_ends_the_calls_to_itself() -> None:
     me = Peer(node.broker.node_id, "127.0.0.1", 9092, "PLAINTEXT")
     reasons: list[str | None] = []
     request = MetadataRequest(topics=None)
-    node.broker.outgoing.call(
+    node.broker.calls.outgoing.call(
         me, request, timeout_ms=1_000, done=lambda _, reason, now_ms: reasons.append(reason), now_ms=node.now_ms
     )
     node.run()
     node.stop()
-    node.broker.outgoing.call(
+    node.broker.calls.outgoing.call(
         me, request, timeout_ms=1_000, done=lambda _, reason, now_ms: reasons.append(reason), now_ms=node.now_ms
     )
     node.run()
@@ -53,7 +53,7 @@ def test_an_api_that_a_listener_does_not_serve_is_refused_by_name() -> None:
     node = Node()
     me = Peer(node.broker.node_id, "127.0.0.1", 9093, "CONTROLLER")
     reasons: list[str | None] = []
-    node.broker.outgoing.call(
+    node.broker.calls.outgoing.call(
         me,
         MetadataRequest(topics=None),
         timeout_ms=1_000,

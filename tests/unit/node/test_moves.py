@@ -85,7 +85,7 @@ def assigned(node: Node) -> str:
     registration = node.broker.image.partition("t", 0)
     assert registration is not None
     told = registration.directory(node.broker.node_id)
-    return next(each.path for each in node.broker.directories if each.id == told)
+    return next(each.path for each in node.broker.logs.table.directories if each.id == told)
 
 
 def moved(node: Node) -> bool:
@@ -117,7 +117,7 @@ def test_a_bug_while_a_copy_is_tried_again_ends_no_trying(node: Node) -> None:
             if len(tried) == 1:
                 raise LookupError("a bug")
 
-    node.broker.moves.follower_retries(cast("Follower", Copy()), 100, node.now_ms)
+    node.broker.replication.moves.follower_retries(cast("Follower", Copy()), 100, node.now_ms)
     node.advance(100 + limits.DUTY_PAUSE_MS)
     assert len(tried) == 2
 
@@ -248,7 +248,7 @@ def test_a_directory_fails_under_a_move(failing: int, at: str) -> None:
         assert assigned(node) == "/data/1"
     elif failing == 0 and at == "copying":
         assert produced(client, "t", batch()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert len(node.broker.moves) == 0
+        assert len(node.broker.replication.moves) == 0
     elif failing == 0:
         assert values(node) == expected
         assert assigned(node) == "/data/2"
@@ -288,7 +288,7 @@ def test_a_topic_is_deleted_under_a_move_and_its_name_begins_anew(node: Node) ->
         while node.waiting_operations:
             node.let_go()
         node.advance(120_000)
-        assert len(node.broker.moves) == 0
+        assert len(node.broker.replication.moves) == 0
         assert values(node) == []
         assert len(names(node, 0)) + len(names(node, 1)) == 1
 
@@ -315,7 +315,7 @@ def test_moves_keep_to_their_throttle(node: Node, monkeypatch: pytest.MonkeyPatc
     node.change([ConfigRecord(resource_type=ConfigResource.BROKER, resource_name="", name=name, value="400000")])
     assert move(node, "/data/1") is ErrorCode.NONE
     node.advance(3_000)
-    copied = node.broker.throttles.moves.bytes
+    copied = node.broker.replication.throttles.moves.bytes
     assert 800_000 <= copied <= 1_800_000
     node.change([ConfigRecord(resource_type=ConfigResource.BROKER, resource_name="", name=name, value=None)])
     node.advance(2_000)
@@ -385,7 +385,7 @@ class Replicated:
         """The controller has heard of the directory."""
         directories = list(self.cluster.registration("t").directories)
         replicas = self.cluster.registration("t").replicas
-        found = next(each.id for each in self.node.broker.directories if each.path == path)
+        found = next(each.id for each in self.node.broker.logs.table.directories if each.path == path)
         assert found is not None
         directories[replicas.index(2)] = found
         self.cluster.change("t", directories=directories)

@@ -115,7 +115,7 @@ class Run:
     def end(self) -> None:
         self.check()
         self.node.advance(200_000)
-        assert len(self.node.broker.moves) == 0
+        assert len(self.node.broker.replication.moves) == 0
         for index in range(PARTITIONS):
             names = [
                 entry.name

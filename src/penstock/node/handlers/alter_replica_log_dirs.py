@@ -47,7 +47,7 @@ def handle(node: Broker, request: Request[AlterReplicaLogDirsRequest], now_ms: i
 
 def begin(node: Broker, topic: str, index: int, path: str, now_ms: int) -> ErrorCode:
     """Begins one move, or says why not."""
-    target = next((each for each in node.directories if each.path == path), None)
+    target = next((each for each in node.logs.table.directories if each.path == path), None)
     if len(f"{topic}{index}".encode()) + FUTURE_NAME_BYTES > NAME_BYTES_MAX:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if target is None:
@@ -60,9 +60,12 @@ def begin(node: Broker, topic: str, index: int, path: str, now_ms: int) -> Error
     if registration is None or node.state.node_id not in registration.replicas or not node.logs.exists(topic, index):
         node.logs.moving.prefer((topic, index), target)
         return ErrorCode.REPLICA_NOT_AVAILABLE
-    if len(node.logs.table.online) < len(node.directories) and node.logs.directory_of(topic, index) is not target:
+    if (
+        len(node.logs.table.online) < len(node.logs.table.directories)
+        and node.logs.directory_of(topic, index) is not target
+    ):
         return ErrorCode.KAFKA_STORAGE_ERROR
-    node.moves.begin(topic, index, node.state.image.topics_by_name[topic].id, target, now_ms)
+    node.replication.moves.begin(topic, index, node.state.image.topics_by_name[topic].id, target, now_ms)
     return ErrorCode.NONE
 
 

@@ -47,7 +47,7 @@ def handle(node: Broker, request: Request[DescribeLogDirsRequest], now_ms: int) 
                 wanted.add((topic.topic, index))
     replicas = node.logs.describe()
     results = yield from in_steps(
-        lambda directory: describe(node, directory, replicas[directory.index], wanted), node.directories
+        lambda directory: describe(node, directory, replicas[directory.index], wanted), node.logs.table.directories
     )
     return DescribeLogDirsResponse(results=results)
 

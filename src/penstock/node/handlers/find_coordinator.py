@@ -1,7 +1,7 @@
-"""FindCoordinator (key 10): which broker coordinates a group.
+"""FindCoordinator (key 10): which broker coordinates a group, or another key (`node/coordinator_list.py`).
 
-Versions 0-6, flexible from 3; several keys at once from 4 on. The first question has `__consumer_offsets` made, and is
-answered when that is done; clients ask again until the partition has a leader. There are no coordinators of
+Versions 0-6, flexible from 3; several keys at once from 4 on. The first question has the coordinator's topic made, and
+is answered when that is done; clients ask again until the partition has a leader. There are no coordinators of
 transactions and share groups yet: INVALID_REQUEST says so at once, where COORDINATOR_NOT_AVAILABLE would have clients
 ask for ever.
 """
@@ -12,23 +12,21 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import ErrorCode
-from penstock.node.groups import OFFSETS_TOPIC
-from penstock.node.journal import NO_SHARE_GROUPS, NO_TRANSACTIONS, shortened
+from penstock.node.coordinator_list import NOT_YET
+from penstock.node.coordinators import KeyType
+from penstock.node.journal import shortened
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Stepped, in_steps
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
-from penstock.security.rights import DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
 
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2
 BATCHES_FROM = 4
-SHARE_FROM = 6
 
 
 class Found(NamedTuple):
@@ -45,13 +43,15 @@ def handle(node: Broker, request: Request[FindCoordinatorRequest], now_ms: int) 
     body = request.body
     keys = body.coordinator_keys if request.version >= BATCHES_FROM else [body.key]
     kind = body.key_type
-    may_create = any(node.gate.allows(request, DESCRIBE_GROUP, key) for key in keys)
-    if kind == GROUP and OFFSETS_TOPIC not in node.state.image.topics_by_name and may_create:
-        go_on = node.dispatcher.later(
-            request, lambda at_ms: node.dispatcher.go_on(request, answer(node, request, kind, keys))
-        )
-        node.coordinators.groups.topic.create(go_on, now_ms)
-        return LATER
+    serving = node.coordinators.of(kind)
+    if serving is not None and serving.topic.name not in node.state.image.topics_by_name:
+        right = serving.right
+        if right is None or any(node.gate.allows(request, right, key) for key in keys):
+            go_on = node.dispatcher.later(
+                request, lambda at_ms: node.dispatcher.go_on(request, answer(node, request, kind, keys))
+            )
+            serving.topic.create(go_on, now_ms)
+            return LATER
     return (yield from answer(node, request, kind, keys))
 
 
@@ -82,27 +82,32 @@ def coordinator(node: Broker, request: Request[FindCoordinatorRequest], kind: in
 
 def find(node: Broker, request: Request[FindCoordinatorRequest], kind: int, key: str) -> Found:
     """The coordinator of one key."""
-    if kind == TRANSACTION:
-        if not node.gate.allows(request, DESCRIBE_TRANSACTIONAL_ID, key):
-            return Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        node.journal.refused(NO_TRANSACTIONS, request, transactional_id=shortened(key))
-        return Found(ErrorCode.INVALID_REQUEST, NO_TRANSACTIONS)
-    if kind == SHARE:
-        node.journal.refused(NO_SHARE_GROUPS, request)
-        said = NO_SHARE_GROUPS if request.version >= SHARE_FROM else None
-        return Found(ErrorCode.INVALID_REQUEST, said)
-    if kind != GROUP:
-        return Found(ErrorCode.INVALID_REQUEST, f"key type {kind} is none of 0 (group), 1 (transaction), 2 (share)")
-    if not node.gate.allows(request, DESCRIBE_GROUP, key):
-        return Found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    topic = node.state.image.topics_by_name.get(OFFSETS_TOPIC)
+    serving = node.coordinators.of(kind)
+    if serving is None:
+        return none_yet(node, request, kind, key)
+    if serving.right is not None and not node.gate.allows(request, serving.right, key):
+        return Found(serving.right.refusal)
+    topic = node.state.image.topics_by_name.get(serving.topic.name)
     if topic is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    leader = node.state.image.brokers.get(topic.partitions[node.coordinators.groups.topic.partition_of(key)].leader)
+    leader = node.state.image.brokers.get(topic.partitions[serving.topic.partition_of(key)].leader)
     endpoint = None if leader is None or leader.fenced else leader.endpoint(request.listener)
     if leader is None or endpoint is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Found(ErrorCode.NONE, None, leader.id, endpoint.host, endpoint.port)
+
+
+def none_yet(node: Broker, request: Request[FindCoordinatorRequest], kind: int, key: str) -> Found:
+    """Why nobody coordinates keys of this type."""
+    missing = NOT_YET.get(kind)
+    if missing is None:
+        names = ", ".join(f"{each.value} ({each.name.lower()})" for each in KeyType)
+        return Found(ErrorCode.INVALID_REQUEST, f"key type {kind} is none of {names}")
+    if missing.right is not None and not node.gate.allows(request, missing.right, key):
+        return Found(missing.right.refusal)
+    named = {missing.field: shortened(key)} if missing.field is not None else {}
+    node.journal.refused(missing.why, request, **named)
+    return Found(ErrorCode.INVALID_REQUEST, missing.why if request.version >= missing.told_from else None)
 
 
 def refuse(request: Request[FindCoordinatorRequest], code: ErrorCode, message: str) -> Message:

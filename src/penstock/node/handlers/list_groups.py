@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def handle(node: Broker, request: Request[ListGroupsRequest], now_ms: int) -> Outcome:
     steps = node.dispatcher.guard_steps(request, list_in_steps(node, request))
     if next(steps, steps) is not steps:
-        node.do(steps)
+        node.scheduler.do(steps)
     return LATER
 
 

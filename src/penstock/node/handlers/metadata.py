@@ -6,7 +6,7 @@ request say so, with this broker's num.partitions and default.replication.factor
 committed and has it, where Kafka answers UNKNOWN_TOPIC_OR_PARTITION first; so does this broker for more than
 CHANGES_PER_STEP of them, which are created when they are asked for again. A partition without a leader is
 LEADER_NOT_AVAILABLE, and to who asks for its topic also one whose leader seems to have died just now
-(`node.suspects`); a leader without this listener LISTENER_NOT_FOUND (below version 6 LEADER_NOT_AVAILABLE too).
+(`node.calls.suspects`); a leader without this listener LISTENER_NOT_FOUND (below version 6 LEADER_NOT_AVAILABLE too).
 
 Clients ask for the same topics again and again, so encoded answers are kept for as long as the image stays the same.
 The answer for all topics, or very many, is made in steps, from the image of the first one.
@@ -172,7 +172,7 @@ def answer(
     listing: Listing | None = None,
 ) -> Message | Kept | Literal[NoAnswerYet.AGAIN]:
     """The response, or AGAIN after a step towards all topics."""
-    suspects = node.suspects.brokers(now_ms)
+    suspects = node.calls.suspects.brokers(now_ms)
     if suspects and names is not None:
         return build_named(node, request, names, suspects)
     key = cache_key(request, names)
@@ -200,7 +200,7 @@ def answer(
 
 def answer_wide(node: Broker, request: Request[MetadataRequest], names: Sequence[str]) -> Stepped[Message]:
     """The response with very many topics, of one moment, in steps."""
-    image, suspects = node.state.image, node.suspects.brokers(node.scheduler.now_ms)
+    image, suspects = node.state.image, node.calls.suspects.brokers(node.scheduler.now_ms)
     ids: dict[UUID, None] = {}
     wanted = request.body.topics or []
     for start in range(0, len(wanted), PARTITIONS_PER_STEP):

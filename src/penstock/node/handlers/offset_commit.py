@@ -60,7 +60,7 @@ def handle(node: Broker, request: Request[OffsetCommitRequest], now_ms: int) -> 
     if not accepted:
         return OffsetCommitResponse(topics=list(whole.values()))
     size_bytes = least_bytes(body.group_id, accepted)
-    if size_bytes > BOUNDED_FROM_BYTES and size_bytes > node.topic_config(OFFSETS_TOPIC).max_message_bytes:
+    if size_bytes > BOUNDED_FROM_BYTES and size_bytes > node.state.topic_config(OFFSETS_TOPIC).max_message_bytes:
         raise RequestError(coordinator_error(ErrorCode.RECORD_LIST_TOO_LARGE))  # before each has become a record
     wanted = OffsetCommitRequest(
         group_id=body.group_id,

@@ -314,7 +314,7 @@ class Produce:
 
     def broke(self, error: Exception, now_ms: int) -> None:
         """AppendWaiter: a bug in `appended`."""
-        self.node.bug("append", f"a produce request of connection {self.request.connection.id}", error)
+        self.node.scheduler.bug("append", f"a produce request of connection {self.request.connection.id}", error)
         self.give_up(now_ms)
 
     def give_up(self, now_ms: int) -> None:

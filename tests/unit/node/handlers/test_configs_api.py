@@ -92,9 +92,9 @@ def test_a_broker_describes_itself_and_the_cluster(node: Node) -> None:
 def test_changes_are_in_force_when_they_are_answered(node: Node) -> None:
     client = node.connect()
     assert codes(client.ask(change(TOPIC, "clicks", ("retention.ms", SET, "7")), 1)) == [0]
-    assert node.broker.topic_config("clicks").retention_ms == 7
+    assert node.broker.state.topic_config("clicks").retention_ms == 7
     assert codes(client.ask(change(TOPIC, "clicks", ("retention.ms", DELETE, None)), 1)) == [0]
-    assert node.broker.topic_config("clicks").retention_ms == 604_800_000
+    assert node.broker.state.topic_config("clicks").retention_ms == 604_800_000
 
 
 def test_validate_only_changes_nothing(node: Node) -> None:

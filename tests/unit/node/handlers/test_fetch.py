@@ -96,7 +96,7 @@ def test_too_few_bytes_wait_until_the_deadline(node: Node) -> None:
     assert not client.answers
     node.advance(10)
     assert values_of(partitions_of(client.receive())[0]) == []
-    assert node.broker.timers.next_deadline_ms() is None, "nothing is left behind"
+    assert node.broker.scheduler.timers.next_deadline_ms() is None, "nothing is left behind"
 
 
 def test_an_append_ends_the_wait(node: Node) -> None:
@@ -104,7 +104,7 @@ def test_an_append_ends_the_wait(node: Node) -> None:
     client.send(fetch("t", wanted(0), wanted(1), min_bytes=1, max_wait_ms=500), 12)
     fill(node, b"now", partition=1)
     assert {i: values_of(d) for i, d in partitions_of(client.receive()).items()} == {0: [], 1: [b"now"]}
-    assert len(node.broker.timers) == 0
+    assert len(node.broker.scheduler.timers) == 0
     assert not node.broker.replicas.leader("t", 1, 0).subscriptions  # type: ignore[union-attr]
 
 
@@ -138,7 +138,7 @@ def test_a_lost_connection_leaves_nothing_behind(node: Node) -> None:
     node.disconnect(client)
     fill(node, b"a")
     assert not client.answers
-    assert len(node.broker.timers) == 0
+    assert len(node.broker.scheduler.timers) == 0
     assert not node.broker.replicas.leader("t", 0, 0).subscriptions  # type: ignore[union-attr]
 
 

@@ -35,6 +35,7 @@ from support.group_requests import (
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.errors import ErrorCode
 from penstock.node.handlers import list_groups
+from penstock.node.scheduler import Scheduler
 from penstock.protocol.message import Message, Struct
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.join_group_response import JoinGroupResponse
@@ -466,7 +467,7 @@ def test_many_groups_are_listed_some_a_step_and_others_are_served_between(
         client.ask(commit({("t", 0): 1}, group), 8)
     work: list[Iterator[None]] = []
     monkeypatch.setattr(list_groups, "LISTED_GROUPS_PER_STEP", 2)
-    monkeypatch.setattr(node.broker, "do", work.append)
+    monkeypatch.setattr(Scheduler, "do", lambda scheduler, steps: work.append(steps))
     client.send(ListGroupsRequest(), 5)
     (steps,) = work
     assert not client.answers
@@ -484,7 +485,7 @@ def test_groups_of_a_partition_that_is_lost_while_groups_are_listed_are_left_out
         client.ask(commit({("t", 0): 1}, f"g{number}"), 8)
     work: list[Iterator[None]] = []
     monkeypatch.setattr(list_groups, "LISTED_GROUPS_PER_STEP", 1)
-    monkeypatch.setattr(node.broker, "do", work.append)
+    monkeypatch.setattr(Scheduler, "do", lambda scheduler, steps: work.append(steps))
     client.send(ListGroupsRequest(), 5)
     change_partition(node, leader=2)
     for _ in work.pop():

@@ -179,4 +179,4 @@ def test_changes_survive_a_restart_and_a_crash(node: Node) -> None:
         again()
         topic = node.broker.image.topics_by_name["clicks"]
         assert (topic.id, [each.leader for each in topic.partitions]) == (topic_id, [1, 1])
-        assert node.broker.topic_config("clicks").retention_ms == 7
+        assert node.broker.state.topic_config("clicks").retention_ms == 7

@@ -1,0 +1,28 @@
+"""What coordinators use of the node that they are part of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.log.manager import LogManager
+from penstock.node.channel import Channel
+from penstock.node.controller import ControllerNode
+from penstock.node.journal import Journal
+from penstock.node.outgoing import Outgoing
+from penstock.node.scheduler import Scheduler
+from penstock.node.state import NodeState
+from penstock.replication.replicas import Replicas
+
+
+class CoordinatorHost(NamedTuple):
+    """See the module's head. `controller` gives the controller of this node."""
+
+    state: NodeState
+    scheduler: Scheduler
+    logs: LogManager
+    replicas: Replicas
+    channel: Channel
+    outgoing: Outgoing
+    journal: Journal
+    controller: Callable[[], ControllerNode]
