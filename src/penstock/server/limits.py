@@ -55,7 +55,7 @@ LANE_HEALTHY_AFTER_MS = 10_000
 """How long all appends of a lane must have been fast before they run on the loop again."""
 WORKER_IDLE_S = 30.0
 """How long a worker process waits for the next task before it is ended."""
-WORKER_MESSAGE_MAX_BYTES = 512 * MiB
+WORKER_MESSAGE_MAX_BYTES = 256 * MiB
 """A longer report is garbage: its worker is ended, and the task has failed."""
 HTTP_CONNECTIONS_MAX = 32
 """Connections of the metrics endpoint; a further one is closed."""

@@ -201,9 +201,9 @@ class WorkerProcess:
             raise WorkerFailedError(f"it has died ({error})") from None
         except GarbageError as error:
             raise WorkerFailedError(f"garbage: {error}") from None
-        if isinstance(message, Order) or (
-            isinstance(message, Done) and not isinstance(message.report, task.report_type)
-        ):
+        if isinstance(message, Failed):
+            return message
+        if isinstance(message, Order) or not isinstance(message.report, task.report_type):
             raise WorkerFailedError(f"garbage: no report of {task.what}")
         return message
 
