@@ -157,6 +157,7 @@ class Broker:
             self.channel,
             purgatory=self.purgatory,
             journal=self.journal,
+            read_failed=self.logs.read_failed,
             work_ms=work_ms or CountedWork(),
             request_timeout_ms=settings.request_timeout_ms,
             throttle=throttle,
@@ -242,10 +243,6 @@ class Broker:
     def outgoing(self) -> Outgoing:
         """Calls to other nodes."""
         return self.calls.outgoing
-
-    def read_failed(self, directory: int, error: OSError, now_ms: int) -> None:
-        """A cold read failed."""
-        self.logs.read_failed(directory, error, now_ms)
 
     def bug(self, place: str, what: str, error: Exception) -> None:
         self.scheduler.bug(place, what, error)

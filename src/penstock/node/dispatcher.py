@@ -33,6 +33,7 @@ from penstock.node.controller import ControllerNode
 from penstock.node.effects import Run
 from penstock.node.exit import Exit, Throttle
 from penstock.node.gate import Gate
+from penstock.node.journal import Journal
 from penstock.node.limits import STEPPED_FRAME_BYTES
 from penstock.node.purgatory import Purgatory
 from penstock.node.request import (
@@ -72,16 +73,8 @@ ANSWERS = (Message, Kept)
 Step = TypeVar("Step")
 
 
-class Journal(Protocol):
-    """Who tells the log what was asked for in vain, and what was changed."""
-
-    def not_served(self, connection: Connection, api_name: str, client_id: str | None) -> None: ...
-
-    def committed(self, request: Request[Any], body: Any, response: Message) -> object: ...
-
-
 class Host(Protocol):
-    """What has the connections, the logs and the controller."""
+    """What has the connections and the controller."""
 
     @property
     def controller(self) -> ControllerNode: ...
@@ -89,8 +82,6 @@ class Host(Protocol):
     def close(self, connection: Connection, reason: str) -> None: ...
 
     def abandon(self, connection: Connection) -> None: ...
-
-    def read_failed(self, directory: int, error: OSError, now_ms: int) -> None: ...
 
 
 class Dispatcher:
@@ -106,6 +97,7 @@ class Dispatcher:
         *,
         purgatory: Purgatory,
         journal: Journal,
+        read_failed: Callable[[int, OSError, int], None],
         work_ms: Callable[[], float],
         request_timeout_ms: int,
         throttle: Throttle | None = None,
@@ -117,6 +109,7 @@ class Dispatcher:
         self._channel = channel
         self._purgatory = purgatory
         self._journal = journal
+        self._read_failed = read_failed
         self._request_timeout_ms = request_timeout_ms
         self.served = served
         self.turns = Turns(self.execute, self._read_for_work, work_ms, host.abandon)
@@ -202,6 +195,9 @@ class Dispatcher:
         """Runs the handler of a request and does what its outcome says. Raises nothing: see `broke`."""
         try:
             outcome = self._handled(request, now_ms)
+            if outcome is LATER:  # as most requests are that something is done for
+                request.body = None
+                return
             if isinstance(outcome, GeneratorType):
                 outcome = self._first_step(request, outcome, now_ms)
             self._finish(request, outcome, now_ms)
@@ -298,10 +294,10 @@ class Dispatcher:
         return self.exit.refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
 
     def _finish(self, request: Request[Any], outcome: Outcome, now_ms: int) -> None:
-        if outcome is LATER:
-            request.body = None
-        elif outcome is None or isinstance(outcome, ANSWERS):
+        if outcome is None or isinstance(outcome, ANSWERS):
             self.exit.answer(request, outcome, now_ms)
+        elif outcome is LATER:
+            request.body = None
         elif isinstance(outcome, Parked):
             request.body = None
             self._park(request, outcome, now_ms)
@@ -385,7 +381,7 @@ class Dispatcher:
             self._scheduler.when_open(missing, go_on)
             return
         self.cold_reads += 1
-        self._scheduler.emit(Run(ColdRead(missing, Waiter(go_on, broke, self._host.read_failed), connection.id)))
+        self._scheduler.emit(Run(ColdRead(missing, Waiter(go_on, broke, self._read_failed), connection.id)))
 
     def _never_resident(self, request: Request[Any]) -> Outcome:
         name = request.handler.key.name

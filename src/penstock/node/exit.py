@@ -68,14 +68,17 @@ class Exit:
                 if time_ms:
                     self._answer_throttled(request, answer, time_ms, now_ms)
                     return
-            chunks: Sequence[Any] = ()
             if isinstance(answer, Kept):
-                chunks = (answer.start + request.correlation_id.to_bytes(4, "big", signed=True) + answer.rest,)
+                chunks: Sequence[Any] = (
+                    answer.start + request.correlation_id.to_bytes(4, "big", signed=True) + answer.rest,
+                )
             elif answer is not None:
                 if request.long:
                     self._turns.begin(connection, self._answer_large(request, answer))
                     return
                 chunks = encode_response(request.api, request.version, request.correlation_id, answer)
+            else:
+                chunks = ()
             self._leave(request, chunks, now_ms)
         except Exception as error:
             self._unspeakable(request, error)
