@@ -88,7 +88,7 @@ def _register_values(parser: argparse.ArgumentParser) -> None:
         "--new-fields",
         metavar="ACTION",
         default="add",
-        help="what to do about fields without a column: add one, or quarantine the record (default: add)",
+        help="fields without a column: add a column, or quarantine the record (default: add)",
     )
     group.add_argument("--schema-registry", metavar="URL", help="schema registry for Avro values")
     group.add_argument("--quarantine", metavar="TABLE", help="table for rejected records (default: TABLE_quarantine)")
@@ -113,7 +113,7 @@ def _register_running(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         type=int,
         default=INTERVAL_MS,
-        help=f"minimum time from one job's start to the next, and so between commits (default: {INTERVAL_MS})",
+        help=f"minimum ms from one job's start to the next, and so between commits (default: {INTERVAL_MS})",
     )
     group.add_argument(
         "--offsets-per-job",
