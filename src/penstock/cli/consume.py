@@ -212,7 +212,7 @@ def chosen(wanted: list[int] | None, count: int, topic: str) -> list[int]:
 
 
 def writer_of(arguments: argparse.Namespace) -> Write:
-    """What makes the bytes to print of a record. Raises UsageError for a column that does not exist."""
+    """A function that makes the bytes to print for a record. Raises UsageError for an unknown column."""
     if arguments.json:
         return json_line
     columns = [name for name in arguments.columns.split(",") if name]

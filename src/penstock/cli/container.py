@@ -55,7 +55,7 @@ def properties_of(environment: Mapping[str, str], defaults: Properties) -> Prope
 
 
 def prepare(settings: Settings, environment: Mapping[str, str]) -> None:
-    """Formats the directories that are not yet: as the first voter of a dynamic quorum if that is what the node is.
+    """Formats the directories that are not formatted yet, as the first voter of a dynamic quorum if the node is that.
 
     Raises ConfigError when other nodes belong to the cluster and nobody said which one it is.
     """

@@ -203,7 +203,7 @@ def properties(place: Place, node_id: int) -> dict[str, str]:
 
 
 def greeting(place: Place, address: str, metrics: str, seconds: float) -> str:
-    """What a person sees when the cluster is ready."""
+    """The text shown when the cluster is ready."""
     from penstock import __version__
     from penstock.cli.output import BOLD, YELLOW, home_relative, paint
 

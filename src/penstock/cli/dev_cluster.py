@@ -114,7 +114,7 @@ def interrupt(number: int, frame: object) -> None:
 
 
 def greeting(bootstrap: str, metrics: Sequence[str], data: str, count: int, seconds: float) -> str:
-    """What a person sees when the cluster is ready."""
+    """The text shown when the cluster is ready."""
     from penstock import __version__
     from penstock.cli.output import BOLD, home_relative, paint
 

@@ -68,7 +68,7 @@ def mark(path: str) -> None:
 
 
 def entries(path: str) -> set[str]:
-    """What the directory has, but for what counts as nothing; none if it does not exist."""
+    """The directory's entries, except those that do not matter; none if it does not exist."""
     try:
         return set(os.listdir(path)) - UNREMARKABLE
     except FileNotFoundError:

@@ -126,7 +126,7 @@ def described(figures: dict[str, Any]) -> str:
 
 
 def diverged_of(known: Progress, claim: Claim) -> list[Range]:
-    """What a pipeline loaded that the brokers lost afterwards."""
+    """The offsets that a pipeline loaded and the brokers lost afterwards."""
     from penstock.spark.lake.ranges import clip, union
 
     return clip(union((lost.start, lost.end) for lost in known.diverged), [(claim.start, claim.end)])

@@ -43,8 +43,8 @@ NO_PREVIOUS_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker registers with (KIP-631 BrokerRegistration). `log_dirs` are the ids of its log directories;
-    `previous_broker_epoch` is the epoch at its last clean stop, -1 after an unclean one."""
+    """The contents of a broker's registration (KIP-631 BrokerRegistration). `log_dirs` are the ids of its log
+    directories; `previous_broker_epoch` is the epoch at its last clean stop, -1 after an unclean one."""
 
     broker_id: int
     incarnation_id: UUID

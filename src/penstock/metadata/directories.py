@@ -97,7 +97,7 @@ def report_directories(
     offline: Sequence[UUID],
     cordoned: Sequence[UUID] | None,
 ) -> list[MetadataMessage]:
-    """What follows from the directories that a heartbeat reports: `offline` ones, and those `cordoned` (None: not
+    """The changes that follow from a heartbeat's report of directories: `offline` ones, and those `cordoned` (None: not
     told). A broker that has lost all of them is going to stop; no record could say that it has none."""
     records: list[MetadataMessage] = []
     failed = [directory for directory in broker.log_dirs if directory in offline]

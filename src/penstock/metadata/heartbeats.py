@@ -46,8 +46,8 @@ class BrokerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a broker tells. `metadata_offset` is the offset of the last metadata record that it has replayed and
-    published; `cordoned_log_dirs` is None when it does not tell."""
+    """The contents of a broker's heartbeat. `metadata_offset` is the offset of the last metadata record that it has
+    replayed and published; `cordoned_log_dirs` is None when it does not tell."""
 
     broker_id: int
     broker_epoch: int
@@ -60,8 +60,8 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReply:
-    """What a broker is told. `in_controlled_shutdown`: the caller tells `Heartbeats.leaving_since` the offset of the
-    last record that it appends for this heartbeat."""
+    """The contents of the answer to a heartbeat. `in_controlled_shutdown`: the caller tells `Heartbeats.leaving_since`
+    the offset of the last record that it appends for this heartbeat."""
 
     caught_up: bool
     fenced: bool

@@ -204,8 +204,8 @@ def balance(controller: Controller, keys: Iterable[int] | None = None) -> Result
 
 
 def elect_unclean(controller: Controller, keys: Iterable[int] | None = None) -> Result[None]:
-    """Elects any live replica where nobody leads and the topic allows it (`unclean.leader.election.enable`, also when
-    that was switched on only after the leader was lost).
+    """Elects any live replica of partitions without a leader, if the topic allows it (`unclean.leader.election.enable`,
+    also when that was switched on only after the leader was lost).
 
     `keys` are the partitions to look at, by default all without a leader.
     """

@@ -37,7 +37,7 @@ OFFSET = attrgetter("offset")
 
 
 class _Snapshot:
-    """The state at an offset, as what must be put back to return to it: map -> key -> earlier value."""
+    """The state at an offset, as the values to restore in order to return to it: map -> key -> earlier value."""
 
     __slots__ = ("offset", "undo")
 

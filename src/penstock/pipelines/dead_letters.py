@@ -73,7 +73,7 @@ class DeadLetterTable:
 
 
 def merger(table: str, pipeline: str, storage_options: dict[str, str]) -> Callable[[Any, int], None]:
-    """What adds a batch to the table: a function of plain values, which Spark Connect can take to the server."""
+    """Returns the function that adds a batch to the table; it holds only plain values, so Spark Connect can send it."""
 
     def merge(rows: Any, _batch: int) -> None:
         from pyspark.sql import functions as f

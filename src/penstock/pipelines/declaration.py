@@ -44,7 +44,7 @@ class Restart:
     healthy_after_ms: int = 60_000
 
     def wait_ms(self, failures: int) -> int:
-        """How long to wait after so many failures in a row (1 or more)."""
+        """How long to wait after this many failures in a row (1 or more)."""
         return min(self.backoff_max_ms, self.backoff_ms << min(failures - 1, 30))
 
 

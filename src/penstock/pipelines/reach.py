@@ -16,7 +16,7 @@ TIMEOUT_MS = 5_000
 
 
 def unreachable(pipelines: Sequence[Pipeline]) -> list[Problem]:
-    """What of the brokers and topics that pipelines name is not there."""
+    """The brokers and topics named by pipelines that cannot be reached or do not exist."""
     problems = []
     for pipeline in pipelines:
         try:

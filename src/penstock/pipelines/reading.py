@@ -78,7 +78,7 @@ PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
 
 
 def read_pipelines(files: Sequence[Path], state: Path) -> tuple[list[Pipeline], list[Problem]]:
-    """The pipelines of several files that are to share a session, and all that is wrong with them.
+    """The pipelines of several files that share a session, and all errors in them.
 
     Args:
         files: TOML files, one a pipeline.
@@ -94,7 +94,7 @@ def read_pipelines(files: Sequence[Path], state: Path) -> tuple[list[Pipeline], 
 
 
 def _between(pipelines: Sequence[Pipeline]) -> list[Problem]:
-    """What is wrong between pipelines that are each right."""
+    """The conflicts between pipelines that are valid one by one."""
     problems = []
     named: dict[str, Pipeline] = {}
     settings: dict[str, Pipeline] = {}
@@ -110,7 +110,7 @@ def _between(pipelines: Sequence[Pipeline]) -> list[Problem]:
 
 
 def read_pipeline(file: Path, state: Path) -> tuple[Pipeline | None, list[Problem]]:
-    """One file's pipeline, or None and what is wrong."""
+    """The pipeline of one file, or None and the errors."""
     try:
         text = file.read_text(encoding="utf-8")
         told = tomllib.loads(text)
@@ -140,7 +140,7 @@ class _Checker:
         self.problems.append(Problem(str(self.file), where, text))
 
     def pipeline(self, told: Mapping[str, Any], state: Path) -> Pipeline:
-        """What the file declares; meaningless if there are problems."""
+        """The declared pipeline; meaningless if there are problems."""
         for name, value in told.items():
             if name not in SECTIONS:
                 self.wrong((name,), f"unknown section [{name}]{did_you_mean(name, SECTIONS)}; {_may(SECTIONS)}")
@@ -199,7 +199,7 @@ class _Checker:
         return options
 
     def checked(self, at: Path_, given: Mapping[str, Any], options: Iterable[Option]) -> dict[str, Any]:
-        """The values of a section, with defaults; what is wrong with them is noted."""
+        """The values of a section, with defaults; errors are added to the problems."""
         known = {option.name: option for option in options}
         for name in given:
             if name not in known:

@@ -86,7 +86,7 @@ def write_status(directory: Path, report: Report) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a pipeline from outside: its last report, and whether its process still runs."""
+    """A pipeline seen from outside: its last report, and whether its process still runs."""
 
     report: Report
     live: bool
@@ -102,7 +102,7 @@ def read_status(directory: Path) -> Known | None:
 
 
 def all_known(state: Path) -> list[Known]:
-    """What is known of all pipelines below a state directory, by name."""
+    """All pipelines below a state directory as seen from outside, by name."""
     if not state.is_dir():
         return []
     found = (read_status(directory) for directory in sorted(state.iterdir()))

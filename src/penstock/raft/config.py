@@ -43,7 +43,9 @@ class RaftConfig:
 
     @property
     def check_quorum_timeout_ms(self) -> int:
-        """A leader that hears so long from no majority resigns; 1.5 fetch timeouts leave time for the network."""
+        """How long a leader goes on without hearing from a majority before it resigns: 1.5 fetch timeouts, to allow for
+        the network.
+        """
         return self.fetch_timeout_ms + self.fetch_timeout_ms // 2
 
     @property

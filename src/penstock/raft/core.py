@@ -271,7 +271,8 @@ class Core:
         ready_ms[node_id] = max(ready_ms.get(node_id, 0), now_ms + pause_ms)
 
     def discover_leader(self, now_ms: int, *, besides: int | None = None) -> int | None:
-        """Asks one node after the other who leads, by a fetch; when to be called again, None when nobody can be asked.
+        """Asks one node after the other for the leader, with a fetch; returns when to be called again, None if no node
+        can be asked.
 
         The next is asked soon after one has not known it, and after a while when one is silent; nobody is asked again
         before DISCOVERY_INTERVAL_RETRIES back-offs. `besides` is a node that is asked already.

@@ -73,7 +73,7 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshot:
-    """Write a piece of a snapshot that is being fetched, at `position` of its partial file; 0 begins it anew."""
+    """Write a piece of a snapshot that is being fetched, at `position` in its partial file; 0 starts the file again."""
 
     snapshot: CheckpointId
     position: int

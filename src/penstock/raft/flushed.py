@@ -46,7 +46,7 @@ class NoteFlushed(Operation):
 
 
 class LowerFlushed(Operation):
-    """Puts an offset into both slots, durably, before the log is cut there: what follows will be other records."""
+    """Puts an offset into both slots, durably, before the log is cut there and other records follow."""
 
     __slots__ = ("offset", "path")
 

@@ -77,7 +77,7 @@ class DeleteCheckpoints(OnCheckpoints):
 
 
 class WriteSnapshot(OnCheckpoints):
-    """Writes a piece of a snapshot that is fetched into its partial file; the first piece begins it anew."""
+    """Writes a piece of a fetched snapshot to its partial file; the first piece starts the file again."""
 
     __slots__ = ("data", "position", "snapshot")
 

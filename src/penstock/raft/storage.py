@@ -430,7 +430,7 @@ class Storage:
         """Does nothing: the log's operations leave with this turn's `take_operations`."""
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
-        """What is written can be read; it counts only once it is flushed."""
+        """Notes that written records can be read; they count only once flushed."""
         if not (self._opening or self.failed):
             self.owner.log_written(log.log_end_offset, now_ms)
 

@@ -128,7 +128,8 @@ def check_addresses(master: str | None, remote: str | None) -> None:
 
 
 def check_reachable(address: str | None) -> None:
-    """Raises SparkError where nobody listens at a master's or a Connect server's address: Spark tries for minutes.
+    """Raises SparkError if nothing listens at a master's or Connect server's address, where Spark would retry for
+    minutes.
 
     Several masters (spark://A:7077,B:7077) stand in for each other. Other cluster managers are Spark's to find.
     """
@@ -252,7 +253,7 @@ def check_workers(spark: SparkSession) -> None:
 
 
 def worker_trouble(text: str) -> str:
-    """What a failed probe of the workers says to a person."""
+    """The error message for a failed probe of the workers."""
     ours = ".".join(map(str, sys.version_info[:2]))
     if "PYTHON_VERSION_MISMATCH" in text or "different minor version" in text:
         return f"the workers' Python is not ours ({ours}): set PYSPARK_PYTHON to a Python {ours} that they have"

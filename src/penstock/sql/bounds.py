@@ -44,7 +44,7 @@ class Filter:
         return any(True for _ in files.get_fragments(self.expression))
 
     def offsets(self, partition: int, start: int, end: int) -> tuple[int, int]:
-        """What of the offsets [start, end) of a partition must be read: one range, empty when nothing must."""
+        """The part of the offsets [start, end) of a partition that must be read: one range, perhaps empty."""
         offset = ds.field("offset")
         here = (ds.field("partition") == partition) & (offset >= start) & (offset < end)
         if not self.may_hold(here):

@@ -64,7 +64,7 @@ def select(view: View, wanted: Sequence[tuple[str, int | None]]) -> list[Partiti
 
 
 def confirm(needed: Sequence[PartitionView]) -> None:
-    """Asks whether records may be lost. Raises UsageError when nobody can answer, or the answer is no."""
+    """Asks whether records may be lost. Raises UsageError without a terminal, or if the answer is no."""
     what = "an unclean election loses the records that only replicas which are away have"
     if not sys.stdin.isatty():
         raise UsageError(f"{what}: --yes says that this is meant ({ids_text(map(str, needed))})")  # type: ignore[arg-type]

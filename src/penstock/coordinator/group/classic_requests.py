@@ -116,7 +116,8 @@ def sync_group(state: GroupState, request: SyncGroupRequest, reply: SyncReply, n
 
 
 def heartbeat(state: GroupState, request: HeartbeatRequest, now_ms: int) -> Result[HeartbeatResponse]:
-    """Heartbeat. While the log is read the caller answers NONE, as Kafka does: nobody has to act on that.
+    """Handles Heartbeat. While the log is being read the caller answers NONE, as Kafka does: no member has to act on
+    that.
 
     Raises RequestError: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
     """

@@ -246,7 +246,7 @@ class Runtime(Generic[M]):
                 self.elected(index, shard.log, now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Ends what is due, and reads again what could not be read."""
+        """Handles expired requests and timers, and retries failed reads."""
         if self._unread:
             self._read_again(now_ms)
         while self._timeouts and (self._timeouts[0][0] <= now_ms or self._timeouts[0][1].finished):

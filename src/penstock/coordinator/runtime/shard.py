@@ -230,7 +230,7 @@ class Shard(Generic[M]):
             raise RequestError(ErrorCode.NOT_COORDINATOR, "this broker is not the coordinator")
 
     def write(self, result: Result[Any], done: Done | None, now_ms: int) -> PendingWrite:
-        """Takes what an operation returned. `done` is called when it is committed, with NONE, or with
+        """Takes the result of an operation. `done` is called when it is committed, with NONE, or with
 
         - NOT_COORDINATOR: leadership was lost, nobody knows what became of the records;
         - REQUEST_TIMED_OUT: it takes too long. The records are in the state, and are committed later or lost with it;

@@ -43,7 +43,7 @@ class Activity:
         return [{"time_ms": time_ms, **event} for event in differences(last, now)] if last else []
 
     def key(self, event: Event) -> str:
-        """What an event is of: `request Fetch`, `topic operations`."""
+        """The subject of an event: `request Fetch`, `topic operations`."""
         return f"{event['kind']} {event.get('api') or event.get('topic')}"
 
 

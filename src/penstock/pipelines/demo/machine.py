@@ -51,7 +51,7 @@ class Machine:
         return [common | event for event in events]
 
     def key(self, event: Event) -> str:
-        """What an event is of: `cpu 0`, `disk vda`, `process 4711`."""
+        """The subject of an event: `cpu 0`, `disk vda`, `process 4711`."""
         return f"{event['kind']} {next((event[name] for name in IDENTITIES if name in event), self.host)}"
 
     def _cpu(self) -> list[Event]:

@@ -130,7 +130,7 @@ class Pipelines:
                 return
 
     def batches(self) -> list[Batch]:
-        """What the queries did; the first batch of each, which starts the workers, is left out if there are others."""
+        """The batches of the queries, each without its first, which starts the workers, if there are others."""
         every = [list(batches_of(query)) for each in self._running for query in each.queries]
         return [batch for batches in every for batch in batches[1:] or batches]
 

@@ -78,7 +78,7 @@ class Publishing(ABC):
 
     @abstractmethod
     async def _publish(self, client: Client) -> None:
-        """Publishes, and counts it in `published`, until it is to stop."""
+        """Publishes until it is told to stop, and counts the records in `published`."""
 
 
 class Publisher(Publishing):

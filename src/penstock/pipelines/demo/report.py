@@ -46,7 +46,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What the report tells beside the tables: how the run went."""
+    """The facts in the report that are not from tables: how the run went."""
 
     bootstrap: str
     published: int

@@ -80,7 +80,7 @@ class Mix:
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What is true of an address that is a crawler's."""
+    """The known facts about the address of a crawler."""
 
     client: str
     kind: str

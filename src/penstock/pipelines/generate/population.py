@@ -54,7 +54,7 @@ USERS_LOGGED_IN = 0.7
 
 
 class Population:
-    """Who visits, and the fragments of what they send.
+    """The visitors, and the fragments of the records they send.
 
     Args:
         random: drawn from once, at the start.
@@ -98,7 +98,7 @@ class Population:
         return self._table
 
     def add(self, client: str, country: str, agent: str) -> int:
-        """A new visitor, who is nobody of the people; returns the number."""
+        """Adds a visitor who is not one of the people; returns its number."""
         self._visitors.append(visitor(client, country, agent))
         self.clients.append(client)
         self._table = None

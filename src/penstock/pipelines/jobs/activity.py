@@ -130,7 +130,7 @@ def start(
 
 
 def keep(path: str, keys: Sequence[str], to_topic: dict[str, str] | None = None) -> Callable[[Any, int], None]:
-    """What writes a batch: into the table, and its pages' counts to a topic if one is named."""
+    """Returns the function that writes a batch to the table, and its page counts to a topic if one is named."""
 
     def write(rows: Any, _batch: int) -> None:
         from penstock.pipelines.jobs.activity import feed

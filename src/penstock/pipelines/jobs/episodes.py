@@ -46,5 +46,5 @@ def merged(found: pa.Table, before: pa.Table | None, keys: Sequence[str], weight
 
 
 def identity(row: dict[str, Any], keys: Sequence[str]) -> tuple[Any, ...]:
-    """Whose alert it is, and of what rule."""
+    """The subject and the rule of an alert."""
     return tuple(row[name] for name in keys)

@@ -69,7 +69,7 @@ class LoadStep:
         self._load = Load(context.spark, options)
 
     def step(self) -> Outcome | None:
-        """One bounded job: what is new, into the table, in one commit."""
+        """Runs one bounded job, which loads new records into the table in one commit."""
         return self._load.run_job()
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ def run(context: Context) -> Sequence[LoadStep]:
 def loads_of(
     options: Mapping[str, Any], pipeline: str, bootstrap: str, kafka: Mapping[str, str] | None = None
 ) -> list[LoadOptions]:
-    """What each table's load is told. Raises ConfigError for options that do not go together."""
+    """The options of each table's load. Raises ConfigError for options that contradict each other."""
     kafka = kafka or {}
     alone = {option.name: options[option.name] for option in TABLE_OPTIONS}
     tables = options["tables"] or []

@@ -55,7 +55,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """Raises ValueError, which says what a rule must be like."""
+        """Parses a rule. Raises ValueError, which says what a rule must look like."""
         found = RULE.fullmatch(text.strip())
         if found is None or found["statistic"] not in STATISTICS or int(found["seconds"]) not in RESOLUTIONS:
             raise ValueError(
@@ -218,7 +218,7 @@ def run(context: Context) -> Sequence[StreamingQuery]:
 def keep(
     paths: Mapping[str, str], rules: Sequence[str], deviations: float, to_topic: Mapping[str, str] | None
 ) -> Callable[[Any, int], None]:
-    """What writes a batch of rollups, and from them and the table's last hour the alerts and the summary."""
+    """Returns the function that writes a batch of rollups, and the alerts and summary computed from the last hour."""
 
     def write(rows: Any, _batch: int) -> None:
         from penstock.pipelines.jobs.operations import ROLLUP_KEYS, SERIES, raise_alerts, recent, summary

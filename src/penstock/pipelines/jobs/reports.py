@@ -73,7 +73,8 @@ def per_hour(rows: DataFrame, distinct: Sequence[str]) -> DataFrame:
 
 
 def per_time(hours: DataFrame, unit: str, distinct: Sequence[str]) -> DataFrame:
-    """What `per_hour` gave, per topic and hour or day (`unit`): start, topic, records, bytes, `distinct_FIELD`.
+    """Aggregates the result of `per_hour` per topic and hour or day (`unit`): start, topic, records, bytes,
+    `distinct_FIELD`.
 
     Distinct values are estimates, mostly within 2 %.
     """

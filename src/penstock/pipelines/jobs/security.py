@@ -63,7 +63,7 @@ class Thresholds:
 
 
 def profiles(events: DataFrame, *, seconds: int, slide_seconds: int) -> DataFrame:
-    """What each client did with each agent in a sliding window; a stream gives a window when it has closed."""
+    """The behaviour of each client and agent in a sliding window; a stream gives a window when it has closed."""
     from pyspark.sql import functions as f
 
     window = f.window("time", f"{seconds} seconds", f"{slide_seconds} seconds")
@@ -161,7 +161,9 @@ def run(context: Context) -> Sequence[StreamingQuery]:
 def raise_alerts(
     path: str, limits: Mapping[str, Any], to_topic: Mapping[str, str] | None
 ) -> Callable[[Any, int], None]:
-    """What judges a batch of closed windows: episodes that begin go to the topic, all of them into the table."""
+    """Returns the function that judges a batch of closed windows: new episodes go to the topic, all of them to the
+    table.
+    """
 
     def write(rows: Any, _batch: int) -> None:
         from penstock.pipelines.jobs.episodes import known, merged

@@ -68,7 +68,7 @@ class BrokerVerdict:
 async def against_broker(
     address: str, progress: Mapping[TopicPartition, Progress]
 ) -> dict[TopicPartition, BrokerVerdict]:
-    """What the brokers have of a table's partitions; those of topics that are gone or were made anew are left out."""
+    """Compares a table's partitions with the brokers; leaves out topics that were deleted or recreated."""
     found: dict[TopicPartition, BrokerVerdict] = {}
     async with Client(address, client_id=CLIENT_ID, timeout_ms=TIMEOUT_MS) as client:
         topics = {topic.name: topic for topic in (await client.refresh(None)).topics}

@@ -183,7 +183,7 @@ class DeltaLake(lake_table.LakeTable):
         now: Stored,
         tries: int,
     ) -> None:
-        """One commit, again as long as what stood in its way was not another copy of this pipeline."""
+        """Makes one commit, and retries it unless it conflicts with another copy of this pipeline."""
         by = list(self.partition_by) or None
         for tried in range(tries):
             pointer = self.table.transaction_version(application(self.pipeline))
@@ -220,7 +220,7 @@ class DeltaLake(lake_table.LakeTable):
         return combined(self.all_summaries())
 
     def all_summaries(self) -> list[Summary]:
-        """What each pipeline that feeds the table has loaded. Tables of before summaries tell it by their history."""
+        """The offsets loaded by each pipeline that feeds the table; if it is older than summaries, from its history."""
         names = self.summaries.pipelines()
         found = []
         history: dict[str, Summary] | None = None if names else self._from_history()
@@ -353,7 +353,7 @@ class DeltaLake(lake_table.LakeTable):
     def _metadata(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], gaps: Sequence[Gap]
     ) -> str:
-        """For people; the summary is what counts. Too many gaps are counted, not listed."""
+        """The commit's metadata for people; only the summary matters. Too many gaps are counted, not listed."""
         shown = gaps if len(gaps) <= LAKE_GAPS_PER_LOG_ENTRY else ()
         partitions = [
             {
@@ -371,7 +371,7 @@ class DeltaLake(lake_table.LakeTable):
 
 
 def _create(uri: str, columns: pa.Schema, partition_by: Sequence[str], options: dict[str, str] | None) -> DeltaTable:
-    """Makes a table; one that is there now is fine, whoever made it: another load, or we, and the answer was lost."""
+    """Creates a table. One that exists by now is fine: another load made it, or this one did and got no answer."""
     by = list(partition_by) or None
     try:
         return DeltaTable.create(uri, columns, mode="ignore", partition_by=by, storage_options=options)

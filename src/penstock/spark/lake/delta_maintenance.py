@@ -47,7 +47,7 @@ class DeltaSteps(Steps):
         return {"files_merged": merged, "into": len(bins), "left_to_others": lost}
 
     def _replace(self, files: list[TableFile], merged: DataFile) -> bool:
-        """Whether the merged file took the place of its parts; not if somebody else changed one of them."""
+        """Replaces the parts by the merged file. Returns False if another writer has changed one of them."""
         lake = self._lake
         now_ms = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [

@@ -100,7 +100,7 @@ class DataFileWriter:
             file.write(part.select(self._schema.names))
 
     def close(self) -> list[DataFile]:
-        """Finishes the files and says what they are; none if there were no rows."""
+        """Finishes the files and returns their descriptions; none if there were no rows."""
         written = []
         for file in self._open.values():
             file.close()

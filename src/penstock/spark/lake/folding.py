@@ -159,7 +159,7 @@ class Summary:
         return {partition: folded.end for partition, folded in self.partitions.items()}
 
     def to_json(self, **more: Any) -> str:
-        """One line of JSON, with what else the caller wants in it."""
+        """The summary as one line of JSON, with further entries from the caller."""
         topics = []
         ordered = sorted(self.partitions.items())
         for (topic, topic_id), some in groupby(ordered, key=lambda item: (item[0].topic, item[0].topic_id)):
@@ -203,7 +203,7 @@ def _flat(sealed: Sealed) -> list[Any]:
 
 
 def combined(summaries: Iterable[Summary]) -> dict[TopicPartition, Progress]:
-    """What all pipelines of a table say together, a partition."""
+    """The combined progress of all pipelines of a table, per partition."""
     progress: dict[TopicPartition, Progress] = {}
     for summary in summaries:
         for partition, folded in summary.partitions.items():

@@ -317,7 +317,7 @@ def thinned(snapshots: Sequence[tuple[int, int]], newest: int) -> set[int]:
 
 
 def names_of(uri: str, options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What a table may be called in its catalog: as `catalog.table` says, or as its directory.
+    """The possible names of a table in its catalog: the one in `catalog.table`, or that of its directory.
 
     Directories of one name share a catalog, too (`a/clicks` and `b/clicks`, `clicks-x` and `clicks_x`): the one that
     comes later has a part of its location's digest behind its name.

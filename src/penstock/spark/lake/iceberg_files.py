@@ -11,7 +11,7 @@ from penstock.spark.lake.durable import DurableFile
 
 
 class DurableFileIO(PyArrowFileIO):
-    """As PyArrowFileIO, but for what it writes to `file://` locations."""
+    """Like PyArrowFileIO, but makes what it writes to `file://` locations durable."""
 
     def new_output(self, location: str) -> PyArrowFile:
         made = super().new_output(location)

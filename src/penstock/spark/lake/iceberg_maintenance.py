@@ -43,7 +43,7 @@ class IcebergSteps(Steps):
         return {"files_merged": merged, "into": len(bins), "left_to_others": lost}
 
     def _replace(self, files: list[TableFile], merged: DataFile) -> bool:
-        """Whether the merged file took the place of its parts; not if somebody else changed one of them."""
+        """Replaces the parts by the merged file. Returns False if another writer has changed one of them."""
         lake = self._lake
         wanted = {lake.location_of(file.path) for file in files}
         for _ in range(COMMIT_TRIES):

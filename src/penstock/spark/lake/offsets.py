@@ -68,7 +68,7 @@ class Part:
 
 @dataclass(slots=True)
 class Watch:
-    """Ranges of offsets, a partition, of which a reader wants to know where in the table they lie."""
+    """Ranges of offsets per partition, whose place in the table a reader wants to know."""
 
     ranges: Mapping[TopicPartition, Sequence[Range]]
     found: dict[tuple[str, int], Part] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Watch:
     """All offsets that the table holds."""
 
     def note(self, part: Part, partition: TopicPartition, offsets: Offsets) -> None:
-        """Notes the part if it has what is watched."""
+        """Notes the part if it has watched offsets."""
         ranges = self.ranges.get(partition, ())
         if not ranges or not len(offsets):
             return

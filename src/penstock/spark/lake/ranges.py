@@ -10,7 +10,7 @@ GapRange = tuple[int, int, str]
 
 
 def union(ranges: Iterable[Range]) -> list[Range]:
-    """Sorted, without those that are empty; what touches or overlaps is one."""
+    """The union of ranges: sorted, non-empty, with touching or overlapping ones merged."""
     found: list[Range] = []
     for start, end in sorted(each for each in ranges if each[0] < each[1]):
         if found and start <= found[-1][1]:

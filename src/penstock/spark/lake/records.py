@@ -101,7 +101,7 @@ class Claim:
 
 @dataclass(slots=True)
 class Progress:
-    """What all commits together say of a partition: loaded from `start` to `end`, without the offsets in `gaps`.
+    """The combined progress of all commits in a partition: loaded from `start` to `end`, without the offsets in `gaps`.
 
     Of several pipelines each has its claim, and what lies between the claims was not loaded yet. Gaps of long ago may
     be folded into `sealed` ranges, which do not overlap; no gap reaches into one of its own pipeline.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(spark: SparkSession, lake: LakeTable, columns: Sequence[str], tasks: int) -> DataFrame:
-    """The rows of the version that `lake` has seen, with these columns of it, read by about so many tasks."""
+    """The rows of the version that `lake` has seen, with the given columns, read by about this many tasks."""
     schema = pa.schema([lake.columns.field(name) for name in columns])
     plan = {
         "where": lake.destination().to_json(),
@@ -42,7 +42,7 @@ def rows_of(spark: SparkSession, lake: LakeTable, columns: Sequence[str], tasks:
 
 
 def shared(lake: LakeTable, tasks: int) -> list[list[TableFile]]:
-    """The table's files, shared out to so many tasks at most, to each about as many bytes."""
+    """The table's files, shared out to at most this many tasks with about as many bytes each."""
     shares: list[list[TableFile]] = [[] for _ in range(max(1, tasks))]
     sizes = [0] * len(shares)
     for file in sorted(lake.files(), key=lambda each: (-each.size_bytes, each.path)):

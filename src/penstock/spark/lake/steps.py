@@ -17,8 +17,8 @@ class Steps(ABC):
 
     @abstractmethod
     def expire(self, keep_hours: float, dry_run: bool) -> Figures:
-        """Drops versions older than so long, and shortens the table's log."""
+        """Drops versions older than this, and shortens the table's log."""
 
     @abstractmethod
     def vacuum(self, keep_hours: float, dry_run: bool) -> Figures:
-        """Deletes files, older than so long, that no version kept refers to."""
+        """Deletes files older than this that no remaining version refers to."""

@@ -47,7 +47,7 @@ class Summaries:
         self._destination = destination
 
     def pipelines(self) -> list[str]:
-        """All that ever wrote a summary, sorted."""
+        """The names of all pipelines that ever wrote a summary, sorted."""
         listed = self._destination.list(DIRECTORY)
         return sorted({unquote(each.path[len(DIRECTORY) + 1 :].split("/", 1)[0]) for each in listed})
 

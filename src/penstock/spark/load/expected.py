@@ -78,7 +78,7 @@ class Expected:
         return True
 
     def rows(self, topic: str, records: pa.RecordBatch, reader: int = 0) -> Rows | None:
-        """What records of one topic must have become; None if there is no such reader.
+        """The rows that records of one topic must have become; None if there is no such reader.
 
         Raises ConfigError for values that are plainly of another format, RegistryError.
         """

@@ -79,7 +79,7 @@ def run_on_spark(spark: SparkSession, plan: JobPlan) -> Result:
 
 
 def gather(plan: JobPlan, lines: Iterable[str]) -> Result:
-    """What the lines of `work` say. Raises JobError if a task failed; then the files of the others are deleted."""
+    """Gathers the messages of `work`. Raises JobError if a task failed; then the files of the others are deleted."""
     result = Result()
     errors = []
     for line in lines:

@@ -59,7 +59,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What waits of a partition: the table ends at `start` (or begins there), the brokers have [first, last)."""
+    """The waiting offsets of a partition: the table ends (or begins) at `start`, the brokers have [first, last)."""
 
     start: int
     first: int
@@ -69,7 +69,7 @@ class Span:
 def live_span(
     partition: TopicPartition, extent: Extent, start: int, *, known: bool, fail_on_data_loss: bool
 ) -> Span | None:
-    """What a live load has to do for a partition that continues (`known`) or begins at `start`; None: nothing.
+    """The work of a live load in a partition that continues (`known`) or begins at `start`; None: nothing.
 
     Raises DataLossError when offsets are gone that the table has not had.
     """
@@ -98,7 +98,7 @@ def diverged_from(folded: Folded, extent: Extent, cut: int | None) -> int | None
 
 
 def divergence(partition: TopicPartition, at: int, end: int) -> DataLossError:
-    """What is said of it where it stops the load."""
+    """The error message for a divergence that stops the load."""
     return DataLossError(
         f"{partition.topic}-{partition.partition}: the brokers lost what they had from {at} on (an unclean election), "
         f"and the table has it up to {end}; with --allow-data-loss the table keeps that and records it, and the load "
@@ -107,7 +107,7 @@ def divergence(partition: TopicPartition, at: int, end: int) -> DataLossError:
 
 
 def live_start(partition: TopicPartition, begin: int, claims: Sequence[Claim]) -> int:
-    """Where a live load begins a partition that it has nothing of: behind everything that reloads brought.
+    """Where a live load begins a new partition: after everything that reloads have loaded.
 
     Raises ClaimError when another live load has it.
     """

@@ -114,7 +114,7 @@ class Target:
 
 
 def complement(partition: TopicPartition, start: int, end: int, gaps: Sequence[Gap]) -> list[Gap]:
-    """What of [start, end) is in none of a partition's gaps, as gaps of the reason LOADED."""
+    """The parts of [start, end) in none of a partition's gaps, as gaps with the reason LOADED."""
     found = []
     position = start
     for gap in sorted((g for g in gaps if g.partition == partition), key=lambda g: g.start):

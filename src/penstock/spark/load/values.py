@@ -249,7 +249,7 @@ class Comparison:
 
 
 def other_half(lake: LakeTable, quarantine: str | None = None) -> dict[TopicPartition, Held] | None:
-    """What the quarantine of a table holds (beside it, or where it is named), or the table beside a quarantine.
+    """The offsets in a table's quarantine (beside it, or the one named), or in the table beside a quarantine.
 
     None where there is none. Raises PenstockError for one that is named and cannot be opened.
     """

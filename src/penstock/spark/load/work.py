@@ -105,7 +105,7 @@ def format_of(plan: Mapping[str, Any], target: TargetPlan) -> Format:
 
 
 def work(plan: JobPlan, ranges: Sequence[OffsetRange]) -> Iterator[str]:
-    """Loads ranges and yields what there is to tell of it. Errors that a person can act on are told, not raised."""
+    """Loads ranges and yields messages about it. Errors that a person can act on are reported, not raised."""
     task = _Task(plan)
     try:
         task.load(ranges)

@@ -132,7 +132,7 @@ class Reads:
     async def _pieces(
         self, lead: Lead, files: PartitionFiles, position: int, end: int
     ) -> AsyncGenerator[tuple[int, Piece], None]:
-        """What the files have one after the other, each piece only after its leader has vouched for it.
+        """The pieces of the files in order, each only after its leader has vouched for it.
 
         The next piece is read while the leader is asked. Raises Elsewhere or Hole, after all pieces that were good.
         """

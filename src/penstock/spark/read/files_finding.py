@@ -27,7 +27,7 @@ FENCED_FROM_VERSION = 4
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """What the leader of a partition said before any of its files was opened.
+    """The leader's answers about a partition before any of its files was opened.
 
     `connection` is the one it said it on: a broker that was restarted does not answer on it. Offsets from `start` to
     before `end` were readable then, and nothing but compaction and deletion changes them while `leader_epoch` lasts.

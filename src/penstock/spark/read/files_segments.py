@@ -47,7 +47,7 @@ Spare = deque[bytearray]
 
 
 class Elsewhere(Exception):
-    """What comes next is not to be had from files: why, and up to which offset (None: for good)."""
+    """Says that the next records cannot be read from files: why, and up to which offset (None: for good)."""
 
     def __init__(self, reason: str, until: int | None = None, *, active: bool = False) -> None:
         super().__init__(reason)

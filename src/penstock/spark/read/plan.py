@@ -80,7 +80,7 @@ Positions = Mapping[Partition, Position]
 
 @dataclass(slots=True)
 class Losses:
-    """What is done about offsets that are gone: an error, or a warning, each once."""
+    """The handling of offsets that are gone: an error or a warning, each once."""
 
     are_errors: bool
     said: set[str] = field(default_factory=set)

@@ -124,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """What the brokers had when the last microbatch was planned, for the query's progress."""
+        """The brokers' latest offsets when the last microbatch was planned, for the query's progress."""
         if self._planned is None:
             return None
         bounds = self._planned.snapshot.bounds

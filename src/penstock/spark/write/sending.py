@@ -178,7 +178,7 @@ def keep(options: WriteOptions, sending: Sending) -> None:
 
 
 def config_error(error: KafkaException) -> ConfigError:
-    """What librdkafka says of a setting, in our words."""
+    """Translates librdkafka's error about a setting into our words."""
     text: str = error.args[0].str().strip()
     if text.startswith(NO_SUCH_SETTING):
         return unknown_setting(text.removeprefix(NO_SUCH_SETTING).strip('"'))

@@ -87,7 +87,9 @@ class Quotas:
                     yield
 
     def keep(self, member_id: str, member: MemberSpec, members_left: int) -> Partitions:
-        """What the member keeps. A member that has the extra partition keeps it, if there are enough of them."""
+        """The partitions that the member keeps. A member that has the extra partition keeps it, if there are enough of
+        them.
+        """
         takes_extra = self.extra > 0
         quota = self.least + takes_extra
         kept: dict[UUID, tuple[int, ...]] = {}

@@ -36,7 +36,7 @@ WAS_CONSUMER_GROUP = "it was a consumer group until now"
 def write(
     *records: CoordinatorRecord, appended: Any = None, replay: Callable[[], None] | Literal[False] = False
 ) -> Result[Any]:
-    """Records that tell of what has been changed already, but for what `replay` does. They are not replayed here."""
+    """Records of changes already made, apart from those that `replay` makes. They are not replayed here."""
     return Result(records=records, appended=appended, replay=replay)
 
 

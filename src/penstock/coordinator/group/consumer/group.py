@@ -238,7 +238,7 @@ class ConsumerGroup(Group):
         return self.refreshed_epoch is None or self.epoch().group < self.refreshed_epoch
 
     def topics_after(self, old: ConsumerMember | None, new: ConsumerMember | None) -> dict[str, Subscribers]:
-        """What `topics` will be when a member has changed; a new regular expression is not evaluated yet."""
+        """The value of `topics` after a member has changed; a new regular expression is not evaluated yet."""
         topics = dict(self.topics.items())
         count_names(topics, old, -1)
         count_names(topics, new, +1)
@@ -248,7 +248,7 @@ class ConsumerGroup(Group):
         return topics
 
     def topics_without(self, members: list[ConsumerMember], regexes: list[str]) -> dict[str, Subscribers]:
-        """What `topics` will be without these members and regular expressions."""
+        """The value of `topics` without these members and regular expressions."""
         topics = dict(self.topics.items())
         for member in members:
             count_names(topics, member, -1)

@@ -44,7 +44,7 @@ def check_upgrade(state: GroupState, group: ClassicGroup) -> None:
 
 
 def refused(group: ClassicGroup, why: str) -> RequestError:
-    """The error of a group that stays what it is."""
+    """The error for a group that is not converted."""
     message = f"Cannot upgrade classic group {group.group_id} to consumer group because {why}"
     logger.info("group stays a classic group", group=group.group_id, reason=why)
     return RequestError(ErrorCode.GROUP_ID_NOT_FOUND, message)
