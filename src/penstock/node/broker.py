@@ -6,9 +6,10 @@ carries out in order. The appends of all events between two calls of `take_effec
 shell gives all frames that one turn of its loop has received and then takes the effects. Nothing here waits, reads a
 clock or opens a file (but `start`, which reads the small files that say who we are).
 
-Handlers get the broker as `node`. What they use of it: `settings`, `image` (the committed metadata), `quorum`,
-`controller`, `coordinators`, `logs`, `replicas` (the partitions this node leads), `timers`, `wall`, `random`,
-`journal`, `answer`, `partition_error`, and `dispatcher.later` around whatever goes on with a request later.
+Handlers get the broker as `node`. What they use of it: `state` (settings and the committed metadata), `scheduler`
+(time, timers, long work), `quorum`, `controller`, `coordinators`, `logs`, `replicas` (the partitions this node leads),
+`journal`, `answer`, `partition_error`, and `dispatcher.later` around whatever goes on with a request later. The parts
+of the node take what they use, never the broker.
 
 How a node comes up: the log directories say who they are; the metadata log is read; the controller becomes active;
 the broker registers, makes the replicas that it is assigned, is unfenced, and leads. `ready` is true from then on.
@@ -299,7 +300,7 @@ class Broker:
                 for each in self.coordinators.all
             ),
         )
-        self.quorum.start(now_ms, found)
+        self.quorum.start(now_ms, controller, found)
         self.lifecycle.start(now_ms)
 
     def shutdown(self, now_ms: int) -> None:
@@ -510,7 +511,7 @@ class Broker:
     def _tell_requests(self, delta: MetadataDelta, now_ms: int) -> None:
         for topic in delta.deleted_topics.values():
             self.topic_metrics.forget(topic.name)
-        self.fetches.sessions.capacity = self.settings.max_incremental_fetch_session_cache_slots
+        self.fetches.settings_changed()
         if any(changed.partitions for changed in delta.topics.values()):
             self.fetches.answer_followers(now_ms)
 

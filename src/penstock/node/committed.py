@@ -63,7 +63,7 @@ class CommittedMetadata:
 
     Attributes:
         image: as published last.
-        leadership: the controller; set before anything is committed.
+        leadership: the controller, from `open` on.
         leads: the controller acts: this node leads, and what was in the log is committed, loaded and published.
         high_watermark: how far the log is committed, as far as this node knows.
     """
@@ -85,8 +85,9 @@ class CommittedMetadata:
         self._storage: Storage
         self._history: QuorumHistory
 
-    def open(self, storage: Storage, history: QuorumHistory) -> None:
-        """Takes the storage that the log is read from, and the history of the voters."""
+    def open(self, storage: Storage, history: QuorumHistory, leadership: Leadership) -> None:
+        """Takes the storage that the log is read from, the history of the voters, and the controller."""
+        self.leadership = leadership
         self._storage = storage
         self._history = history
 

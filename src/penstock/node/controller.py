@@ -105,7 +105,6 @@ class ControllerNode:
         self._bootstrap = bootstrap
         self._random = random
         self._waiting: deque[_Waiting] = deque()
-        quorum.leadership = self
 
     # What the quorum tells the controller
 

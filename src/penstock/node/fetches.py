@@ -109,6 +109,10 @@ class Fetches:
         for fetch in woken:
             self.scheduler.guarded("request", "a fetch that waited", fetch.wake, now_ms)
 
+    def settings_changed(self) -> None:
+        """Takes over how many sessions there may be."""
+        self.sessions.capacity = self.state.settings.max_incremental_fetch_session_cache_slots
+
     def answer_followers(self, now_ms: int) -> None:
         """We lead partitions anew: has the fetches of their followers answered, so that they come back for those."""
         if not self.replicas.expected:

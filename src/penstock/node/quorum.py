@@ -124,10 +124,6 @@ class Quorum:
         """The controller."""
         return self.metadata.leadership
 
-    @leadership.setter
-    def leadership(self, controller: Leadership) -> None:
-        self.metadata.leadership = controller
-
     @property
     def leads(self) -> bool:
         """Whether this node leads and its controller acts."""
@@ -149,19 +145,19 @@ class Quorum:
 
     # Start
 
-    def start(self, now_ms: int, endpoints: Sequence[VoterEndpoint] = ()) -> None:
+    def start(self, now_ms: int, leadership: Leadership, endpoints: Sequence[VoterEndpoint] = ()) -> None:
         """Reads the directory and begins to take part. Blocks on the disk; called once, before anything is served.
 
-        `endpoints` are where this node's controller is reached. Raises StorageError or ConfigError, in one line, for a
-        directory that cannot be used: damaged before its committed end, a record or feature level that is not
-        supported, a quorum that this controller cannot belong to.
+        `leadership` is this node's controller, `endpoints` are where it is reached. Raises StorageError or ConfigError,
+        in one line, for a directory that cannot be used: damaged before its committed end, a record or feature level
+        that is not supported, a quorum that this controller cannot belong to.
         """
         self._now_ms = now_ms
         self._driver = Driver(
             self._disk,
             self.settings,
             self,
-            lambda storage: self._prepare(storage, endpoints),
+            lambda storage: self._prepare(storage, leadership, endpoints),
             config=raft_config(self.settings),
             randoms=(self._random, self._random),
             wall=self.wall,
@@ -169,10 +165,12 @@ class Quorum:
         )
         self._driver.start(now_ms)
 
-    def _prepare(self, storage: Storage, endpoints: Sequence[VoterEndpoint]) -> tuple[Identity, QuorumHistory]:
+    def _prepare(
+        self, storage: Storage, leadership: Leadership, endpoints: Sequence[VoterEndpoint]
+    ) -> tuple[Identity, QuorumHistory]:
         """Loads the newest checkpoint, and the log after it when this node alone has committed it."""
         history, found, batches = read(storage, self._static_voters())
-        self.metadata.open(storage, history)
+        self.metadata.open(storage, history, leadership)
         if found is not None:
             self.metadata.load_checkpoint(*found)
         if list(history.voters.voters) == [self.local.id]:

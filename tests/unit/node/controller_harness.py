@@ -120,7 +120,7 @@ class Harness:
 
     def start(self) -> Harness:
         """Starts the node and has it become active."""
-        self.quorum.start(self.now_ms)
+        self.quorum.start(self.now_ms, self.node)
         self.settle()
         return self
 

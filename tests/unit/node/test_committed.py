@@ -28,7 +28,7 @@ class Leader:
         self.seen: list[int] = []
         self.answered: list[int] = []
         self.committed_metadata = CommittedMetadata(Settings.for_node(1), self)
-        self.committed_metadata.leadership = self  # type: ignore[assignment]
+        self.committed_metadata.open(None, None, self)  # type: ignore[arg-type]
         self.committed_metadata.leads = True
 
     def image_published(self, old: Any, new: Any, delta: Any, now_ms: int) -> None:

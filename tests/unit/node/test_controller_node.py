@@ -59,7 +59,7 @@ def test_the_order_of_a_first_start() -> None:
 
 def test_nothing_is_appended_before_the_vote_is_durable() -> None:
     run = Harness(formatted_disk())
-    run.quorum.start(run.now_ms)
+    run.quorum.start(run.now_ms, run.node)
     run.take()
     assert [type(operation).__name__ for operation in run.waiting] == ["PersistElection"]
     assert not run.disk.exists(LOG)
@@ -175,7 +175,7 @@ def test_nothing_from_before_is_published_before_the_new_epoch_has_committed() -
     first.register()
     first.stop()
     second = Harness(disk)
-    second.quorum.start(second.now_ms)
+    second.quorum.start(second.now_ms, second.node)
     assert second.published == []
     assert second.quorum.image.offset == -1
     second.settle()
@@ -258,7 +258,7 @@ def test_the_check_above_notices_a_voter_that_leads_before_its_vote_is_durable(m
 
     monkeypatch.setattr(RaftReplica, "start", careless)
     run = Harness(formatted_disk())
-    run.quorum.start(run.now_ms)
+    run.quorum.start(run.now_ms, run.node)
     run.take()
     assert "PersistElection" not in run.history
     assert run.quorum.describe().leader_id == 1, "it leads, and a crash now forgets the epoch"

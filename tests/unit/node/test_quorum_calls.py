@@ -32,8 +32,7 @@ class Asking:
         self.quorum = Quorum(
             settings, harness.disk, self, cluster_id="ours", directory_id=UUID(int=7), random=harness.random
         )
-        self.quorum.leadership = harness.node
-        self.quorum.start(self.now_ms)
+        self.quorum.start(self.now_ms, harness.node)
 
     def call_quorum(self, target: Target, request: Any, timeout_ms: int, done: Any, now_ms: int) -> None:
         self.calls.append((target, done))
