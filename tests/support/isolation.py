@@ -26,7 +26,7 @@ def broken(*_: Any, **__: Any) -> Any:
     raise PlantedError
 
 
-class Unspeakable:
+class Unencodable:
     """An answer that no version can say."""
 
 

@@ -81,7 +81,7 @@ class Exit:
                 chunks = ()
             self._leave(request, chunks, now_ms)
         except Exception as error:
-            self._unspeakable(request, error)
+            self._unencodable(request, error)
 
     def refusal(self, request: Request[Any], code: ErrorCode, message: str) -> Message | None:
         """The API's error response, as its handler makes it."""
@@ -114,7 +114,7 @@ class Exit:
             if not request.connection.closed:
                 self._leave(request, chunks, self._scheduler.now_ms)
         except Exception as error:
-            self._unspeakable(request, error)
+            self._unencodable(request, error)
             return
         kept = [message]
         del answer, message, chunks
@@ -126,7 +126,7 @@ class Exit:
             self._audit.answered(request, now_ms - request.arrived_ms)
         request.connection.answered(request, chunks, self._scheduler.effects)
 
-    def _unspeakable(self, request: Request[Any], error: Exception) -> None:
+    def _unencodable(self, request: Request[Any], error: Exception) -> None:
         name = request.handler.key.name
         self._close(request.connection, f"the answer to its {name} cannot be encoded")
         self._scheduler.bug("answer", f"{name} of connection {request.connection.id}", error)

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 LEAVE_TIMEOUT_MS = 5_000
 """How long a clean stop waits for the controller to take the leaderships; it goes on without, as Kafka does."""
-FAREWELL_TIMEOUT_MS = 1_000
+SHUTDOWN_HEARTBEAT_TIMEOUT_MS = 1_000
 """How long a clean stop waits for one answer of the controller: there may be none any more."""
-FAREWELL_INTERVAL_MS = 20
+SHUTDOWN_HEARTBEAT_INTERVAL_MS = 20
 """Between two heartbeats that ask whether this broker may stop."""
 RETRY_MS = 100
 """Between two tries of a registration that was refused, and two heartbeats that wait for something to be granted."""
@@ -101,7 +101,7 @@ class Lifecycle:
         self._registering = False
         self._registered = False
         self._seen_as_controller = False
-        self._farewells = 0
+        self._shutdown_heartbeats = 0
         self._heartbeat: ControllerCall | None = None
         self._heartbeat_due: Timer | None = None
         self._closing_logs = False
@@ -328,7 +328,9 @@ class Lifecycle:
             self._heartbeat_request,
             self._heartbeat_answered,
             now_ms,
-            timeout_ms=FAREWELL_TIMEOUT_MS if self._state.stopping else self._state.settings.broker_session_timeout_ms,
+            timeout_ms=SHUTDOWN_HEARTBEAT_TIMEOUT_MS
+            if self._state.stopping
+            else self._state.settings.broker_session_timeout_ms,
         )
 
     def _silence(self) -> None:
@@ -365,21 +367,21 @@ class Lifecycle:
         granted = isinstance(answer, BrokerHeartbeatResponse) and not answer.error_code
         if self._state.stopping:
             may_go = answer is None or (isinstance(answer, BrokerHeartbeatResponse) and answer.should_shut_down)
-            self._farewell_answered(may_go, now_ms)
+            self._shutdown_answered(may_go, now_ms)
         elif not granted or (isinstance(answer, BrokerHeartbeatResponse) and answer.is_fenced and self._has_replicas):
             self._beat_at(now_ms + min(RETRY_MS, interval_ms))
         elif not self._controller().active:
             self._beat_at(now_ms + interval_ms)
 
-    def _farewell_answered(self, may_go: bool, now_ms: int) -> None:
-        """The first farewell has our leaderships taken; the next ones ask whether everybody has heard of that."""
-        self._farewells += 1
+    def _shutdown_answered(self, may_go: bool, now_ms: int) -> None:
+        """The first such heartbeat gives up our leaderships; the next ones ask whether all brokers know of it."""
+        self._shutdown_heartbeats += 1
         if may_go:
             self._may_leave(now_ms)
-        elif self._farewells == 1:
+        elif self._shutdown_heartbeats == 1:
             self._beat(now_ms)
         else:
-            self._beat_at(now_ms + FAREWELL_INTERVAL_MS)
+            self._beat_at(now_ms + SHUTDOWN_HEARTBEAT_INTERVAL_MS)
 
     def _beat_at(self, when_ms: int) -> None:
         self._heartbeat_due = self._scheduler.timers.at(when_ms, self._beat_again, duty=True)
@@ -458,7 +460,7 @@ class Lifecycle:
         if any(each.in_controlled_shutdown and not each.fenced and each.id != self._state.node_id for each in others):
             if not self._lets_others_go:
                 self._lets_others_go = True
-                self._scheduler.timers.at(now_ms + FAREWELL_TIMEOUT_MS, self._left, duty=True)
+                self._scheduler.timers.at(now_ms + SHUTDOWN_HEARTBEAT_TIMEOUT_MS, self._left, duty=True)
         else:
             self._left(now_ms)
 

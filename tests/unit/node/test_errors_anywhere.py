@@ -74,7 +74,7 @@ GUARDS = {
         *("Dispatcher.broke", "Dispatcher._raised", "Dispatcher.later.<locals>.guarded"),
         "Dispatcher._append.<locals>.committed",
     },
-    "node/exit.py": {"Exit.answer", "Exit._unspeakable"},
+    "node/exit.py": {"Exit.answer", "Exit._unencodable"},
     "node/handlers/group_coordinator.py": {"write.<locals>.done"},
     "node/publishing.py": {"Publishing._apply"},
     "node/scheduler.py": {"Scheduler.guarded", "Scheduler.bug"},

@@ -16,7 +16,7 @@ from support.isolation import (
     APIS,
     HANDLERS,
     PlantedError,
-    Unspeakable,
+    Unencodable,
     ask,
     broken,
     check_only_sender_hurt,
@@ -124,7 +124,7 @@ def test_an_answer_given_later_that_cannot_be_encoded_ends_its_connection(node: 
 
     handler = HANDLERS[ApiKey.HEARTBEAT]
     first, second = ask(node, handler, 4, handle=hold), ask(node, handler, 4, handle=hold)
-    node.broker.answer(held[0], Unspeakable(), node.now_ms)
+    node.broker.answer(held[0], Unencodable(), node.now_ms)
     node.broker.answer(held[1], handler.api.response_class(), node.now_ms)
     node.run()
     assert first.closed
