@@ -403,8 +403,8 @@ class Broker:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
-        scheduler = self.scheduler
-        if scheduler.working or self.dispatcher.turns.waiting or self.calls.pending:
+        scheduler, calls = self.scheduler, self.calls
+        if scheduler.working or self.dispatcher.turns.waiting or calls.outgoing.pending or calls.loopback.pending:
             return scheduler.now_ms
         soonest = scheduler.timers.next_deadline_ms()
         for duty in scheduler.duties:
@@ -421,8 +421,9 @@ class Broker:
             self.fetches.serve_woken(now_ms)
         if self.replication.followers.due:
             scheduler.guarded("call", "fetches from leaders", self.replication.followers.send_due, now_ms)
-        if self.calls.pending:
-            self.calls.proceed(now_ms)
+        calls = self.calls
+        if calls.outgoing.pending or calls.loopback.pending:
+            calls.proceed(now_ms)
         for coordinator in self.coordinators.all:
             if coordinator.runtime.has_open_batches:
                 coordinator.runtime.flush(now_ms)

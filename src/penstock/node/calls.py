@@ -53,11 +53,6 @@ class Calls:
         self.suspects = Suspects(self.outgoing)
         self.liveness = Liveness(self.outgoing, scheduler.timers, state.peer, process_gone)
 
-    @property
-    def pending(self) -> bool:
-        """Whether `proceed` has something to do."""
-        return self.outgoing.pending or self.loopback.pending
-
     def proceed(self, now_ms: int) -> None:
         """Tells of calls that failed at once, and executes those to this node."""
         guarded = self._scheduler.guarded

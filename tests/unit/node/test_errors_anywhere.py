@@ -48,7 +48,7 @@ LOOP = {
     "node/turns.py": None,
     "node/timers.py": None,
     "node/duties.py": None,
-    "node/calls.py": {"Calls.pending", "Calls.proceed"},
+    "node/calls.py": {"Calls.proceed"},
     "node/outgoing.py": {"Outgoing.pending"},
     "node/loopback.py": {"Loopback.pending"},
     "coordinator/runtime/runtime.py": {
