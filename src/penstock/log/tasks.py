@@ -52,5 +52,8 @@ class TaskOperation(Operation):
         raise NotImplementedError
 
     def without_report(self, disk: Disk, reason: str) -> Any:
-        """The task has failed, twice where that could help. The result is as that of `run`. Called in the lane."""
+        """The result when the task has ended two workers: they died, hung or answered garbage. Called in the lane.
+
+        When the task raised something, or no worker could be started, `run` is called instead.
+        """
         raise NotImplementedError

@@ -226,7 +226,10 @@ class Lane:
             self._jobs.put([(operation, partial(operation.finish, report=ended.report))])
             return
         logger.warning("a task has failed", directory=self.directory, order=operation.order, reason=ended.reason)
-        self._jobs.put([(operation, partial(operation.without_report, reason=ended.reason))])
+        if ended.crashed:
+            self._jobs.put([(operation, partial(operation.without_report, reason=ended.reason))])
+        else:  # what was raised in a worker is raised here, too, where a bug is told from a damaged file
+            self._jobs.put([(operation, operation.run)])
 
     def _execute(self, operation: Operation, step: Callable[[Disk], Any]) -> Outcome:
         started_s = self._clock_s()

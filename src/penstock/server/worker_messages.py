@@ -49,9 +49,10 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A task has raised something."""
+    """A task has raised something, or no worker could be started; or, if `crashed`, it has ended its workers."""
 
     reason: str
+    crashed: bool = False
 
 
 RECOVERY = (PlanRecovery, PlannedRecovery, RecoveryReport, OffsetRange, OpenArguments, TopicConfig, FileInfo)

@@ -137,11 +137,12 @@ class Workers:
 
     def _do(self, process: WorkerProcess | None, job: Job) -> tuple[WorkerProcess | None, Done | Failed | None]:
         """Has a job done; the worker for the next one, and how it ended, or None if the workers are closed."""
-        reason = ""
+        reason, crashed = "", False
         for number in range(TRIES):
             try:
                 if process is None:
                     process = self._start()
+                crashed = True  # unless it returns
                 return process, process.run(self._paths[job.directory], job.task)
             except Exception as error:  # of the worker or of the system; whichever, the job must end
                 reason = str(error) or type(error).__name__
@@ -151,7 +152,7 @@ class Workers:
                 return None, None
             again = number + 1 < TRIES
             logger.warning("a worker has failed", task=job.task.what, reason=reason, again=again)
-        return None, Failed(f"{job.task.what} failed {TRIES} times in a worker process: {reason}")
+        return None, Failed(f"{job.task.what} failed {TRIES} times in a worker process: {reason}", crashed)
 
     def _start(self) -> WorkerProcess:
         process = WorkerProcess(self._command)

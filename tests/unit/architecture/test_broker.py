@@ -9,7 +9,6 @@ import pytest
 from support.broker import Node
 
 import penstock.node.broker
-from penstock.node.broker import Broker
 
 ATTRIBUTES_MAX = 20
 
@@ -46,8 +45,3 @@ def test_one_attribute_more_is_found(planted: str) -> None:
     assert before in source
     found = attributes(source.replace(before, f"        {planted}\n{before}", 1))
     assert found - attributes(source) >= {"more"}
-
-
-def test_a_broker_makes_all_that_it_keeps() -> None:
-    """So that nothing can be set into it later by somebody else."""
-    assert not Broker.__annotations__

@@ -18,7 +18,10 @@ from penstock.log.disk import Disk, Operation
 from penstock.log.loading import OpenArguments
 from penstock.log.recovery import RecoveryReport
 from penstock.log.replica import Replica, State
-from penstock.log.tasks import Task
+from penstock.log.tasks import Task, TaskOperation
+from penstock.records.compression import Codec
+from penstock.records.validation import Rules
+from penstock.replication.rewrite import RewriteBatch
 from penstock.server.disk import BlockingDisk
 from penstock.server.lane import Completions, Lane, Outcome
 from penstock.server.worker_messages import Done, Failed
@@ -144,12 +147,36 @@ def test_a_report_about_a_log_that_was_changed_meanwhile_is_not_applied(one: One
     assert outcome.result.log_end_offset == 39, "the lane has looked again"
 
 
-def test_a_recovery_whose_task_failed_is_done_by_the_lane(one: OneLog, run: Any) -> None:
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_recovery_whose_task_failed_is_done_by_the_lane(one: OneLog, run: Any, crashed: bool) -> None:
     workers = HeldWorkers()
     running = run(workers)
     running.lane.run(recovery(one))
-    workers.given.get(timeout=60)[1](Failed("planted"))
+    workers.given.get(timeout=60)[1](Failed("planted", crashed))
     recovered(running.wait(1)[0])
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_batch_is_refused_only_when_it_has_ended_workers(run: Any, crashed: bool) -> None:
+    class Validation(TaskOperation):
+        def task(self, disk: Disk) -> Task:
+            return RewriteBatch(bytearray(), Rules(), Codec.NONE, None, deep=True, wall_ms=NOW_MS)
+
+        def run(self, disk: Disk) -> str:
+            raise ZeroDivisionError("a bug, here as well as in a worker")
+
+        def without_report(self, disk: Disk, reason: str) -> str:
+            return f"refused: {reason}"
+
+    workers = HeldWorkers()
+    running = run(workers)
+    running.lane.run(Validation(0, NAME, None))  # type: ignore[arg-type]
+    workers.given.get(timeout=60)[1](Failed("planted", crashed))
+    (outcome,) = running.wait(1)
+    if crashed:
+        assert outcome.result == "refused: planted"
+    else:
+        assert isinstance(outcome.error, ZeroDivisionError)
 
 
 def test_a_lane_without_workers_does_all_itself(one: OneLog, run: Any) -> None:
@@ -158,7 +185,12 @@ def test_a_lane_without_workers_does_all_itself(one: OneLog, run: Any) -> None:
     recovered(running.wait(1)[0])
 
 
-def test_a_real_worker_recovers_a_log(one: OneLog, run: Any, tmp_path: Path) -> None:
+def test_a_real_worker_recovers_a_log(one: OneLog, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_the_lane(*_: object) -> None:
+        pytest.fail("the lane has done it")
+
+    monkeypatch.setattr(RecoverLog, "run", by_the_lane)
+    monkeypatch.setattr(RecoverLog, "without_report", by_the_lane)
     workers = Workers({0: str(tmp_path)})
     try:
         running = run(workers)

@@ -176,6 +176,7 @@ def test_a_task_that_fails_twice_is_given_up_and_the_next_one_is_done(
     failed, done = run(workers, task, Add(left=1, right=2))
     assert isinstance(failed, Failed)
     assert failed.reason.startswith(reason)
+    assert failed.crashed
     assert done == Done(Sum(3))
     assert workers.started == 3, "a worker that failed is of no more use"
 
@@ -187,9 +188,10 @@ def test_a_task_that_raises_is_not_tried_again(make: Callable[..., Workers]) -> 
 
 
 def test_where_no_worker_can_be_started_the_task_fails(make: Callable[..., Workers], tmp_path: Path) -> None:
-    for command in ((str(tmp_path / "missing"),), (sys.executable, "-c", "")):
+    for command, crashed in (((str(tmp_path / "missing"),), False), ((sys.executable, "-c", ""), True)):
         (end,) = run(make(command=command), Add())
         assert isinstance(end, Failed)
+        assert end.crashed is crashed
 
 
 def test_closing_ends_what_runs_and_nobody_hears_of_it(make: Callable[..., Workers], tmp_path: Path) -> None:
