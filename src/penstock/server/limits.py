@@ -55,6 +55,8 @@ LANE_HEALTHY_AFTER_MS = 10_000
 """How long all appends of a lane must have been fast before they run on the loop again."""
 WORKER_IDLE_S = 30.0
 """How long a worker process waits for the next task before it is ended."""
+WORKER_START_MAX_MS = 30_000
+"""How long a worker process may take to start; one that takes longer is ended, and the node does the task itself."""
 WORKER_MESSAGE_MAX_BYTES = 256 * MiB
 """A longer report is garbage: its worker is ended, and the task has failed."""
 HTTP_CONNECTIONS_MAX = 32

@@ -17,7 +17,7 @@ import threading
 from contextlib import suppress
 
 from penstock.server.disk import BlockingDisk
-from penstock.server.worker_messages import LENGTH, Done, Failed, GarbageError, Order, decode, encode
+from penstock.server.worker_messages import LENGTH, Done, Failed, GarbageError, Order, Ready, decode, encode, release
 
 NICENESS = 10
 FIRST_TO_DIE = b"500"
@@ -37,6 +37,7 @@ def main() -> None:
     broker = socket.socket(fileno=0)
     threading.Thread(target=die_with_the_broker, name="the broker's end", daemon=True).start()
     give_way()
+    broker.sendall(encode(Ready(release())))
     while True:
         try:
             body = receive(broker)

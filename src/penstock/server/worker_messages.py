@@ -1,5 +1,8 @@
 """What the broker and a worker process say to each other: one length-prefixed message for a task, one for its end.
 
+Before the first task the worker says of which release it is: it runs what is installed now, which may be another one
+than the broker was started from.
+
 A message is pickled, but names no class other than those listed here: no function runs and no object is made that is
 not plain data. Anything else is garbage, and fails the task. That keeps out accidents, not an attacker: a worker is a
 process of the same user, and may do whatever the broker may.
@@ -7,12 +10,14 @@ process of the same user, and may do whatever the broker may.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from struct import Struct
 from typing import Any
 
+from penstock import __version__
 from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode
 from penstock.log.disk import FileInfo
@@ -30,6 +35,13 @@ LENGTH = Struct(">Q")
 
 class GarbageError(Exception):
     """Bytes that are no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A worker is there; `release` is its own."""
+
+    release: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +70,14 @@ class Failed:
 RECOVERY = (PlanRecovery, PlannedRecovery, RecoveryReport, OffsetRange, OpenArguments, TopicConfig, FileInfo)
 REWRITING = (RewriteBatch, Rewritten, Rules, TimestampType, Codec, ErrorCode, bytearray)
 """Tasks, their reports, and what these consist of."""
-CLASSES = {(each.__module__, each.__qualname__): each for each in (Order, Done, Failed, *RECOVERY, *REWRITING)}
+CLASSES = {(each.__module__, each.__qualname__): each for each in (Ready, Order, Done, Failed, *RECOVERY, *REWRITING)}
+Message = Ready | Order | Done | Failed
+
+
+def release() -> str:
+    """Tells the code of one release from that of another: by its version, and by what messages consist of."""
+    parts = [(key, [part.name for part in fields(each)] if is_dataclass(each) else []) for key, each in CLASSES.items()]
+    return hashlib.sha256(repr((__version__, sorted(parts))).encode()).hexdigest()
 
 
 def own_bytes(view: memoryview) -> tuple[type[bytearray], tuple[pickle.PickleBuffer]]:
@@ -76,7 +95,7 @@ class PlainUnpickler(pickle.Unpickler):
         return found
 
 
-def encode(message: Order | Done | Failed) -> memoryview:
+def encode(message: Message) -> memoryview:
     """A message with its length before it. A large one is copied once."""
     encoded = io.BytesIO(bytes(LENGTH.size))
     encoded.seek(LENGTH.size)
@@ -87,7 +106,7 @@ def encode(message: Order | Done | Failed) -> memoryview:
     return encoded.getbuffer()
 
 
-def decode(body: bytes | bytearray) -> Order | Done | Failed:
+def decode(body: bytes | bytearray) -> Message:
     """The message of a body. Raises GarbageError for anything else."""
     try:
         message = PlainUnpickler(io.BytesIO(body)).load()
@@ -95,6 +114,6 @@ def decode(body: bytes | bytearray) -> Order | Done | Failed:
         raise
     except Exception as error:  # pickle says that of bytes that are none
         raise GarbageError(f"{type(error).__name__}: {error}") from None
-    if not isinstance(message, (Order, Done, Failed)):
+    if not isinstance(message, (Ready, Order, Done, Failed)):
         raise GarbageError(f"{type(message).__name__} is no message")
     return message

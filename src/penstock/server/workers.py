@@ -4,8 +4,9 @@ A worker is a process of its own, spawned at the first need, at most one a core,
 for a while; many small tasks share one. It has none of the broker's descriptors, gives way to it, and dies with it; see
 `server.worker_main`. A thread goes with each worker: it starts it, hands it one task at a time, and waits.
 
-A task fails when its worker dies, hangs, or answers garbage: it is tried once more, in a new worker. It fails at once
-when it raises something, for it would do so again. A worker whose task has failed otherwise is ended.
+A task fails when its worker dies, hangs, or answers garbage: it is tried once more, in a new worker, and has `crashed`
+if that fails so, too. It fails at once when it raises something, for it would do so again. A worker whose task has
+failed otherwise is ended. One that does not start, or is of another release, has had no task.
 """
 
 from __future__ import annotations
@@ -22,8 +23,19 @@ from typing import NamedTuple
 
 from penstock.events import events
 from penstock.log.tasks import Task
-from penstock.server.limits import WORKER_IDLE_S, WORKER_MESSAGE_MAX_BYTES
-from penstock.server.worker_messages import LENGTH, Done, Failed, GarbageError, Order, decode, encode
+from penstock.server.limits import WORKER_IDLE_S, WORKER_MESSAGE_MAX_BYTES, WORKER_START_MAX_MS
+from penstock.server.worker_messages import (
+    LENGTH,
+    Done,
+    Failed,
+    GarbageError,
+    Message,
+    Order,
+    Ready,
+    decode,
+    encode,
+    release,
+)
 
 logger = events("server.workers")
 
@@ -86,12 +98,13 @@ class Workers:
             if self._closed:
                 return
             self._jobs.append(Job(directory, task, ended))
-            if len(self._jobs) > self._waiting and self._serving < self._processes_max:
-                self._serving += 1
-                thread = threading.Thread(target=self._work, name="penstock-worker", daemon=True)
-                self._threads.add(thread)
-                thread.start()
-            self._changed.notify()
+            if len(self._jobs) <= self._waiting or self._serving >= self._processes_max or self._start_thread():
+                self._changed.notify()
+                return
+            if self._serving:
+                return  # who serves comes to it
+            self._jobs.pop()
+        ended(Failed(f"{task.what}: no thread can be started"))
 
     def close(self) -> None:
         """Ends all workers at once; they only read."""
@@ -104,6 +117,17 @@ class Workers:
             self._changed.notify_all()
         for thread in threads:
             thread.join(END_TIMEOUT_S)
+
+    def _start_thread(self) -> bool:
+        """Whether there is one more to serve; the system may have no room for it."""
+        thread = threading.Thread(target=self._work, name="penstock-worker", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        self._serving += 1
+        self._threads.add(thread)
+        return True
 
     @property
     def processes(self) -> int:
@@ -137,12 +161,12 @@ class Workers:
 
     def _do(self, process: WorkerProcess | None, job: Job) -> tuple[WorkerProcess | None, Done | Failed | None]:
         """Has a job done; the worker for the next one, and how it ended, or None if the workers are closed."""
-        reason, crashed = "", False
+        reason, crashes = "", 0
         for number in range(TRIES):
             try:
                 if process is None:
                     process = self._start()
-                crashed = True  # unless it returns
+                crashes += 1  # unless it returns
                 return process, process.run(self._paths[job.directory], job.task)
             except Exception as error:  # of the worker or of the system; whichever, the job must end
                 reason = str(error) or type(error).__name__
@@ -152,7 +176,7 @@ class Workers:
                 return None, None
             again = number + 1 < TRIES
             logger.warning("a worker has failed", task=job.task.what, reason=reason, again=again)
-        return None, Failed(f"{job.task.what} failed {TRIES} times in a worker process: {reason}", crashed)
+        return None, Failed(f"{job.task.what} failed {TRIES} times in a worker process: {reason}", crashes == TRIES)
 
     def _start(self) -> WorkerProcess:
         process = WorkerProcess(self._command)
@@ -161,6 +185,11 @@ class Workers:
             self._processes.add(process)
             if self._closed:
                 process.kill()
+        try:
+            process.meet()
+        except BaseException:
+            self._end(process)
+            raise
         return process
 
     def _end(self, process: WorkerProcess | None) -> None:
@@ -186,27 +215,37 @@ class WorkerProcess:
             raise
         logger.info("worker started", pid=self._process.pid)
 
+    def meet(self) -> None:
+        """Waits until it is ready. Raises WorkerFailedError, also when it is of another release than the broker."""
+        message = self._hear(WORKER_START_MAX_MS)
+        if message != Ready(release()):
+            raise WorkerFailedError("another release than that of this broker is installed: restart the broker")
+
     def run(self, path: str, task: Task) -> Done | Failed:
         """Has a task done. Raises WorkerFailedError, or OSError; the worker is of no more use then."""
-        deadline_s = monotonic() + task.deadline_ms / 1000
+        message = self._hear(task.deadline_ms, encode(Order(path, task)))
+        if isinstance(message, Failed):
+            return message
+        if not isinstance(message, Done) or not isinstance(message.report, task.report_type):
+            raise WorkerFailedError(f"garbage: no report of {task.what}")
+        return message
+
+    def _hear(self, timeout_ms: int, order: bytes | memoryview = b"") -> Message:
+        """What it says next, after an order. Raises WorkerFailedError."""
+        deadline_s = monotonic() + timeout_ms / 1000
         try:
-            self._socket.settimeout(task.deadline_ms / 1000)
-            self._socket.sendall(encode(Order(path, task)))
+            self._socket.settimeout(timeout_ms / 1000)
+            self._socket.sendall(order)
             (length,) = LENGTH.unpack(self._receive(LENGTH.size, deadline_s))
             if length > WORKER_MESSAGE_MAX_BYTES:
                 raise WorkerFailedError(f"garbage: a report of {length} bytes")
-            message = decode(self._receive(length, deadline_s))
+            return decode(self._receive(length, deadline_s))
         except TimeoutError:
-            raise WorkerFailedError(f"no report within {task.deadline_ms} ms") from None
+            raise WorkerFailedError(f"no report within {timeout_ms} ms") from None
         except ConnectionError as error:
             raise WorkerFailedError(f"it has died ({error})") from None
         except GarbageError as error:
             raise WorkerFailedError(f"garbage: {error}") from None
-        if isinstance(message, Failed):
-            return message
-        if isinstance(message, Order) or not isinstance(message.report, task.report_type):
-            raise WorkerFailedError(f"garbage: no report of {task.what}")
-        return message
 
     def kill(self) -> None:
         """Ends it at once; who waits for it hears of that."""

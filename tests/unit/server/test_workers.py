@@ -188,10 +188,49 @@ def test_a_task_that_raises_is_not_tried_again(make: Callable[..., Workers]) -> 
 
 
 def test_where_no_worker_can_be_started_the_task_fails(make: Callable[..., Workers], tmp_path: Path) -> None:
-    for command, crashed in (((str(tmp_path / "missing"),), False), ((sys.executable, "-c", ""), True)):
-        (end,) = run(make(command=command), Add())
+    for command in ((str(tmp_path / "missing"),), (sys.executable, "-c", "")):
+        workers = make(command=command)
+        (end,) = run(workers, Add())
         assert isinstance(end, Failed)
-        assert end.crashed is crashed
+        assert not end.crashed, "the task is not at fault"
+        assert workers.processes == 0
+
+
+def test_where_no_thread_can_be_started_the_task_fails_at_once(
+    make: Callable[..., Workers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    workers = make()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_room)
+        (end,) = run(workers, Add())
+    assert isinstance(end, Failed)
+    assert not end.crashed
+    assert run(workers, Add(left=1)) == [Done(Sum(1))]
+
+
+def test_a_worker_of_another_release_gets_no_task(
+    make: Callable[..., Workers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(worker_messages.CLASSES, next(reversed(worker_messages.CLASSES)))
+    (end,) = run(make(), Add())
+    assert isinstance(end, Failed)
+    assert "another release" in end.reason
+    assert not end.crashed
+
+
+def test_a_worker_that_dies_between_tasks_is_no_crash_of_the_next(make: Callable[..., Workers]) -> None:
+    workers = make()
+    (first,) = run(workers, Look())
+    assert isinstance(first, Done)
+    assert isinstance(first.report, Process)
+    os.kill(first.report.pid, signal.SIGKILL)
+    workers._command = ("missing",)
+    (end,) = run(workers, Add())
+    assert isinstance(end, Failed)
+    assert not end.crashed
 
 
 def test_closing_ends_what_runs_and_nobody_hears_of_it(make: Callable[..., Workers], tmp_path: Path) -> None:
