@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from penstock.client.membership import JOIN, Heard, Membership
+from penstock.client.membership import Heard, Membership
 from penstock.errors import ErrorCode
 from simulator.cluster.load import RETRY_MS
 from simulator.groups.history import EPOCHS, GroupHistory, Place
@@ -69,10 +69,8 @@ class ConsumerMember(Member):
     # Heartbeats
 
     def _heartbeat(self) -> None:
-        owned: dict[UUID, list[int]] = {}
-        for topic, index in sorted(self.tenures):
-            owned.setdefault(self.load.topic_id(topic), []).append(index)
-        self.ask(self._membership.heartbeat(owned), HEARTBEAT_VERSION, self._heard)
+        owned = {place: self.load.topic_id(place[0]) for place in self.tenures}
+        self.ask(self._membership.request(owned), HEARTBEAT_VERSION, self._heard)
 
     def _heard(self, answer: Answer) -> None:
         code, before = answer.code, self.generation
@@ -83,7 +81,8 @@ class ConsumerMember(Member):
                 self.later(self._membership.interval_ms, self.step)
             case Heard.GIVEN:
                 self._check_goes_on(answer, before)
-                self._reconcile(self._target(), answer)
+                ids = {name: topic.id for name, topic in self.load.image.topics_by_name.items()}
+                self._reconcile(list(self._membership.assigned(ids)), answer)
             case Heard.LOST:
                 self.check_stays(answer)
                 self.lost(code, before)
@@ -103,11 +102,6 @@ class ConsumerMember(Member):
         self.check_tenures(answer, "a heartbeat")
         where = f"{self.name}: {self._membership.epoch} after {before}"
         check(self._membership.epoch >= before or not answer.real, EPOCHS, where)
-
-    def _target(self) -> list[Place]:
-        """What it is to have, of the topics that there are."""
-        named = ((self.load.topic_name(topic_id), indexes) for topic_id, indexes in self._membership.target.items())
-        return [(name, index) for name, indexes in named if name is not None for index in indexes]
 
     def _reconcile(self, places: list[Place], answer: Answer) -> None:
         """Gives up, perhaps slowly, and takes."""
@@ -152,11 +146,12 @@ class ConsumerMember(Member):
         self.later(0 if changed else self._membership.interval_ms, self.step)
 
     def _leave(self) -> None:
-        if self.coordinator is None or self._membership.epoch == JOIN:
+        farewell = self._membership.farewell()
+        if self.coordinator is None or farewell is None:
             self.end("it leaves")
             return
         self.give_up(list(self.tenures))
-        self.ask(self._membership.farewell(), HEARTBEAT_VERSION, self._left)
+        self.ask(farewell, HEARTBEAT_VERSION, self._left)
 
     def _left(self, answer: Answer) -> None:
         self.check_stays(answer)

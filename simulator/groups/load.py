@@ -48,10 +48,6 @@ class GroupLoad:
     def topic_id(self, name: str) -> UUID:
         return self.image.topics_by_name[name].id
 
-    def topic_name(self, topic_id: UUID) -> str | None:
-        topic = self.image.topics_by_id.get(topic_id)
-        return None if topic is None else topic.name
-
     def term(self, address: Address | None, group_id: str) -> Term | None:
         """The term of the broker at an address, if it really is the group's coordinator and knows it.
 

@@ -5,7 +5,10 @@ A member is one process. What it knows is what a real one knows: answers, or tha
 stand still for a while (`pause`): then everything that should have happened happens afterwards, in order, so that it
 goes on as if nothing had been. Such a member is a zombie if the group has gone on without it.
 
-Membership is one chain of steps: each ends by setting the next. Reading is another. Commits go out between reads.
+Membership is one chain of steps: each ends by setting the next. Reading is another. Commits go out between reads. What
+members say of their membership, and what the answers mean, they have from the real client. How they find the coordinator
+and the offsets to begin at is written here again: a real member waits until it has them all, while this one takes what
+it is told partition by partition, and holds each answer against what may never be seen.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.coordinator.group.consumer.embedded import decode_assignment
+from penstock.protocol.consumer_protocol import decode_assignment
 from penstock.protocol.message import Message
 from penstock.protocol.messages.group.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,

@@ -52,6 +52,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--group", metavar="GROUP", help="read as a member of this group; --offset applies only to a new group"
     )
+    parser.add_argument(
+        "--group-protocol",
+        choices=("classic", "consumer"),
+        help="how to be a member of --group (default: consumer, or classic where the brokers or the group need it)",
+    )
     parser.add_argument("--until", metavar="TIME", help="stop before the first record at or after TIME")
     parser.add_argument("--max", type=int, metavar="N", help="stop after N records")
     parser.add_argument("--follow", action="store_true", help="wait for new records until Ctrl-C")
@@ -82,6 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--group decides what is read: --partition, --from and --until do not go with it")
     if arguments.group is not None and arguments.offset not in ("earliest", "latest"):
         raise UsageError(f"--offset {arguments.offset}: with --group it must be earliest or latest")
+    if arguments.group is None and arguments.group_protocol is not None:
+        raise UsageError("--group-protocol says how to be a member of --group, which is missing")
 
     async def job(client: Client) -> int:
         if arguments.group is not None:
@@ -148,7 +155,15 @@ async def consume_as_member(client: Client, arguments: argparse.Namespace, write
     left = sys.maxsize if arguments.max is None else arguments.max
     start = LATEST if arguments.offset == "latest" else EARLIEST
     out = sys.stdout.buffer
-    async with Member(client, arguments.group, [arguments.topic], start=start, isolation=isolation) as member:
+    joining = Member(
+        client,
+        arguments.group,
+        [arguments.topic],
+        start=start,
+        isolation=isolation,
+        protocol=arguments.group_protocol,
+    )
+    async with joining as member:
         while left:
             found = await member.poll(left)
             for topic, partition, record in found:

@@ -205,7 +205,7 @@ class Client:
                     name=name,
                     partitions=[ListOffsetsPartition(partition_index=p, timestamp=timestamp_ms) for p in indexes],
                 )
-                for name, indexes in _by_topic(some).items()
+                for name, indexes in by_topic(some).items()
             ]
             request = ListOffsetsRequest(replica_id=CONSUMER, isolation_level=isolation, topics=topics)
             answer = await self.send(request, node_id=node_id)
@@ -232,7 +232,7 @@ class Client:
                     topic=name,
                     partitions=[OffsetForLeaderPartition(partition=p, leader_epoch=epochs[name, p]) for p in indexes],
                 )
-                for name, indexes in _by_topic(some).items()
+                for name, indexes in by_topic(some).items()
             ]
             request = OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=topics)
             answer = await self.send(request, node_id=node_id)
@@ -294,7 +294,7 @@ class Client:
 
         async def ask(node_id: int, some: list[Partition]) -> list[Partition]:
             topics = []
-            for name, indexes in _by_topic(some).items():
+            for name, indexes in by_topic(some).items():
                 wanted = [
                     FetchPartition(
                         partition=p, fetch_offset=positions[name, p], partition_max_bytes=partition_max_bytes
@@ -388,7 +388,8 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    """Partition indexes by topic, in the order in which they come."""
     grouped: dict[str, list[int]] = {}
     for name, index in partitions:
         grouped.setdefault(name, []).append(index)

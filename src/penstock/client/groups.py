@@ -19,10 +19,9 @@ from penstock.client.admin import refused
 from penstock.client.client import EARLIEST, LATEST, Client, OffsetAt, Partition
 from penstock.client.limits import CLIENT_RETRY_BACKOFF_MS
 from penstock.errors import ErrorCode, ProtocolError, RequestError, UnreachableError, UnsupportedVersionError
-from penstock.protocol import codec
 from penstock.protocol.api import ApiKey
+from penstock.protocol.consumer_protocol import decode_assignment
 from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from penstock.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from penstock.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from penstock.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -49,6 +48,8 @@ MOVED = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
 """Errors after which the coordinator is looked up again."""
+NO_CONSUMER_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+"""Errors that say that a group is none of KIP-848, or that the cluster has no such groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ async def describe_group(client: Client, group_id: str) -> GroupState:
         request = ConsumerGroupDescribeRequest(group_ids=[group_id])
         answer, node_id = await ask(client, group_id, request, lambda got: int(got.groups[0].error_code))
         got = answer.groups[0]
-        if got.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+        if got.error_code not in NO_CONSUMER_GROUP:
             refused(got.error_code, got.error_message, f"group {group_id}")
             return consumer_group(got, node_id)
     except UnsupportedVersionError:
@@ -240,11 +241,8 @@ def consumer_group(got: Any, node_id: int) -> GroupState:
 
 def assigned(data: bytes) -> tuple[Partition, ...]:
     """The partitions in a classic member's assignment; none for one that is not of the consumer protocol."""
-    if len(data) < 2:
-        return ()
-    version = min(int.from_bytes(data[:2], "big"), ConsumerProtocolAssignment.MAX_VERSION)
     try:
-        found, _ = codec.decode(ConsumerProtocolAssignment, version, memoryview(bytearray(data)), 2)
+        found = decode_assignment(data)
     except ProtocolError:
         return ()
     return tuple(sorted((topic.topic, index) for topic in found.assigned_partitions for index in topic.partitions))

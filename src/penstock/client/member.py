@@ -1,11 +1,12 @@
-"""A member of a consumer group (KIP-848), for the command line: it heartbeats, takes what it is given, reads, commits.
+"""A member of a group, for the command line: it heartbeats, takes what it is given, reads, commits.
 
     async with Member(client, "reports", ["clicks"]) as member:
         for topic, partition, record in await member.poll(): ...
         await member.commit()
 
-`client.membership` knows what to say to the coordinator, and what its answers mean. A task heartbeats; `poll` takes
-over a new assignment before it fetches: it commits, gives up what is not its own any more, and goes on from the
+What to say to the coordinator, and what its answers mean, is known to `client.membership` for consumer groups (KIP-848)
+and to `client.classic_membership` for the classic protocol, where the member is an eager one. A task heartbeats; `poll`
+takes over a new assignment before it fetches: it commits, gives up what is not its own any more, and goes on from the
 committed offsets of what is new. A member that was fenced forgets what it had, and commits nothing of it. A topic that
 was deleted and made again is another topic: its id tells, and positions in the old one are forgotten, not committed.
 
@@ -20,27 +21,52 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from uuid import UUID, uuid4
 
+from penstock.client.assignors import ASSIGNORS
+from penstock.client.classic_membership import ClassicMembership
 from penstock.client.client import EARLIEST, READ_UNCOMMITTED, Client, Fetched, Partition
 from penstock.client.consumer import user_batches
-from penstock.client.groups import NAMES_UP_TO, Committed, ask, commit_error, commit_request, committed, coordinator
+from penstock.client.groups import (
+    NAMES_UP_TO,
+    NO_CONSUMER_GROUP,
+    Committed,
+    ask,
+    commit_error,
+    commit_request,
+    committed,
+    coordinator,
+)
 from penstock.client.limits import CLIENT_FETCH_BYTES, CLIENT_RETRY_BACKOFF_MS
 from penstock.client.membership import JOIN, LOST, Heard, Membership
-from penstock.errors import ErrorCode, PenstockError, RequestError, UnreachableError
-from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from penstock.errors import ErrorCode, PenstockError, RequestError, UnreachableError, UnsupportedVersionError
+from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from penstock.protocol.messages.join_group_request import JoinGroupRequest
+from penstock.protocol.messages.sync_group_request import SyncGroupRequest
 from penstock.records.compression import Contexts
 from penstock.records.reader import Record, bounded, records
 
+CLASSIC, CONSUMER = "classic", "consumer"
+"""What a member may be, as `group.protocol` says it."""
 WAIT_MS = 500
 REBALANCE_TIMEOUT_MS = 60_000
+JOIN_GRACE_MS = 5_000
+"""A join is answered when all have joined, or their time is up; then it is on its way."""
+SESSION_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS = 45_000, 3_000
+"""Of a classic member, as in Kafka's consumer."""
+METADATA_MAX_AGE_S = 60.0
+"""How often the leader of a classic group looks for new partitions."""
 MADE_AGAIN = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.OFFSET_OUT_OF_RANGE}
 )
 """Errors of a fetch that may come of reading a new topic from the old one's offsets."""
-LATE = (LOST - {ErrorCode.GROUP_ID_NOT_FOUND}) | {ErrorCode.STALE_MEMBER_EPOCH}
+LATE = (LOST - {ErrorCode.GROUP_ID_NOT_FOUND}) | {
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+}
 """Errors of a commit after which the next heartbeat tells what the member has."""
 
 
@@ -50,6 +76,7 @@ class Member:
     Args:
         topics: what to subscribe to. start: EARLIEST or LATEST, for partitions without a committed offset.
         isolation: as `Client.fetch`.
+        protocol: CLASSIC or CONSUMER; None: CONSUMER, if the cluster and the group know it.
 
     Attributes:
         positions: the next offset to read of each partition that this member has.
@@ -64,13 +91,14 @@ class Member:
         *,
         start: int = EARLIEST,
         isolation: int = READ_UNCOMMITTED,
+        protocol: str | None = None,
     ) -> None:
         self.positions: dict[Partition, int] = {}
-        member_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
-        self.membership = Membership(group_id, member_id, topics, rebalance_timeout_ms=REBALANCE_TIMEOUT_MS)
         self._client = client
         self._group_id = group_id
         self._topics = list(topics)
+        self._protocol = protocol
+        self.membership: Membership | ClassicMembership = self._place_in(CONSUMER if protocol is None else protocol)
         self._start = start
         self._isolation = isolation
         self._assigned: dict[Partition, UUID] = {}
@@ -80,13 +108,32 @@ class Member:
         self._lost = False
         self._changed = asyncio.Event()
         self._said = asyncio.Event()
+        self._look_at_s = 0.0
         self._failure: PenstockError | None = None
         self._beating: asyncio.Task[None] | None = None
         self._decompress = bounded(Contexts())
 
+    def _place_in(self, protocol: str) -> Membership | ClassicMembership:
+        if protocol == CONSUMER:
+            member_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+            return Membership(self._group_id, member_id, self._topics, rebalance_timeout_ms=REBALANCE_TIMEOUT_MS)
+        return ClassicMembership(
+            self._group_id,
+            self._topics,
+            ASSIGNORS,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+            interval_ms=HEARTBEAT_INTERVAL_MS,
+        )
+
     async def __aenter__(self) -> Self:
         for topic in self._topics:
             self._ids[topic] = (await self._client.topic(topic)).topic_id
+        if self._protocol is None:
+            try:
+                (await self._client.connection(None)).version_for(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+            except UnsupportedVersionError:
+                self.membership = self._place_in(CLASSIC)
         self._beating = asyncio.create_task(self._beat())
         return self
 
@@ -97,11 +144,11 @@ class Member:
         self._beating.cancel()
         with suppress(asyncio.CancelledError):
             await self._beating
-        if self.membership.epoch > JOIN:
+        farewell = self.membership.farewell()
+        if farewell is not None:
             with suppress(PenstockError):
                 if kind is None:  # else what `poll` gave last may not have been done
                     await self.commit()
-                farewell = self.membership.farewell()
                 await self._client.send(farewell, node_id=await coordinator(self._client, self._group_id))
 
     async def poll(self, limit: int = sys.maxsize) -> list[tuple[str, int, Record]]:
@@ -155,6 +202,9 @@ class Member:
         ids = {name: (await self._client.topic(name)).topic_id for name, _ in self._read_from}
         old = [place for place, topic_id in self._read_from.items() if topic_id != ids.get(place[0], topic_id)]
         self._forget(old)
+        self._ids |= ids
+        if old and isinstance(self.membership, ClassicMembership):
+            self.membership.rejoin()  # nobody else would tell that it is to have the new ones
         return bool(old)
 
     def _records(self, place: Partition, answer: Fetched) -> Iterator[Record]:
@@ -190,27 +240,31 @@ class Member:
         """Starts to read the partitions that the heartbeats have assigned."""
         if self._failure is not None:
             raise self._failure
-        if not self._changed.is_set():
-            return
-        self._changed.clear()
-        if self._lost:
-            self._lost = False
-            self._forget(list(self._read_from))
-        assigned = self._assigned
-        self._forget([place for place, was in self._read_from.items() if assigned.get(place, was) != was])
-        if not self.positions.keys() <= assigned.keys():
-            with suppress(RequestError):  # who is late has read in vain
-                await self.commit()
-        self._forget([place for place in self.positions if place not in assigned])
-        new = sorted(assigned.keys() - self.positions.keys())
-        if new:
-            held = await committed(self._client, self._group_id)
-            fresh = [place for place in new if place not in held]
-            begin = await self._client.offsets(fresh, self._start) if fresh else {}
-            for place in new:
-                self.positions[place] = held[place].offset if place in held else begin[place].offset
-                self._read_from[place] = assigned[place]
-        self._said.set()
+        while self._changed.is_set():
+            self._changed.clear()
+            if self._lost:
+                self._lost = False
+                self._forget(list(self._read_from))
+            assigned = self._assigned
+            self._forget([place for place, was in self._read_from.items() if assigned.get(place, was) != was])
+            if not self.positions.keys() <= assigned.keys():
+                with suppress(RequestError):  # who is late has read in vain
+                    await self.commit()
+            self._forget([place for place in self.positions if place not in assigned])
+            begin = await self._begin(sorted(assigned.keys() - self.positions.keys()))
+            if not self._changed.is_set():  # else it is not to have these any more, or not all of them
+                self.positions |= begin
+                self._read_from |= {place: assigned[place] for place in begin}
+                self._said.set()
+
+    async def _begin(self, places: list[Partition]) -> dict[Partition, int]:
+        """Where to begin: where the group has committed, or as `start` says."""
+        if not places:
+            return {}
+        held = await committed(self._client, self._group_id)
+        fresh = [place for place in places if place not in held]
+        begin = await self._client.offsets(fresh, self._start) if fresh else {}
+        return {place: held[place].offset if place in held else begin[place].offset for place in places}
 
     def _forget(self, places: list[Partition]) -> None:
         for place in places:
@@ -219,14 +273,8 @@ class Member:
 
     # Heartbeats
 
-    def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
-        owned: dict[UUID, list[int]] = {}
-        for place in sorted(() if self._lost else self.positions):
-            owned.setdefault(self._read_from[place], []).append(place[1])
-        return self.membership.heartbeat(owned)
-
     async def _beat(self) -> None:
-        """Heartbeats until it is cancelled, or until the coordinator refuses for good."""
+        """Says what there is to say until it is cancelled, or until the coordinator refuses for good."""
         node_id: int | None = None
         try:
             while True:
@@ -234,7 +282,7 @@ class Member:
                 with suppress(UnreachableError):
                     if node_id is None:
                         node_id = await coordinator(self._client, self._group_id)
-                    answer = await self._client.send(self._heartbeat(), node_id=node_id)
+                    answer = await self._say(node_id)
                 if not await self._heard(answer):
                     node_id = None
                     await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
@@ -242,8 +290,30 @@ class Member:
             self._failure = error
             self._changed.set()
 
-    async def _heard(self, answer: ConsumerGroupHeartbeatResponse | None) -> bool:
-        """Does what an answer says, and waits until the next heartbeat is due; whether the coordinator gave it.
+    async def _say(self, node_id: int) -> Any:
+        """Says what is next; the answer, of the kind that the membership takes."""
+        await self._look()
+        request = self.membership.request({} if self._lost else dict(self._read_from))
+        if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            return await self._client.send(request, node_id=node_id)
+        timeout_ms = REBALANCE_TIMEOUT_MS + JOIN_GRACE_MS
+        try:
+            return await self._client.send(request, node_id=node_id, timeout_ms=timeout_ms)
+        except asyncio.CancelledError:
+            (await self._client.connection(node_id)).close()  # until all have joined it has no answer to anything else
+            raise
+
+    async def _look(self) -> None:
+        """The leader of a classic group finds out how many partitions there are."""
+        place, now_s = self.membership, asyncio.get_running_loop().time()
+        if isinstance(place, ClassicMembership) and place.wanted and (place.is_to_share or now_s > self._look_at_s):
+            found = await self._client.refresh(place.wanted)
+            self._look_at_s = now_s + METADATA_MAX_AGE_S
+            counts = {topic.name: len(topic.partitions) for topic in found.topics if topic.name and topic.partitions}
+            place.share(counts)
+
+    async def _heard(self, answer: Any) -> bool:
+        """Does what an answer says, and waits until something is to be said; whether the coordinator gave it.
 
         Raises RequestError when it refuses for good.
         """
@@ -253,33 +323,44 @@ class Member:
             case Heard.LOST:
                 self._assigned, self._lost = {}, True
                 self._changed.set()
-                return True
+            case Heard.JOINED:
+                pass
+            case Heard.REJOINS:
+                self._assigned = {}
+                self._said.clear()
+                self._changed.set()
+                await self._wait(self.membership.interval_ms if self.positions else CLIENT_RETRY_BACKOFF_MS)
             case Heard.REFUSED:
-                assert answer is not None
-                code = ErrorCode(answer.error_code)
-                raise RequestError(code, f"group {self._group_id}: {answer.error_message or code.name}")
+                self._refused(answer)
             case heard:
-                if heard is Heard.GIVEN or not self.membership.target.keys() <= set(self._assigned.values()):
+                if heard is Heard.GIVEN or len(self._assigned) < len(self.membership.target):
                     await self._resolve()
                     self._said.clear()
                     self._changed.set()
                 await self._wait(self.membership.interval_ms)
-                return True
+        return True
+
+    def _refused(self, answer: Any) -> None:
+        """Takes the other protocol, if that is left to it. Raises RequestError."""
+        code, message = ErrorCode(answer.error_code), None
+        if self._protocol is None and self.membership.epoch == JOIN and code in NO_CONSUMER_GROUP:
+            self.membership = self._place_in(CLASSIC)
+            return
+        if isinstance(answer, ConsumerGroupHeartbeatResponse):
+            message = answer.error_message
+        elif code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            message = f"its members share the partitions by none of {', '.join(ASSIGNORS)}"
+        raise RequestError(code, f"group {self._group_id}: {message or code.name}")
 
     async def _resolve(self) -> None:
         """Names the topics of the assignment. One that was made again has a new id; one that is not known yet is asked
         for again after the next heartbeat."""
-        if not self.membership.target.keys() <= set(self._ids.values()):
+        self._assigned = self.membership.assigned(self._ids)
+        if len(self._assigned) < len(self.membership.target):
             with suppress(RequestError, UnreachableError):
                 await self._client.refresh(self._topics)
                 self._ids = {name: (await self._client.topic(name)).topic_id for name in self._topics}
-        names = {topic_id: name for name, topic_id in self._ids.items()}
-        self._assigned = {
-            (names[topic_id], index): topic_id
-            for topic_id, indexes in self.membership.target.items()
-            if topic_id in names
-            for index in indexes
-        }
+            self._assigned = self.membership.assigned(self._ids)
 
     async def _wait(self, interval_ms: int) -> None:
         """Until the next heartbeat is due."""

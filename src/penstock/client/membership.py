@@ -1,7 +1,7 @@
 """A place in a consumer group (KIP-848) as a state machine: answers in, requests out; no connection and no clock.
 
     membership = Membership("reports", member_id, ["clicks"], rebalance_timeout_ms=60_000)
-    request = membership.heartbeat(owned)
+    request = membership.request(owned)
     match membership.heard(response): ...
 
 The coordinator decides who reads what, and the member says what it has, when that has changed. After an error, or an
@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from uuid import UUID
 
+from penstock.client.client import Partition
 from penstock.client.groups import MOVED
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -28,15 +29,17 @@ JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
 LOST = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND})
 """Errors of a heartbeat after which the member has nothing any more, and joins again."""
 
-Owned = Mapping[UUID, Sequence[int]]
-"""Partitions by topic id."""
+Owned = Mapping[Partition, UUID]
+"""Partitions with the ids of their topics."""
 
 
 class Heard(Enum):
-    """What came of a heartbeat."""
+    """What came of a heartbeat, or in the classic protocol of a join or sync."""
 
     STAYS = "a member, with the assignment that it had"
     GIVEN = "a member, with the assignment in `target`"
+    JOINED = "a member of a new classic generation, which has to sync; its leader has to share first"
+    REJOINS = "a classic member that has to join again"
     LOST = "no member any more"
     UNSERVED = "no answer, or not from the coordinator; it is to be looked up again"
     REFUSED = "an error that is for its owner to judge"
@@ -50,7 +53,7 @@ class Membership:
 
     Attributes:
         epoch: of the member; JOIN before it is one. interval_ms: between heartbeats.
-        target: what it is to have, by topic id, as it was told last.
+        target: what it is to have, topic ids and indexes, as it was told last.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Membership:
         self.member_id = member_id
         self.epoch = JOIN
         self.interval_ms = 0
-        self.target: dict[UUID, list[int]] = {}
+        self.target: list[tuple[UUID, int]] = []
         self._group_id = group_id
         self._topics = list(topics)
         self._rebalance_timeout_ms = rebalance_timeout_ms
@@ -73,15 +76,18 @@ class Membership:
         self._said: Owned | None = None  # None: everything is to be said
         self._told = False  # an assignment has come since
 
-    def heartbeat(self, owned: Owned) -> ConsumerGroupHeartbeatRequest:
+    def request(self, owned: Owned) -> ConsumerGroupHeartbeatRequest:
         """The next heartbeat of a member that has these partitions."""
         request = self._request(self.epoch)
         if self._said is None:
             request.rebalance_timeout_ms = self._rebalance_timeout_ms
             request.subscribed_topic_names = self._topics
         if owned != self._said or self._told:
+            indexes: dict[UUID, list[int]] = {}
+            for (_, index), topic_id in sorted(owned.items()):
+                indexes.setdefault(topic_id, []).append(index)
             request.topic_partitions = [
-                TopicPartitions(topic_id=topic_id, partitions=list(indexes)) for topic_id, indexes in owned.items()
+                TopicPartitions(topic_id=topic_id, partitions=some) for topic_id, some in indexes.items()
             ]
         self._said, self._told = owned, False
         return request
@@ -90,8 +96,10 @@ class Membership:
         """A heartbeat that says nothing new, of a member that is giving up partitions."""
         return self._request(self.epoch)
 
-    def farewell(self) -> ConsumerGroupHeartbeatRequest:
-        """What a member says at its end; a static one is to come back."""
+    def farewell(self) -> ConsumerGroupHeartbeatRequest | None:
+        """What a member says at its end, if it is one; a static one is to come back."""
+        if self.epoch == JOIN:
+            return None
         return self._request(LEAVE if self._instance_id is None else LEAVE_FOR_A_WHILE)
 
     def say_all(self) -> None:
@@ -106,13 +114,20 @@ class Membership:
             if answer.assignment is None:
                 return Heard.STAYS
             self._told = True  # it may be less of what was never taken: the coordinator waits to hear what is had
-            self.target = {topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions}
+            self.target = [
+                (topic.topic_id, index) for topic in answer.assignment.topic_partitions for index in topic.partitions
+            ]
             return Heard.GIVEN
         self.say_all()
         if code in LOST and (self.epoch != JOIN or code is not ErrorCode.GROUP_ID_NOT_FOUND):
-            self.epoch, self.target = JOIN, {}
+            self.epoch, self.target = JOIN, []
             return Heard.LOST
         return Heard.UNSERVED if answer is None or code in MOVED else Heard.REFUSED
+
+    def assigned(self, ids: Mapping[str, UUID]) -> dict[Partition, UUID]:
+        """What it is to have, with the ids of the topics, as far as they are known."""
+        names = {topic_id: name for name, topic_id in ids.items()}
+        return {(names[topic_id], index): topic_id for topic_id, index in self.target if topic_id in names}
 
     def _request(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(

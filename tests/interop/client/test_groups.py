@@ -173,12 +173,15 @@ def test_a_group_with_a_member_is_described_and_protected(
         run(bootstrap, job)
 
 
-def test_members_share_a_topic_and_go_on_where_the_group_was(bootstrap: str, topic: str, group: str) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_share_a_topic_and_go_on_where_the_group_was(
+    bootstrap: str, topic: str, group: str, protocol: str
+) -> None:
     async def job(client: Client) -> None:
         everything = {(topic, index, offset) for index in range(PARTITIONS) for offset in range(10)}
-        async with Member(client, group, [topic], start=EARLIEST) as first:
+        async with Member(client, group, [topic], start=EARLIEST, protocol=protocol) as first:
             assert set(await read_all(client, first, RECORDS)) == everything
-            async with Member(client, group, [topic]) as second:
+            async with Client(bootstrap) as other, Member(other, group, [topic], protocol=protocol) as second:
                 while not (len(first.positions) == len(second.positions) == PARTITIONS // 2):
                     assert await first.poll() == []
                     assert await second.poll() == []
@@ -186,7 +189,7 @@ def test_members_share_a_topic_and_go_on_where_the_group_was(bootstrap: str, top
             while len(first.positions) < PARTITIONS:
                 assert await first.poll() == []
         state = await describe_group(client, group)
-        assert (state.type, state.state) == ("consumer", "Empty")
+        assert (state.type, state.state) == (protocol, "Empty")
         assert [lag.lag for lag in await lags(client, state)] == [0] * PARTITIONS
 
     run(bootstrap, job)
@@ -242,6 +245,16 @@ def test_consume_as_a_member_goes_on_where_it_ended(penstock_command: Command, t
     assert penstock_command("consume", topic, "--group", group) == (0, "", "")
     assert penstock_command("consume", topic, "--group", group, "--partition", "1")[0] == 2
     assert penstock_command("consume", topic, "--group", group, "--offset", "5")[0] == 2
+
+
+def test_consume_as_a_classic_member(penstock_command: Command, topic: str, group: str) -> None:
+    classic = ("--group-protocol", "classic")
+    lines = penstock_command("consume", topic, "--group", group, *classic)[1].splitlines()
+    assert sorted(map(int, lines)) == list(range(RECORDS))
+    (found,) = json.loads(penstock_command("groups", "describe", group, "--json")[1])
+    assert (found["type"], found["state"]) == ("classic", "Empty")
+    assert [each["lag"] for each in found["partitions"]] == [0] * PARTITIONS
+    assert penstock_command("consume", topic, *classic)[0] == 2
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])

@@ -12,7 +12,6 @@ from unit.coordinator.world import Answer
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic_requests import heartbeat, join_group, leave_group, sync_group
 from penstock.coordinator.group.consumer.describe import describe_consumer_groups
-from penstock.coordinator.group.consumer.embedded import decode_assignment
 from penstock.coordinator.group.consumer.group import ConsumerGroup, is_homogeneous
 from penstock.coordinator.group.consumer.heartbeat import consumer_group_heartbeat
 from penstock.coordinator.group.context import Context
@@ -21,6 +20,7 @@ from penstock.errors import RequestError
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import EMPTY_IMAGE
 from penstock.protocol import codec
+from penstock.protocol.consumer_protocol import decode_assignment
 from penstock.protocol.message import Buffer, Message, Struct
 from penstock.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from penstock.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse

@@ -31,6 +31,10 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+from penstock.client.admin import wait_for_topic
+from penstock.client.client import Client, Partition
+from penstock.client.member import Member as GroupMember
+
 END_TIMEOUT_S = 30.0
 POLL_S = 0.1
 LONG_POLL_MS = 1000
@@ -52,7 +56,7 @@ class Joining:
     """Which group to join, and how.
 
     Attributes:
-        protocol: "classic" or "consumer".
+        protocol: "classic" or "consumer"; None for the choice of our own client.
         assignor: by its name in the protocol; None for the client's own choice.
         instance: the group.instance.id of a static member.
         pattern: topics by a regular expression of the client's own kind, instead of `topics`.
@@ -62,7 +66,7 @@ class Joining:
     bootstrap: str
     group: str
     topics: tuple[str, ...] = ()
-    protocol: str = "classic"
+    protocol: str | None = "classic"
     assignor: str | None = None
     instance: str | None = None
     pattern: str | None = None
@@ -258,6 +262,31 @@ class AiokafkaMember(Threaded, AioListener):  # type: ignore[misc]
         self.tell("revoked", revoked)
 
 
+class PenstockMember(Threaded):
+    """Our own client, as `penstock consume --group` uses it. It offers all assignors that it has."""
+
+    def run(self) -> None:
+        asyncio.run(self.consume())
+
+    async def consume(self) -> None:
+        joining = self.joining
+        had: set[Partition] = set()
+        async with Client(joining.bootstrap) as client:
+            for topic in joining.topics:
+                await wait_for_topic(client, topic, expected=1)
+            async with GroupMember(client, joining.group, joining.topics, protocol=joining.protocol) as member:
+                while not self.ending.is_set():
+                    found = await member.poll()
+                    has = set(member.positions)
+                    for kind, places in (("revoked", had - has), ("assigned", has - had)):
+                        if places:
+                            self.tell(kind, places)
+                    had = has
+                    if found:
+                        self.tell("read", [(topic, index, record.offset) for topic, index, record in found])
+                        await member.commit()
+
+
 class Host:
     """A process with the members of one language."""
 
@@ -362,6 +391,7 @@ class Hosts:
         "librdkafka": ConfluentMember,
         "kafka-python": KafkaPythonMember,
         "aiokafka": AiokafkaMember,
+        "penstock": PenstockMember,
     }
 
     def __init__(self) -> None:

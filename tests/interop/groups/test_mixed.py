@@ -33,6 +33,60 @@ def test_every_language_in_one_classic_group(place: Place, hosts: Hosts, number:
             journal.wait_read(place.fill(topic, 9, 1))
 
 
+@pytest.mark.parametrize("first", ["penstock", "other"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("java", "cooperative-sticky"),
+        pytest.param(("java", "range"), marks=pytest.mark.slow),
+        pytest.param(("java", "roundrobin"), marks=pytest.mark.slow),
+        pytest.param(("librdkafka", "cooperative-sticky"), marks=pytest.mark.slow),
+        pytest.param(("librdkafka", "roundrobin"), marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
+)
+def test_our_own_classic_member_shares_with_others_whoever_leads(
+    place: Place, hosts: Hosts, number: int, other: tuple[str, str], first: str
+) -> None:
+    """The first to come leads; what the leader shares, the others take."""
+    (client, assignor), journal, topic = other, Journal(), f"ours-{number}"
+    place.create(topic, 8)
+    joining = Joining(place.bootstrap, f"ours-{number}", (topic,), assignor=assignor)
+    members = {}
+    for kind in ("penstock", client, client) if first == "penstock" else (client, "penstock", client):
+        name = f"{kind}-{number}-{len(members)}"
+        members[name] = hosts.open(journal, kind, name, joining)
+        journal.wait_shared({topic: 8}, members)
+        journal.wait_read(place.fill(topic, 8, 1))
+    for name in list(members):
+        members.pop(name).close()
+        if members:
+            journal.wait_shared({topic: 8}, members)
+            journal.wait_read(place.fill(topic, 8, 1))
+    assert place.group(f"ours-{number}") == ("classic", "empty")
+
+
+def test_our_own_member_joins_a_group_that_has_to_stay_classic_as_a_classic_one(
+    place: Place, hosts: Hosts, number: int
+) -> None:
+    """librdkafka's cooperative-sticky keeps data of its own, see the next test but one."""
+    journal, topic, group = Journal(), f"auto-{number}", f"auto-{number}"
+    place.create(topic, 6)
+    classic = Joining(place.bootstrap, group, (topic,), assignor="cooperative-sticky")
+    members = {}
+    for name, client, joining in (
+        (f"a{number}", "librdkafka", classic),
+        (f"b{number}", "librdkafka", classic),
+        (f"c{number}", "penstock", replace(classic, protocol=None)),
+    ):
+        members[name] = hosts.open(journal, client, name, joining)
+        journal.wait_shared({topic: 6}, members)
+    assert place.group(group) == ("classic", "stable")
+    journal.wait_read(place.fill(topic, 6, 2))
+    for member in members.values():
+        member.close()
+
+
 def test_librdkafka_and_java_in_one_consumer_group(place: Place, hosts: Hosts, number: int) -> None:
     journal, topic = Journal(), f"modern-{number}"
     place.create(topic, 9)

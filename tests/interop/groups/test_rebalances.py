@@ -61,6 +61,7 @@ CALLBACKS: dict[Kind, tuple[str, str, str]] = {
     Kind("franz-go", "classic", "sticky"): EAGER,
     Kind("franz-go", "classic", "cooperative-sticky"): FRANZ,
     Kind("kafkajs", "classic", "roundrobin"): EAGER_TO_THE_END,
+    Kind("penstock", "classic"): EAGER_TO_THE_END,
 }
 EVERY_DAY = [
     Kind("librdkafka", "classic", "cooperative-sticky"),

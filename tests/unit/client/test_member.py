@@ -105,7 +105,9 @@ class Cluster:
             found[place] = Fetched(memoryview(data), RECORDS, RECORDS, 0, ())
         return found
 
-    async def send(self, request: Any, *, node_id: int | None = None, at_most: int | None = None) -> Any:
+    async def send(
+        self, request: Any, *, node_id: int | None = None, at_most: int | None = None, timeout_ms: int | None = None
+    ) -> Any:
         if isinstance(request, FindCoordinatorRequest):
             return FindCoordinatorResponse(coordinators=[Coordinator(node_id=1)])
         if isinstance(request, ConsumerGroupHeartbeatRequest):

@@ -31,6 +31,11 @@ def stays(epoch: int) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(member_epoch=epoch, heartbeat_interval_ms=500)
 
 
+def having(*partitions: int) -> dict[tuple[str, int], UUID]:
+    """What a member says that it has."""
+    return {("t", index): TOPIC for index in partitions}
+
+
 def failed(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=code)
 
@@ -38,15 +43,15 @@ def failed(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
 def joined(*partitions: int) -> Membership:
     """A member with these partitions, which the coordinator knows of."""
     one = member()
-    one.heartbeat({})
+    one.request({})
     assert one.heard(told(1, *partitions)) is Heard.GIVEN
-    one.heartbeat({TOPIC: list(partitions)})
+    one.request(having(*partitions))
     assert one.heard(stays(1)) is Heard.STAYS
     return one
 
 
 def test_who_joins_says_everything() -> None:
-    request = member().heartbeat({})
+    request = member().request({})
     assert (request.group_id, request.member_id, request.member_epoch) == ("g", "m", JOIN)
     assert (request.subscribed_topic_names, request.rebalance_timeout_ms) == (["t"], 9_000)
     assert request.topic_partitions == []
@@ -56,27 +61,27 @@ def test_who_is_told_less_of_what_it_never_took_says_what_it_has() -> None:
     """The coordinator waits to hear that it has no more: nobody else gets the rest before."""
     one = joined(0, 1)
     assert one.heard(told(2, 0, 1, 2)) is Heard.GIVEN
-    assert one.heartbeat({TOPIC: [0, 1]}).topic_partitions == [Owned(topic_id=TOPIC, partitions=[0, 1])]
+    assert one.request(having(0, 1)).topic_partitions == [Owned(topic_id=TOPIC, partitions=[0, 1])]
     assert one.heard(told(3, 0, 1)) is Heard.GIVEN
-    assert one.heartbeat({TOPIC: [0, 1]}).topic_partitions == [Owned(topic_id=TOPIC, partitions=[0, 1])]
+    assert one.request(having(0, 1)).topic_partitions == [Owned(topic_id=TOPIC, partitions=[0, 1])]
     assert one.heard(stays(3)) is Heard.STAYS
-    assert one.heartbeat({TOPIC: [0, 1]}).topic_partitions is None
+    assert one.request(having(0, 1)).topic_partitions is None
 
 
 def test_a_group_of_another_kind_is_for_the_owner_to_judge() -> None:
     """It is unknown to who joins: another join would be answered so again, for ever."""
     one = member()
-    one.heartbeat({})
+    one.request({})
     assert one.heard(failed(ErrorCode.GROUP_ID_NOT_FOUND)) is Heard.REFUSED
     assert one.epoch == JOIN
 
 
 def test_what_it_has_is_said_when_it_has_changed() -> None:
     one = joined(0, 1)
-    assert one.target == {TOPIC: [0, 1]}
-    again = one.heartbeat({TOPIC: [0, 1]})
+    assert one.target == [(TOPIC, 0), (TOPIC, 1)]
+    again = one.request(having(0, 1))
     assert (again.member_epoch, again.topic_partitions, again.subscribed_topic_names) == (1, None, None)
-    assert one.heartbeat({TOPIC: [0]}).topic_partitions == [Owned(topic_id=TOPIC, partitions=[0])]
+    assert one.request(having(0)).topic_partitions == [Owned(topic_id=TOPIC, partitions=[0])]
     assert one.sign_of_life().topic_partitions is None
 
 
@@ -93,9 +98,9 @@ def test_after_an_error_it_says_everything_and_is_the_member_that_it_was(
     answer: ConsumerGroupHeartbeatResponse | None, heard: Heard
 ) -> None:
     one = joined(0)
-    one.heartbeat({TOPIC: [0]})
+    one.request(having(0))
     assert one.heard(answer) is heard
-    request = one.heartbeat({TOPIC: [0]})
+    request = one.request(having(0))
     assert (request.member_epoch, request.subscribed_topic_names) == (1, ["t"])
     assert request.topic_partitions == [Owned(topic_id=TOPIC, partitions=[0])]
 
@@ -106,12 +111,18 @@ def test_after_an_error_it_says_everything_and_is_the_member_that_it_was(
 def test_who_has_lost_its_place_has_nothing_and_joins_again(code: ErrorCode) -> None:
     one = joined(0)
     assert one.heard(failed(code)) is Heard.LOST
-    assert (one.epoch, one.target) == (JOIN, {})
-    request = one.heartbeat({})
+    assert (one.epoch, one.target) == (JOIN, [])
+    request = one.request({})
     assert (request.member_epoch, request.subscribed_topic_names, request.topic_partitions) == (JOIN, ["t"], [])
 
 
 def test_a_static_member_is_to_come_back() -> None:
-    assert member().farewell().member_epoch == LEAVE
-    farewell = member("i").farewell()
+    farewell = joined(0).farewell()
+    assert farewell is not None
+    assert farewell.member_epoch == LEAVE
+    static = member("i")
+    assert static.farewell() is None, "who is no member does not leave"
+    static.heard(told(1, 0))
+    farewell = static.farewell()
+    assert farewell is not None
     assert (farewell.member_epoch, farewell.instance_id) == (LEAVE_FOR_A_WHILE, "i")

@@ -11,7 +11,7 @@ from unit.coordinator.consumers import Consumer, ConsumerWorld, with_topics
 from unit.coordinator.world import Answer
 
 from penstock.coordinator.group.classic.group import ClassicGroup, State
-from penstock.coordinator.group.consumer.embedded import decode_assignment
+from penstock.protocol.consumer_protocol import decode_assignment
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.errors import ErrorCode
 from penstock.protocol import codec

@@ -11,12 +11,7 @@ from penstock.coordinator.group.base import NO_MEMBER, JoinReply, SyncReply
 from penstock.coordinator.group.classic.request import Join
 from penstock.coordinator.group.consumer import downgrade, members, regexes, target, target_runs, timers
 from penstock.coordinator.group.consumer.current import Owned
-from penstock.coordinator.group.consumer.embedded import (
-    decode_subscription,
-    encode_assignment,
-    owned_by,
-    version_of,
-)
+from penstock.coordinator.group.consumer.embedded import encode_assignment, owned_by
 from penstock.coordinator.group.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from penstock.coordinator.group.consumer.leave import fence
 from penstock.coordinator.group.consumer.member import (
@@ -30,6 +25,7 @@ from penstock.coordinator.group.context import Context
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import KEPT, CoordinatorRecord, Result
 from penstock.errors import ErrorCode, ProtocolError, RequestError
+from penstock.protocol.consumer_protocol import decode_subscription, version_of
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
 from penstock.protocol.messages.heartbeat_response import HeartbeatResponse

@@ -15,7 +15,7 @@ from typing import TypeVar
 from penstock.coordinator.group.classic.group import CONSUMER_PROTOCOL, ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember
 from penstock.coordinator.group.classic.rebalance import WAS_CONSUMER_GROUP, prepare_rebalance, renew_session
-from penstock.coordinator.group.consumer.embedded import encode_assignment, version_of
+from penstock.coordinator.group.consumer.embedded import encode_assignment
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.timers import cancel_all
@@ -23,6 +23,7 @@ from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import KEPT, CoordinatorRecord, Result
 from penstock.errors import ErrorCode, ProtocolError
 from penstock.events import events
+from penstock.protocol.consumer_protocol import version_of
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 logger = events("coordinator.group")

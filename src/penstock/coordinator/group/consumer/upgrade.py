@@ -12,7 +12,6 @@ from penstock.coordinator.group import records_consumer as records
 from penstock.coordinator.group.assignors.spec import Partitions, in_order
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.member import ClassicMember, join_error
-from penstock.coordinator.group.consumer.embedded import decode_assignment, decode_subscription
 from penstock.coordinator.group.consumer.group import ConsumerGroup, Epoch
 from penstock.coordinator.group.consumer.member import ClassicMetadata, ClassicProtocol, ConsumerMember
 from penstock.coordinator.group.consumer.timers import set_session
@@ -22,6 +21,7 @@ from penstock.errors import CorruptRecordError, ErrorCode, ProtocolError, Reques
 from penstock.events import events
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.timeline import Timeline
+from penstock.protocol.consumer_protocol import decode_assignment, decode_subscription
 from penstock.protocol.messages.sync_group_response import SyncGroupResponse
 
 logger = events("coordinator.group")

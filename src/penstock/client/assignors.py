@@ -1,4 +1,4 @@
-"""How the leader of a simulated classic group shares the partitions: eagerly by range, or cooperatively.
+"""How the leader of a classic group shares the partitions: by range, evenly, or cooperatively.
 
 The cooperative way is KIP-429's: a partition that shall move is given to nobody as long as its owner has not come back
 without it. Two that claim the same partition: the claim of the later generation counts.
@@ -6,14 +6,14 @@ without it. Two that claim the same partition: the claim of the later generation
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.groups.history import Place
+from penstock.client.client import Partition
 
-RANGE, COOPERATIVE = "range", "cooperative-sticky"
+RANGE, ROUND_ROBIN, COOPERATIVE = "range", "roundrobin", "cooperative-sticky"
 
-Shares = dict[str, list[Place]]
+Shares = dict[str, list[Partition]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,12 @@ class Wish:
     """What a member says when it joins."""
 
     topics: Sequence[str]
-    owned: Sequence[Place]
+    owned: Sequence[Partition]
     generation: int
+
+
+Assignor = Callable[[Mapping[str, Wish], Mapping[str, int]], Shares]
+"""Shares by what the members wish and the number of partitions a topic, of topics that there are."""
 
 
 def by_range(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> Shares:
@@ -40,11 +44,12 @@ def cooperatively(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int
     owners = owners_of(wishes)
     shares: Shares = {member: [] for member in wishes}
     places = [(topic, index) for topic, count in sorted(partition_counts.items()) for index in range(count)]
-    limit = -(-len(places) // max(1, len(wishes)))
+    fair, more = divmod(len(places), max(1, len(wishes)))  # so many each, and some have one more
     left = []
     for place in places:
         owner = owners.get(place)
-        if owner is not None and place[0] in wishes[owner].topics and len(shares[owner]) < limit:
+        if owner is not None and place[0] in wishes[owner].topics and len(shares[owner]) < fair + (more > 0):
+            more -= len(shares[owner]) == fair
             shares[owner].append(place)
         else:
             left.append(place)
@@ -57,9 +62,13 @@ def cooperatively(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int
     return shares
 
 
-def owners_of(wishes: Mapping[str, Wish]) -> dict[Place, str]:
+def owners_of(wishes: Mapping[str, Wish]) -> dict[Partition, str]:
     """Who has what, by what they claim."""
-    owners: dict[Place, str] = {}
+    owners: dict[Partition, str] = {}
     for member, wish in sorted(wishes.items(), key=lambda each: (each[1].generation, each[0])):
         owners.update(dict.fromkeys(wish.owned, member))
     return owners
+
+
+ASSIGNORS: dict[str, Assignor] = {RANGE: by_range, ROUND_ROBIN: cooperatively, COOPERATIVE: cooperatively}
+"""Those by which clients share, by Kafka's names. Of members that claim nothing the last two think alike."""
