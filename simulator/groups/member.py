@@ -6,7 +6,7 @@ stand still for a while (`pause`): then everything that should have happened hap
 goes on as if nothing had been. Such a member is a zombie if the group has gone on without it.
 
 Membership is one chain of steps: each ends by setting the next. Reading is another. Commits go out between reads. What
-members say of their membership, and what the answers mean, they have from the real client. How they find the coordinator
+members say of their membership, and what the answers mean, they have from the real client. How they find coordinators
 and the offsets to begin at is written here again: a real member waits until it has them all, while this one takes what
 it is told partition by partition, and holds each answer against what may never be seen.
 """

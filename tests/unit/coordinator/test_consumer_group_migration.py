@@ -11,10 +11,10 @@ from unit.coordinator.consumers import Consumer, ConsumerWorld, with_topics
 from unit.coordinator.world import Answer
 
 from penstock.coordinator.group.classic.group import ClassicGroup, State
-from penstock.protocol.consumer_protocol import decode_assignment
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.errors import ErrorCode
 from penstock.protocol import codec
+from penstock.protocol.consumer_protocol import decode_assignment
 from penstock.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from penstock.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from penstock.protocol.messages.consumer_protocol_subscription import TopicPartition as Owned
