@@ -41,7 +41,7 @@ from simulator.cluster.replica_rules import ReplicaRules, replica_bytes
 from simulator.cluster.scenarios import Scenario
 from simulator.cluster.swarm import drawn, small_limits
 from simulator.cluster.voter_admins import CONTROLLER_LISTENER, Key, VoterAdmin
-from simulator.world.checks import check, told_how_to_replay
+from simulator.world.checks import Violation, check
 from simulator.world.disk import SimulatedDisk
 from simulator.world.driver import Simulation
 from simulator.world.machine import CLUSTER_ID, RESTART_DELAY_MS, Machine
@@ -241,8 +241,11 @@ class ClusterWorld:
 
     def run(self) -> Simulation:
         """The whole run."""
-        replayed = told_how_to_replay(self.simulation, self.scenario.name, self.seed)
-        with small_limits(self.scenario.limits), replayed:
+        with small_limits(self.scenario.limits):
+            return self._run()
+
+    def _run(self) -> Simulation:
+        try:
             self._boot()
             for machine in self.machines:
                 machine.stall(self.scenario.stall_probability)
@@ -251,7 +254,19 @@ class ClusterWorld:
             self._compare_metadata()
             self._compare_replicas()
             self._compare_places()
+        except Violation as violation:
+            raise Violation(f"{violation}\n\n{self.replay}\n{self.simulation.trace_tail}") from violation
+        except Exception as bug:
+            rule = (
+                f"no assertion fails: {describe(bug)}" if isinstance(bug, AssertionError) else f"error: {describe(bug)}"
+            )
+            raise Violation(f"{rule}\n\n{self.replay}\n{self.simulation.trace_tail}") from bug
         return self.simulation
+
+    @property
+    def replay(self) -> str:
+        """How to see the same again."""
+        return f"replay with: python -m simulator --scenario {self.scenario.name} --seeds {self.seed}"
 
     def _wait_until(self, holds: Callable[[], bool], within_ms: int, rule: str, detail: Callable[[], str]) -> None:
         """Runs until something holds; it has to within this time."""
@@ -518,3 +533,17 @@ def open_log(broker: Broker, partition: PartitionHistory) -> None:
     """Has a log opened that nobody has used since it was closed."""
     with suppress(NotOpen, StorageError):
         broker.logs.log(partition.topic, partition.index, broker.now_ms)
+
+
+def describe(bug: Exception) -> str:
+    """An assertion, or the error behind it, with where it came from."""
+    cause: BaseException = bug
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    frame = cause.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    where = (
+        "" if frame is None else f" ({frame.tb_frame.f_code.co_filename.rpartition('penstock/')[2]}:{frame.tb_lineno})"
+    )
+    return f"{bug}: {type(cause).__name__}: {cause}{where}"

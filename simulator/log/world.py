@@ -21,7 +21,7 @@ from penstock.log.results import Appended, Duplicate
 from penstock.records.builder import BatchBuilder
 from simulator.log.node import RESTART_DELAY_MS, LogNode
 from simulator.log.timeline import Timeline, WrittenBatch
-from simulator.world.checks import Violation, check, told_how_to_replay
+from simulator.world.checks import Violation, check
 from simulator.world.disk import SimulatedDisk
 from simulator.world.driver import Simulation
 
@@ -79,11 +79,16 @@ class LogWorld:
 
     def run(self) -> Simulation:
         """The whole run."""
-        with told_how_to_replay(self.simulation, "log", self.seed):
+        try:
             self.node.start()
             self.simulation.after_ms(ACTION_EVERY_MS, lambda: self._act(ACTIONS))
             self.simulation.run(self.simulation.now_ms + ACTIONS * ACTION_EVERY_MS)
             self._end_well()
+        except Violation as violation:
+            raise Violation(
+                f"{violation}\n\nreplay with: python -m simulator --world log --seeds {self.seed}..{self.seed}\n"
+                f"{self.simulation.trace_tail}"
+            ) from violation
         return self.simulation
 
     def _end_well(self) -> None:

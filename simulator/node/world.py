@@ -31,7 +31,7 @@ from penstock.records.batch import check_crc, headers
 from penstock.records.builder import BatchBuilder
 from penstock.records.reader import records
 from simulator.node.client import Client
-from simulator.world.checks import Violation, check, told_how_to_replay
+from simulator.world.checks import Violation, check
 from simulator.world.disk import SimulatedDisk
 from simulator.world.driver import Simulation
 from simulator.world.machine import RESTART_DELAY_MS, Machine
@@ -367,11 +367,16 @@ class NodeWorld:
 
     def run(self) -> Simulation:
         """The whole run."""
-        with told_how_to_replay(self.simulation, "node", self.seed):
+        try:
             self.machine.start()
             self.admins[0].create_load_topics(self._begin)
             self.simulation.run(self.simulation.now_ms + RUN_MS)
             self._end_well()
+        except Violation as violation:
+            raise Violation(
+                f"{violation}\n\nreplay with: python -m simulator --world node --seeds {self.seed}..{self.seed}\n"
+                f"{self.simulation.trace_tail}"
+            ) from violation
         return self.simulation
 
     def _begin(self) -> None:

@@ -27,7 +27,7 @@ from penstock.raft.history import NO_VOTERS
 from penstock.raft.voters import ReplicaKey, Voter, VoterSet
 from simulator.raft.node import RaftNode, Setup, endpoint_of
 from simulator.raft.rules import RaftRules
-from simulator.world.checks import check, told_how_to_replay
+from simulator.world.checks import Violation, check
 from simulator.world.driver import Simulation
 
 RUN_MS = 14_000
@@ -98,13 +98,19 @@ class RaftWorld:
 
     def run(self) -> Simulation:
         """The whole run."""
-        with told_how_to_replay(self.simulation, "raft", self.seed):
+        try:
             for node in self.nodes.values():
                 self.simulation.after_ms(self.random.randrange(500), node.start)
             self.simulation.after_ms(CLIENT_EVERY_MS, self._write)
             self.simulation.after_ms(FAULT_EVERY_MS, self._fault)
             self.simulation.run(self.simulation.now_ms + RUN_MS)
             self._end_well()
+        except (Violation, AssertionError) as violation:
+            raise Violation(
+                f"{violation or type(violation).__name__}\n\n"
+                f"replay with: python -m simulator --scenario raft --seeds {self.seed}\n"
+                f"{self.simulation.trace_tail}"
+            ) from violation
         return self.simulation
 
     def _end_well(self) -> None:

@@ -1,12 +1,6 @@
-"""How a rule is checked: what holds says nothing, what does not ends the run and says which rule it was, and how to see
-it again."""
+"""How a rule is checked: what holds says nothing, what does not ends the run and names the rule."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from simulator.world.driver import Simulation
 
 
 class Violation(AssertionError):
@@ -17,31 +11,3 @@ def check(holds: bool, rule: str, detail: str) -> None:
     """Raises Violation unless it holds."""
     if not holds:
         raise Violation(f"{rule}: {detail}")
-
-
-@contextmanager
-def told_how_to_replay(simulation: Simulation, scenario: str, seed: int) -> Iterator[None]:
-    """A run of this seed: whatever ends it becomes a Violation with the command that replays it and the trace's end."""
-    try:
-        yield
-    except Exception as bug:
-        if isinstance(bug, Violation):
-            rule = str(bug)
-        else:
-            rule = f"{'no assertion fails' if isinstance(bug, AssertionError) else 'error'}: {describe(bug)}"
-        replay = f"replay with: python -m simulator --scenario {scenario} --seeds {seed}"
-        raise Violation(f"{rule}\n\n{replay}\n{simulation.trace_tail}") from bug
-
-
-def describe(bug: Exception) -> str:
-    """An assertion, or the error behind it, with where it came from."""
-    cause: BaseException = bug
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    frame = cause.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    where = (
-        "" if frame is None else f" ({frame.tb_frame.f_code.co_filename.rpartition('penstock/')[2]}:{frame.tb_lineno})"
-    )
-    return f"{bug}: {type(cause).__name__}: {cause}{where}"
