@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from penstock.node.broker import FETCH_CHANNEL
+from penstock.node.quorum_calls import FETCH_CHANNEL
 from simulator.cluster.fault_injection import End, FaultTarget
 from simulator.cluster.faults import nothing_to_end, starts_again
 from simulator.world.machine import RESTART_DELAY_MS, Machine

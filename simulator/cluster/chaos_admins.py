@@ -75,7 +75,7 @@ class ChaosAdmin:
     ) -> None:
         self.load = load
         self.random = load.simulation.random
-        self.client = load.client(f"meddler-{number}")
+        self.client = load.client(f"chaos-admin-{number}")
         self.broker_ids = broker_ids
         self.replicas = replicas
         self.changes: dict[str, int] = {}

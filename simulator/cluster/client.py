@@ -13,6 +13,7 @@ from penstock.protocol import frames
 from penstock.protocol.api import API_BY_NUMBER, Api
 from penstock.protocol.message import Message
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from penstock.protocol.wire import joined
 from simulator.world.checks import check
 from simulator.world.driver import Simulation
 from simulator.world.network import Address, Network, Socket
@@ -122,7 +123,7 @@ class ClusterClient:
         wire = self._wires.get(address)
         if wire is None or wire.dead:
             wire = self._wires[address] = Wire(self, address)
-        wire.ask(question, b"".join(bytes(chunk) for chunk in chunks)[4:])  # type: ignore[arg-type]
+        wire.ask(question, joined(chunks)[4:])
         self.simulation.after_ms(timeout_ms, lambda: self._time_out(wire, question))
 
     def any_broker(self) -> Address:

@@ -5,6 +5,7 @@ decision itself is looked at, with a view of all nodes at once:
 
 - who joins the in-sync replicas has reached the start of its leader's epoch;
 - a reassignment is complete when all who were added are in sync;
+- nobody is fenced for standing still who has moved within FROZEN_MS, whatever the network does;
 - nobody is elected who was dead before the controller came to office, while somebody else could lead that it has heard.
 
 A change is judged if the newest image has it alone: of several at once nobody knows what was decided upon. Nor is one
@@ -21,6 +22,9 @@ from simulator.world.machine import Machine
 
 JOINS = "who joins the in-sync replicas has reached the start of the leader's epoch"
 REASSIGNED = "a reassignment is complete when all who were added are in sync"
+FROZEN = "nobody who lives is taken for frozen"
+FROZEN_MS = 1_000
+"""A process that did nothing for so long may be fenced before its session ends."""
 HEARD = "nobody is elected whom the controller never heard, while others can lead"
 
 
@@ -34,6 +38,8 @@ class DecisionChecker:
         self._image: MetadataImage = EMPTY_IMAGE
         self._terms: dict[int, tuple[int, int]] = {}
         self._died_ms: dict[int, int] = {}
+        self._found: dict[int, tuple[int, int]] = {}
+        self.frozen = 0
 
     def died(self, machine: Machine) -> None:
         """A process is gone."""
@@ -41,6 +47,7 @@ class DecisionChecker:
 
     def check(self, machine: Machine) -> None:
         """Looks at what a node knows after one of its events."""
+        self._check_frozen(machine)
         quorum = machine.broker.quorum
         if quorum.leads and quorum.epoch not in self._terms:
             self._terms[quorum.epoch] = (machine.settings.node_id, self._now_ms())
@@ -54,6 +61,17 @@ class DecisionChecker:
             earlier = before.topics_by_id.get(topic.id)
             if earlier is not None and earlier is not topic:
                 self._look_at(earlier, topic)
+
+    def _check_frozen(self, machine: Machine) -> None:
+        """A controller takes a broker for frozen: its process has done nothing for a while."""
+        incarnation, found = machine.incarnation, machine.broker.calls.frozen.found
+        if (incarnation, found) == self._found.setdefault(machine.settings.node_id, (incarnation, 0)) or not found:
+            return
+        self._found[machine.settings.node_id] = (incarnation, found)
+        self.frozen += 1
+        accused = self.machines[machine.broker.calls.frozen.last_found]
+        idle_ms = (accused.simulation.now_us - accused.moved_us) // 1_000
+        check(idle_ms >= FROZEN_MS or not accused.running, FROZEN, f"{accused.host} moved {idle_ms} ms ago")
 
     def _look_at(self, before: TopicImage, after: TopicImage) -> None:
         for index, (old, new) in enumerate(zip(before.partitions, after.partitions, strict=False)):

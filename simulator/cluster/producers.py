@@ -14,6 +14,7 @@ A `PlainProducer` uses acks=1 and sends every value once, whatever comes of it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -53,7 +54,7 @@ class Batch:
         self.acknowledged = False
 
 
-class Writer:
+class Writer(ABC):
     """What both kinds have in common: a partition, whose leader it looks for, and values that nobody else writes."""
 
     def __init__(self, load: Load, partition: PartitionHistory, name: str) -> None:
@@ -67,9 +68,9 @@ class Writer:
     def leader(self) -> Address | None:
         return self.client.leaders.get((self.partition.topic, self.partition.index))
 
+    @abstractmethod
     def go_on(self) -> None:
         """Does what is to be done next."""
-        raise NotImplementedError
 
     def find_leader(self) -> None:
         """Asks who leads, then goes on."""
@@ -103,7 +104,6 @@ class IdempotentProducer(Writer):
     Attributes:
         window: batches that are not acknowledged, or wait for an earlier one, in the order of their sequence numbers.
         acknowledged: how many batches were.
-        lost_states: how often a new producer id had to go on.
     """
 
     def __init__(self, load: Load, partition: PartitionHistory, name: str) -> None:
@@ -112,7 +112,6 @@ class IdempotentProducer(Writer):
         self.epoch = -1
         self.window: deque[Batch] = deque()
         self.acknowledged = 0
-        self.lost_states = 0
         self._sequence = 0
         self._in_flight = 0
         self._in_flight_max = load.simulation.random.choice(IN_FLIGHT_MAX)
@@ -213,7 +212,6 @@ class IdempotentProducer(Writer):
         lost = self._in_flight_max > 1 or self.partition.unclean
         check(lost, "a producer's state survives", detail)
         self.load.simulation.trace(f"{detail}; a new producer id goes on")
-        self.lost_states += 1
         self.window.clear()
         self.producer_id = -1
         self._sequence = 0

@@ -41,9 +41,9 @@ def folder_bytes(machine: Machine, name: str) -> bytes:
     """The segments of a log, one after the other."""
     found = []
     for disk in machine.disks:
-        if not disk.lost_power and name in disk.root.entries:
-            names = sorted(file for file in disk.root.entries[name].entries if file.endswith(".log"))  # type: ignore[union-attr]
-            found += [disk.content(f"{name}/{file}") for file in names]
+        if not disk.lost_power and disk.exists(name):
+            names = [file.name for file in disk.list(name)]
+            found += [disk.content(f"{name}/{file}") for file in names if file.endswith(".log")]
     return b"".join(found)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -41,7 +42,7 @@ from simulator.cluster.replica_rules import ReplicaRules, replica_bytes
 from simulator.cluster.scenarios import Scenario
 from simulator.cluster.swarm import drawn, small_limits
 from simulator.cluster.voter_admins import CONTROLLER_LISTENER, Key, VoterAdmin
-from simulator.world.checks import Violation, check
+from simulator.world.checks import check, replayable
 from simulator.world.disk import SimulatedDisk
 from simulator.world.driver import Simulation
 from simulator.world.machine import CLUSTER_ID, RESTART_DELAY_MS, Machine
@@ -79,7 +80,6 @@ class ClusterWorld:
     """One run. `run` raises Violation, with the seed and the end of the trace, if the code breaks a rule."""
 
     def __init__(self, seed: int, scenario: Scenario) -> None:
-        self.seed = seed
         self.scenario = scenario = drawn(scenario, seed) if scenario.drawn else scenario
         self.simulation = Simulation(seed)
         self.random = self.simulation.random
@@ -241,11 +241,7 @@ class ClusterWorld:
 
     def run(self) -> Simulation:
         """The whole run."""
-        with small_limits(self.scenario.limits):
-            return self._run()
-
-    def _run(self) -> Simulation:
-        try:
+        with small_limits(self.scenario.limits), replayable(self.simulation, self.scenario.name):
             self._boot()
             for machine in self.machines:
                 machine.stall(self.scenario.stall_probability)
@@ -254,19 +250,7 @@ class ClusterWorld:
             self._compare_metadata()
             self._compare_replicas()
             self._compare_places()
-        except Violation as violation:
-            raise Violation(f"{violation}\n\n{self.replay}\n{self.simulation.trace_tail}") from violation
-        except Exception as bug:
-            rule = (
-                f"no assertion fails: {describe(bug)}" if isinstance(bug, AssertionError) else f"error: {describe(bug)}"
-            )
-            raise Violation(f"{rule}\n\n{self.replay}\n{self.simulation.trace_tail}") from bug
         return self.simulation
-
-    @property
-    def replay(self) -> str:
-        """How to see the same again."""
-        return f"replay with: python -m simulator --scenario {self.scenario.name} --seeds {self.seed}"
 
     def _wait_until(self, holds: Callable[[], bool], within_ms: int, rule: str, detail: Callable[[], str]) -> None:
         """Runs until something holds; it has to within this time."""
@@ -381,7 +365,7 @@ class ClusterWorld:
             if machine.running and any(directory.error is not None for directory in machine.log_directories):
                 machine.kill(power_failed=False)
             elif not machine.running:
-                self.simulation.after_ms(RESTART_DELAY_MS, lambda started=machine: self._start(started))  # type: ignore[misc]
+                self.simulation.after_ms(RESTART_DELAY_MS, partial(self._start, machine))
         self.simulation.trace("everything is well")
         self._wait_until(self._all_stay, END_MS_MAX, "a cluster that is well starts", self._unready)
         rule = "every client finishes what it has begun"
@@ -533,17 +517,3 @@ def open_log(broker: Broker, partition: PartitionHistory) -> None:
     """Has a log opened that nobody has used since it was closed."""
     with suppress(NotOpen, StorageError):
         broker.logs.log(partition.topic, partition.index, broker.now_ms)
-
-
-def describe(bug: Exception) -> str:
-    """An assertion, or the error behind it, with where it came from."""
-    cause: BaseException = bug
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    frame = cause.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    where = (
-        "" if frame is None else f" ({frame.tb_frame.f_code.co_filename.rpartition('penstock/')[2]}:{frame.tb_lineno})"
-    )
-    return f"{bug}: {type(cause).__name__}: {cause}{where}"

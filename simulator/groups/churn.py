@@ -155,7 +155,7 @@ class Group:
         for topic in sorted(subscribed):
             for index in range(len(image.topics_by_name[topic].partitions)):
                 place = (topic, index)
-                owners = [member for member in self.members if place in member.tenures]
+                owners = [member for member in self.members if place in member.ownerships]
                 if len(owners) != 1:
                     found.append(f"{self.history.group_id}: {place} belongs to {owners}")
                     continue
@@ -198,7 +198,7 @@ class Churn:
                     slot.be_usual()
 
     def fill(self) -> None:
-        """Who is not there starts."""
+        """Starts the members that are not there."""
         for group in self.groups:
             for slot in group.slots:
                 if slot.member is not None:

@@ -109,7 +109,7 @@ class ClassicMember(Member):
             self.step()
             return
         if answer.code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.check_tenures(answer, "a heartbeat")
+            self.check_ownerships(answer, "a heartbeat")
         self._heard(answer)
 
     def _heard(self, answer: Answer) -> None:
@@ -149,7 +149,7 @@ class ClassicMember(Member):
 
     def _prepare(self) -> None:
         """An eager member gives up what it has; whether it commits first depends on its user."""
-        if self.cooperative or not self.tenures:
+        if self.cooperative or not self.ownerships:
             self._join()
         elif self.random.random() < 0.5:
             self._revoke_and_join()
@@ -157,14 +157,14 @@ class ClassicMember(Member):
             self.commit(self._revoke_and_join)
 
     def _revoke_and_join(self) -> None:
-        self.give_up(list(self.tenures))
+        self.give_up(list(self.ownerships))
         if self.coordinator is None:
             self.later(RETRY_MS, self.step)
         else:
             self._join()
 
     def _join(self) -> None:
-        request = self._membership.join(self.tenures)
+        request = self._membership.join(self.ownerships)
         if self._strategies is Strategies.UNREADABLE:
             request.protocols[-1].metadata = b""
         self.ask(request, JOIN_VERSION, self._heard, timeout_ms=self.load.rebalance_ms + JOIN_GRACE_MS)
@@ -174,7 +174,8 @@ class ClassicMember(Member):
         if answer.real and self.history.one_protocol:
             where = f"{self.name}: {self.generation} after {self._membership.synced}"
             check(self.generation >= self._membership.synced, EPOCHS, where)
-        self.check_tenures(answer, "a join")
+        if not self._was_kept:
+            self.check_ownerships(answer, "a join")
         topics = self.load.image.topics_by_name
         wanted = [name for name in self._membership.wanted if name in topics]
         self._membership.share({name: len(topics[name].partitions) for name in wanted})
@@ -185,6 +186,15 @@ class ClassicMember(Member):
         else:
             self._send_sync(send)
 
+    @property
+    def _was_kept(self) -> bool:
+        """Whether it joins after a generation that it did not join. A static member is kept in the group (KIP-345), and
+        the leader knew only what it had said before; if it is cooperative it still has what the leader gave away. Its
+        commits are refused until it has synced, and then it has what it is given.
+        """
+        missed = self.generation > self._membership.synced + 1
+        return self.cooperative and self.instance_id is not None and missed
+
     def _send_sync(self, send: partial[None]) -> None:
         """Unless a commit has found meanwhile that the coordinator has moved."""
         if self.coordinator is None:
@@ -194,7 +204,7 @@ class ClassicMember(Member):
 
     def _given(self, answer: Answer) -> None:
         places = self._membership.target
-        if not set(self.tenures) <= set(places) and self.random.random() < 0.5:
+        if not set(self.ownerships) <= set(places) and self.random.random() < 0.5:
             self.commit(lambda: self._take(places, answer))
         else:
             self._take(places, answer)
@@ -208,15 +218,15 @@ class ClassicMember(Member):
 
     def _leave(self) -> None:
         """Static members go without a word."""
-        if self._membership.farewell() is None:
+        if self._membership.leave_request() is None:
             self.end("it leaves")
         else:
-            self.commit(self._say_farewell)
+            self.commit(self._leave_group)
 
-    def _say_farewell(self) -> None:
-        farewell = self._membership.farewell()
-        if self.coordinator is None or farewell is None:
+    def _leave_group(self) -> None:
+        request = self._membership.leave_request()
+        if self.coordinator is None or request is None:
             self.end("it leaves")
             return
-        self.give_up(list(self.tenures))
-        self.ask(farewell, LEAVE_VERSION, lambda answer: self.end("it leaves"))
+        self.give_up(list(self.ownerships))
+        self.ask(request, LEAVE_VERSION, lambda answer: self.end("it leaves"))

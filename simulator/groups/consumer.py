@@ -69,7 +69,7 @@ class ConsumerMember(Member):
     # Heartbeats
 
     def _heartbeat(self) -> None:
-        owned = {place: self.load.topic_id(place[0]) for place in self.tenures}
+        owned = {place: self.load.topic_id(place[0]) for place in self.ownerships}
         self.ask(self._membership.request(owned), HEARTBEAT_VERSION, self._heard)
 
     def _heard(self, answer: Answer) -> None:
@@ -99,13 +99,13 @@ class ConsumerMember(Member):
 
     def _check_goes_on(self, answer: Answer, before: int) -> None:
         """It is the same member, in the epoch that it was in or a later one."""
-        self.check_tenures(answer, "a heartbeat")
+        self.check_ownerships(answer, "a heartbeat")
         where = f"{self.name}: {self._membership.epoch} after {before}"
         check(self._membership.epoch >= before or not answer.real, EPOCHS, where)
 
     def _reconcile(self, places: list[Place], answer: Answer) -> None:
         """Gives up, perhaps slowly, and takes."""
-        gone = [place for place in self.tenures if place not in places]
+        gone = [place for place in self.ownerships if place not in places]
         if not gone:
             self._take(places, answer)
         elif self.random.random() < SLOW_PROBABILITY and not self.load.patient:
@@ -118,11 +118,11 @@ class ConsumerMember(Member):
 
     def _busy(self, places: list[Place], given: Answer, left_ms: int) -> None:
         """While its user's callback runs, it heartbeats and takes nothing."""
-        tenures = dict(self.tenures)
+        ownerships = dict(self.ownerships)
 
         def heard(answer: Answer) -> None:
-            if answer.code is ErrorCode.NONE and answer.response.assignment is None and self.tenures == tenures:
-                self.check_tenures(answer, "a heartbeat")
+            if answer.code is ErrorCode.NONE and answer.response.assignment is None and self.ownerships == ownerships:
+                self.check_ownerships(answer, "a heartbeat")
                 self._membership.heard(answer.response)
                 self._busy(places, given, left_ms - self._membership.interval_ms)
             else:
@@ -141,17 +141,17 @@ class ConsumerMember(Member):
             self.later(min(self._membership.interval_ms, left_ms), beat)
 
     def _take(self, places: list[Place], answer: Answer) -> None:
-        changed = sorted(places) != sorted(self.tenures)
+        changed = sorted(places) != sorted(self.ownerships)
         self.take(places, answer)
         self.later(0 if changed else self._membership.interval_ms, self.step)
 
     def _leave(self) -> None:
-        farewell = self._membership.farewell()
-        if self.coordinator is None or farewell is None:
+        request = self._membership.leave_request()
+        if self.coordinator is None or request is None:
             self.end("it leaves")
             return
-        self.give_up(list(self.tenures))
-        self.ask(farewell, HEARTBEAT_VERSION, self._left)
+        self.give_up(list(self.ownerships))
+        self.ask(request, HEARTBEAT_VERSION, self._left)
 
     def _left(self, answer: Answer) -> None:
         self.check_stays(answer)

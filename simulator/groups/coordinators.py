@@ -46,19 +46,14 @@ def coordinators(checker: ClusterChecker) -> Iterator[Coordinator]:
 
 
 class ListedGroups:
-    """Looks at the groups that coordinators have, when all that these have decided is in their logs.
-
-    Attributes:
-        looked: how often a list was held against the log. It is when it has changed.
-    """
+    """Looks at the groups that coordinators have, when all that these have decided is in their logs."""
 
     def __init__(self, checker: ClusterChecker) -> None:
         self._checker = checker
         self._listed: dict[int, set[str]] = {}
-        self.looked = 0
 
     def look(self) -> None:
-        """At all coordinators."""
+        """Looks at all coordinators."""
         for machine, shard, _ in coordinators(self._checker):
             self._look_at(machine, shard)
 
@@ -69,7 +64,6 @@ class ListedGroups:
         told, end_offset = groups_told_of(replica_bytes(machine, OFFSETS_TOPIC, shard.index))
         if end_offset != shard.written_offset:
             return  # it is written in this moment
-        self.looked += 1
         where = f"{machine.host} has {names(listed - told)} that are not in {OFFSETS_TOPIC}-{shard.index}, and lacks "
         check(listed == told, LISTED, where + names(told - listed))
         self._listed[shard.index] = listed
@@ -79,7 +73,8 @@ class SilentMembers:
     """Looks at the members of consumer groups: who does not live any more has its session, and some time to spare.
 
     Only the looks count at which the coordinator can do what it should: the same one as before, with all replicas in
-    sync. Whoever was seen at so many of them that the time is over should have been removed.
+    sync. Whoever was seen at so many of them that the time is over should have been removed. A group that has been a
+    classic one in between has given its members another session.
 
     Args:
         living: the ids of all members that live.
@@ -89,7 +84,7 @@ class SilentMembers:
         self._checker = checker
         self._living = living
         self._allowed_ms = allowed_ms
-        self._silent_ms: dict[tuple[int, int, str], int] = {}
+        self._silent_ms: dict[tuple[int, int, str], tuple[ConsumerGroup, int]] = {}
 
     def look(self, after_ms: int) -> None:
         """So long after the last look."""
@@ -101,13 +96,15 @@ class SilentMembers:
                 if isinstance(group, ConsumerGroup):
                     for member_id in sorted(set(group.members) - living):
                         key = (machine.incarnation, shard.leader_epoch, member_id)
-                        silent_ms = self._silent_ms[key] = before.get(key, 0) + after_ms * whole
+                        seen, silent_ms = before.get(key, (group, 0))
+                        silent_ms = silent_ms * (seen is group) + after_ms * whole
+                        self._silent_ms[key] = group, silent_ms
                         where = f"{machine.host}: {member_id} in {group.group_id}, {silent_ms} ms"
                         check(silent_ms <= self._allowed_ms, SILENT, where)
 
 
 def names(groups: Set[str]) -> str:
-    """Some of them, for people."""
+    """The first of these groups, their names shortened, for people."""
     return str([group[:20] for group in sorted(groups)[:5]])
 
 

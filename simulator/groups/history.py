@@ -1,11 +1,12 @@
 """What the clients know of one consumer group, and what may therefore never be seen.
 
-A *tenure* is the time in which a process has a partition: from the answer that gave it until the process gives it up,
-loses it, or dies. When a later process is given the same partition, the earlier one has been removed by the coordinator
-though it may not know: from then on whatever it asks must be refused.
+An *ownership* is the time in which a process has a partition: from the answer that gave it until the process gives it
+up, loses it, or dies. When a later process is given the same partition, the earlier one has been removed by the
+coordinator though it may not know: from then on whatever it asks must be refused.
 
 The committed offset of a partition goes on only. While the outcome of a commit is unknown, either may be the case.
-Every commit carries the number of its tenure in its metadata, so that the log can be held against all this at the end.
+Every commit carries the number of its ownership in its metadata, so that the log can be held against all this at the
+end.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ EPOCHS = "generations and epochs go on only"
 
 
 @dataclass(eq=False, slots=True)
-class Tenure:
+class Ownership:
     """See the module's head.
 
     Attributes:
@@ -52,11 +53,11 @@ class Progress:
 
     Attributes:
         delivered: every record below was given to a member.
-        floor: the committed offset is not below, but for what is `unsure`: offsets of commits of the present tenure
+        floor: the committed offset is not below, but for what is `unsure`: offsets of commits of the present ownership
             whose outcome nobody knows.
         attempts: the offset of each commit, by its metadata. acknowledged: the metadata of those that were.
-        tenures: those that are not over.
-        last_tenure, last_generation, last_us: number, generation and beginning of the latest.
+        ownerships: those that are not over.
+        last_ownership, last_generation, last_us: number, generation and beginning of the latest.
     """
 
     delivered: int = 0
@@ -64,8 +65,8 @@ class Progress:
     unsure: list[int] = field(default_factory=list)
     attempts: dict[str, int] = field(default_factory=dict)
     acknowledged: set[str] = field(default_factory=set)
-    tenures: list[Tenure] = field(default_factory=list)
-    last_tenure: int = 0
+    ownerships: list[Ownership] = field(default_factory=list)
+    last_ownership: int = 0
     last_generation: int = -1
     last_us: int = 0
 
@@ -78,7 +79,7 @@ class GroupHistory:
             protocol comes: then its generations are given again, and say nothing of owners.
 
     Attributes:
-        commits: how many partitions' commits were acknowledged. acquired: how many tenures there were. fenced: how
+        commits: how many partitions' commits were acknowledged. acquired: how many ownerships there were. fenced: how
             often a process was told that it is no member any more, or is late.
     """
 
@@ -108,7 +109,9 @@ class GroupHistory:
         first = self._owners.setdefault((place, generation), owner)
         check(first == owner, ONE_OWNER, f"{self.group_id}: {first} and {owner} have {place} in {generation}")
 
-    def acquire(self, place: Place, owner: str, generation: int, now_us: int, *, stale: bool, asked_us: int) -> Tenure:
+    def acquire(
+        self, place: Place, owner: str, generation: int, now_us: int, *, stale: bool, asked_us: int
+    ) -> Ownership:
         """A process was given a partition that it did not have.
 
         The answer may have been on its way, or the process may have stood still, for so long that another has had the
@@ -119,26 +122,28 @@ class GroupHistory:
         """
         progress = self.of(place)
         self.acquired += 1
-        tenure = Tenure(self.acquired, owner, place, generation)
+        ownership = Ownership(self.acquired, owner, place, generation)
         if generation < progress.last_generation and (stale or asked_us < progress.last_us):
-            tenure.ousted_us = now_us
+            ownership.ousted_us = now_us
         else:
-            for other in progress.tenures:
+            for other in progress.ownerships:
                 if other.ousted_us is None:
                     other.ousted_us = now_us
-            progress.last_tenure, progress.last_generation, progress.last_us = tenure.number, generation, now_us
-        progress.tenures.append(tenure)
-        return tenure
+            progress.last_ownership = ownership.number
+            progress.last_generation = generation
+            progress.last_us = now_us
+        progress.ownerships.append(ownership)
+        return ownership
 
-    def end(self, tenure: Tenure) -> None:
+    def end(self, ownership: Ownership) -> None:
         """The process does not use the partition any more."""
-        tenure.over = True
-        self.of(tenure.place).tenures.remove(tenure)
+        ownership.over = True
+        self.of(ownership.place).ownerships.remove(ownership)
 
-    def check_member(self, tenure: Tenure, asked_us: int, what: str) -> None:
-        """The coordinator has taken the owner of a tenure for a member, as of a question asked then."""
-        late = tenure.ousted_us is not None and asked_us > tenure.ousted_us
-        check(not late, FENCED, f"{self.group_id}: {what} of {tenure.owner}, which has lost {tenure.place}")
+    def check_member(self, ownership: Ownership, asked_us: int, what: str) -> None:
+        """The coordinator has taken an owner for a member, as of a question asked then."""
+        late = ownership.ousted_us is not None and asked_us > ownership.ousted_us
+        check(not late, FENCED, f"{self.group_id}: {what} of {ownership.owner}, which has lost {ownership.place}")
 
     # Records and offsets
 
@@ -148,43 +153,43 @@ class GroupHistory:
         check(first <= progress.delivered, DELIVERED, f"{self.group_id}: {place} at {first}, not {progress.delivered}")
         progress.delivered = max(progress.delivered, last + 1)
 
-    def attempt(self, tenure: Tenure, offset: int) -> str:
+    def attempt(self, ownership: Ownership, offset: int) -> str:
         """A commit goes out; gives its metadata."""
-        progress = self.of(tenure.place)
-        check(offset <= progress.delivered, DELIVERED, f"{self.group_id}: {tenure.place} {offset}")
-        text = f"{tenure.number} {len(progress.attempts)}"
+        progress = self.of(ownership.place)
+        check(offset <= progress.delivered, DELIVERED, f"{self.group_id}: {ownership.place} {offset}")
+        text = f"{ownership.number} {len(progress.attempts)}"
         progress.attempts[text] = offset
-        if tenure.number == progress.last_tenure:
+        if ownership.number == progress.last_ownership:
             progress.unsure.append(offset)
         return text
 
-    def refused(self, tenure: Tenure, offset: int) -> None:
+    def refused(self, ownership: Ownership, offset: int) -> None:
         """A commit was certainly not taken."""
-        self._ended(tenure, offset)
+        self._ended(ownership, offset)
 
-    def acknowledge(self, tenure: Tenure, offset: int, text: str, asked_us: int) -> None:
+    def acknowledge(self, ownership: Ownership, offset: int, text: str, asked_us: int) -> None:
         """A commit was taken."""
-        late = tenure.ousted_us is not None and asked_us > tenure.ousted_us
-        check(not late, STALE, f"{self.group_id}: {tenure.owner} has lost {tenure.place}, and commits {offset}")
+        late = ownership.ousted_us is not None and asked_us > ownership.ousted_us
+        check(not late, STALE, f"{self.group_id}: {ownership.owner} has lost {ownership.place}, and commits {offset}")
         self.commits += 1
-        self.of(tenure.place).acknowledged.add(text)
-        if self._ended(tenure, offset):
-            progress = self.of(tenure.place)
+        self.of(ownership.place).acknowledged.add(text)
+        if self._ended(ownership, offset):
+            progress = self.of(ownership.place)
             progress.floor = min([offset, *progress.unsure])
 
-    def _ended(self, tenure: Tenure, offset: int) -> bool:
-        progress = self.of(tenure.place)
-        if tenure.number != progress.last_tenure or offset not in progress.unsure:
+    def _ended(self, ownership: Ownership, offset: int) -> bool:
+        progress = self.of(ownership.place)
+        if ownership.number != progress.last_ownership or offset not in progress.unsure:
             return False
         progress.unsure.remove(offset)
         return True
 
-    def start(self, tenure: Tenure, offset: int) -> None:
+    def start(self, ownership: Ownership, offset: int) -> None:
         """A new owner is told where to begin; NOTHING when there is no committed offset."""
-        progress = self.of(tenure.place)
-        if tenure.number != progress.last_tenure:
+        progress = self.of(ownership.place)
+        if ownership.number != progress.last_ownership:
             return  # there is a later one already
-        self.check_committed(tenure.place, offset)
+        self.check_committed(ownership.place, offset)
         progress.floor = offset
         progress.unsure.clear()
 

@@ -13,6 +13,7 @@ it is told partition by partition, and holds each answer against what may never 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +33,7 @@ from penstock.records.batch import headers
 from simulator.cluster.client import ClusterClient
 from simulator.cluster.load import AGAIN, RETRY_MS
 from simulator.cluster.readers import FETCH_BYTES, FETCH_VERSION, decoded
-from simulator.groups.history import STAYS, GroupHistory, Place, Tenure
+from simulator.groups.history import STAYS, GroupHistory, Ownership, Place
 from simulator.groups.load import Action, GroupLoad
 from simulator.world.checks import check
 from simulator.world.network import Address
@@ -89,14 +90,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One that is under way: offsets, tenures and metadata by partition."""
+    """One that is under way: offsets, ownerships and metadata by partition."""
 
     offsets: dict[Place, int]
-    tenures: dict[Place, Tenure]
+    ownerships: dict[Place, Ownership]
     texts: dict[Place, str]
 
 
-class Member:
+class Member(ABC):
     """See the module's head.
 
     Args:
@@ -105,7 +106,7 @@ class Member:
     Attributes:
         alive: the process lives. ended: it has left, or was told that another has its place. replaced: another has.
         unwelcome: it was told that its id is too long.
-        tenures: of the partitions that it has. positions: the next offset of those of which it knows where to begin.
+        ownerships: of the partitions that it has. positions: the next offset of those of which it knows where to begin.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class Member:
         self.replaced = False
         self.unwelcome = False
         self.coordinator: Address | None = None
-        self.tenures: dict[Place, Tenure] = {}
+        self.ownerships: dict[Place, Ownership] = {}
         self.positions: dict[Place, int] = {}
         self.committed: dict[Place, int] = {}
         self.client_id = name if client_id is None else client_id
@@ -147,16 +148,16 @@ class Member:
         self._epochs: dict[Place, int] = {}  # the leader epoch of what was read last, by this member or the one before
 
     def __repr__(self) -> str:
-        return f"{self.name} {sorted(self.tenures)} at {self.generation}"
+        return f"{self.name} {sorted(self.ownerships)} at {self.generation}"
 
     @property
+    @abstractmethod
     def generation(self) -> int:
         """The generation, or the member epoch."""
-        raise NotImplementedError
 
     @property
-    def member_id(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def member_id(self) -> str: ...
 
     @property
     def may_commit(self) -> bool:
@@ -175,9 +176,9 @@ class Member:
         self.step()
         self._poll()
 
+    @abstractmethod
     def step(self) -> None:
         """Does what membership asks for next."""
-        raise NotImplementedError
 
     def pause(self, duration_ms: int) -> None:
         """The process stands still for a while."""
@@ -192,7 +193,7 @@ class Member:
         """kill -9, or the end of a process that has left."""
         if self.alive:
             self.alive = False
-            self.give_up(list(self.tenures))
+            self.give_up(list(self.ownerships))
             for address in self.load.clients.brokers:
                 self._client.hang_up(address)
                 self._reader.hang_up(address)
@@ -256,11 +257,11 @@ class Member:
             self.coordinator = None
         self.later(RETRY_MS, self.step)
 
-    def check_tenures(self, answer: Answer, what: str) -> None:
+    def check_ownerships(self, answer: Answer, what: str) -> None:
         """The coordinator has taken this process for a member."""
         if answer.real:
-            for tenure in self.tenures.values():
-                self.history.check_member(tenure, answer.asked_us, what)
+            for ownership in self.ownerships.values():
+                self.history.check_member(ownership, answer.asked_us, what)
 
     def at_ease(self, answer: Answer) -> None:
         """The coordinator has taken this process for a member that has done all that it was to do."""
@@ -281,11 +282,11 @@ class Member:
     def take(self, places: Iterable[Place], answer: Answer) -> None:
         """These are all that it has from now on, as the coordinator says."""
         wanted = sorted(places)
-        self.give_up([place for place in self.tenures if place not in wanted])
+        self.give_up([place for place in self.ownerships if place not in wanted])
         for place in wanted:
             self.history.share(place, self.owner, self.generation)
-            if place not in self.tenures:
-                self.tenures[place] = self.history.acquire(
+            if place not in self.ownerships:
+                self.ownerships[place] = self.history.acquire(
                     place,
                     self.name,
                     self.generation,
@@ -298,35 +299,35 @@ class Member:
     def give_up(self, places: Iterable[Place]) -> None:
         """It does not use these any more."""
         for place in places:
-            self.history.end(self.tenures.pop(place))
+            self.history.end(self.ownerships.pop(place))
             self.positions.pop(place, None)
             self.committed.pop(place, None)
 
     def lost(self, code: ErrorCode, generation: int) -> None:
         """All of them are gone, without a chance to commit."""
         self.history.fenced += 1
-        self.simulation.trace(f"{self.name}: {code.name} in {generation}, loses {sorted(self.tenures)}")
-        self.give_up(list(self.tenures))
+        self.simulation.trace(f"{self.name}: {code.name} in {generation}, loses {sorted(self.ownerships)}")
+        self.give_up(list(self.ownerships))
 
     # Offsets
 
     def _find_offsets(self) -> None:
         """Asks where to begin with what it has got."""
-        missing = [place for place in self.tenures if place not in self.positions]
+        missing = [place for place in self.ownerships if place not in self.positions]
         if not missing or self._fetching_offsets:
             return
         self._fetching_offsets = True
         if self.coordinator is None:
             self._offsets_later()
             return
-        tenures = {place: self.tenures[place] for place in missing}
+        ownerships = {place: self.ownerships[place] for place in missing}
         topics = [
             OffsetFetchRequestTopics(name=topic, partition_indexes=[index for name, index in missing if name == topic])
             for topic in sorted({topic for topic, _ in missing})
         ]
         group = OffsetFetchRequestGroup(group_id=self.history.group_id, topics=topics, **self.identity())
         request = OffsetFetchRequest(groups=[group], require_stable=True)
-        self.ask(request, FETCH_OFFSETS_VERSION, partial(self._got_offsets, tenures))
+        self.ask(request, FETCH_OFFSETS_VERSION, partial(self._got_offsets, ownerships))
 
     def identity(self) -> dict[str, Any]:
         """What an OffsetFetch says of the member, if anything."""
@@ -339,7 +340,7 @@ class Member:
 
         self.later(RETRY_MS, try_again)
 
-    def _got_offsets(self, tenures: dict[Place, Tenure], answer: Answer) -> None:
+    def _got_offsets(self, ownerships: dict[Place, Ownership], answer: Answer) -> None:
         if answer.response is None or not answer.real or answer.response.groups[0].error_code:
             self._offsets_later()
             return
@@ -347,13 +348,13 @@ class Member:
         for topic in answer.response.groups[0].topics:
             for found in topic.partitions:
                 place = (topic.name, found.partition_index)
-                tenure = tenures[place]
-                if self.tenures.get(place) is tenure and not found.error_code:
-                    self.history.start(tenure, found.committed_offset)
+                ownership = ownerships[place]
+                if self.ownerships.get(place) is ownership and not found.error_code:
+                    self.history.start(ownership, found.committed_offset)
                     self.positions[place] = max(0, found.committed_offset)
                     self.committed[place] = found.committed_offset
                     self._epochs[place] = max(self._epochs.get(place, -1), found.committed_leader_epoch)
-        if any(place not in self.positions for place in self.tenures):
+        if any(place not in self.positions for place in self.ownerships):
             self._fetching_offsets = True
             self._offsets_later()
 
@@ -369,8 +370,8 @@ class Member:
             then()
             return
         self._committing = True
-        tenures = {place: self.tenures[place] for place in offsets}
-        texts = {place: self.history.attempt(tenures[place], offset) for place, offset in offsets.items()}
+        ownerships = {place: self.ownerships[place] for place in offsets}
+        texts = {place: self.history.attempt(ownerships[place], offset) for place, offset in offsets.items()}
         request = commit_request(
             self.history.group_id,
             {place: Committed(at, self._epochs.get(place, -1), texts[place]) for place, at in offsets.items()},
@@ -381,7 +382,7 @@ class Member:
 
         def answered(answer: Answer) -> None:
             self._committing = False
-            self._committed(Commit(offsets, tenures, texts), answer)
+            self._committed(Commit(offsets, ownerships, texts), answer)
             then()
 
         self.ask(request, COMMIT_VERSION, answered)
@@ -393,13 +394,13 @@ class Member:
         for topic in answer.response.topics:
             for each in topic.partitions:
                 place, code = (topic.name, each.partition_index), ErrorCode(each.error_code)
-                tenure, offset = commit.tenures[place], commit.offsets[place]
+                ownership, offset = commit.ownerships[place], commit.offsets[place]
                 if code is ErrorCode.NONE:
-                    self.history.acknowledge(tenure, offset, commit.texts[place], answer.asked_us)
-                    if self.tenures.get(place) is tenure:
+                    self.history.acknowledge(ownership, offset, commit.texts[place], answer.asked_us)
+                    if self.ownerships.get(place) is ownership:
                         self.committed[place] = offset
                 elif code not in UNSURE:
-                    self.history.refused(tenure, offset)
+                    self.history.refused(ownership, offset)
         self._commit_failed(ErrorCode(answer.response.topics[0].partitions[0].error_code))
 
     def _commit_failed(self, code: ErrorCode) -> None:
@@ -410,9 +411,9 @@ class Member:
         elif code in LOST:
             self.commit_lost(code)
 
+    @abstractmethod
     def commit_lost(self, code: ErrorCode) -> None:
         """A commit was refused, since the process is no member any more, or of an earlier generation."""
-        raise NotImplementedError
 
     # Records
 
@@ -439,15 +440,15 @@ class Member:
         )
         topics = [FetchTopic(topic=place[0], partitions=[wanted])]
         request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, topics=topics)
-        tenure = self.tenures[place]
+        ownership = self.ownerships[place]
 
         def on_answer(response: Any) -> None:
-            self.act(lambda: self._fetched(tenure, response))
+            self.act(lambda: self._fetched(ownership, response))
 
         self._reader.ask(self._reader.leaders[place], request, FETCH_VERSION, on_answer)
 
-    def _fetched(self, tenure: Tenure, response: Any) -> None:
-        place = tenure.place
+    def _fetched(self, ownership: Ownership, response: Any) -> None:
+        place = ownership.place
         if response is None or response.error_code or not response.responses:
             self._reader.leaders.pop(place, None)
             self.later(RETRY_MS, self._poll)
@@ -461,7 +462,7 @@ class Member:
             self.later(RETRY_MS, self._poll)
             return
         found = 0
-        if self.tenures.get(place) is tenure and place in self.positions:
+        if self.ownerships.get(place) is ownership and place in self.positions:
             found = self._process(place, data)
         wait_ms = self.think() if found else self.random.randrange(IDLE_MS)
         if self.dirty and self.random.random() < (1.0 if self.load.patient else COMMIT_PROBABILITY):

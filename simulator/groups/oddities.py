@@ -67,7 +67,7 @@ class Oddities:
         return max(drawn, MAJORITY_SIZE) if self.kind is Oddity.UNREADABLE else drawn
 
     def long(self, name: str) -> str:
-        """A long id."""
+        """The name, filled up to a long id."""
         return name.ljust(self.random.choice(LONG_BYTES), FILL)
 
 

@@ -4,8 +4,8 @@ Nobody compacts it within a run, so that it tells of all that was. For each grou
 
 - its generations and epochs go on only, and so do the member epochs;
 - after each batch no partition has two owners, and one that is to be given up still has its owner;
-- commits are attempts of members; those of an earlier tenure of a partition never come after those of a later one, and
-  a later owner never commits less;
+- commits are attempts of members; those of an earlier ownership of a partition never come after those of a later one,
+  and a later owner never commits less;
 - every acknowledged commit is there.
 """
 
@@ -56,7 +56,7 @@ class GroupLog:
     """What the log has told of one group so far.
 
     Attributes:
-        committed: the last commit of each partition: offset, and number of the tenure. texts: the metadata of all.
+        committed: the last commit of each partition: offset, and number of the ownership. texts: the metadata of all.
     """
 
     def __init__(self, history: GroupHistory) -> None:
@@ -68,7 +68,7 @@ class GroupLog:
         self._consumers: dict[str, list[Any]] = {}
 
     def replay(self, offset: int, key: Message, value: Any) -> None:
-        """One record."""
+        """Applies one record of the log; a commit must be one that a member attempted."""
         if isinstance(key, OffsetCommitKey):
             self._commit(offset, (key.topic, key.partition), value)
         elif isinstance(key, GroupMetadataKey):
@@ -113,7 +113,7 @@ class GroupLog:
         ]
 
     def check_owners(self, offset: int) -> None:
-        """After a batch."""
+        """After a batch of the log: no partition has two owners."""
         for kind in (self._classic, self._consumers):
             owners: dict[Any, str] = {}
             for member_id, places in kind.items():
@@ -129,15 +129,15 @@ class GroupLog:
         where = f"{self.history.group_id} at {offset}: {place} {value.offset} {value.metadata!r}"
         attempted = self.history.of(place).attempts.get(value.metadata)
         check(attempted == value.offset, WRITTEN, where)
-        tenure = int(value.metadata.partition(" ")[0])
-        before, last = self.committed.get(place, (value.offset, tenure))
-        check(tenure >= last, STALE, f"{where} after tenure {last}")
-        check(tenure == last or value.offset >= before, SURVIVES, f"{where} after {before}")
-        self.committed[place] = value.offset, tenure
+        ownership = int(value.metadata.partition(" ")[0])
+        before, last = self.committed.get(place, (value.offset, ownership))
+        check(ownership >= last, STALE, f"{where} after ownership {last}")
+        check(ownership == last or value.offset >= before, SURVIVES, f"{where} after {before}")
+        self.committed[place] = value.offset, ownership
         self.texts.add((place, value.metadata))
 
     def check_whole(self) -> None:
-        """At the end."""
+        """At the end of the log: it has all commits that were acknowledged."""
         for place, progress in self.history.progress.items():
             missing = sorted(progress.acknowledged - {text for where, text in self.texts if where == place})
             check(not missing, SURVIVES, f"{self.history.group_id}: {place}, {missing[:5]} are not in the log")

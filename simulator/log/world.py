@@ -7,7 +7,6 @@ disk or a cold one. After every start each partition must be what its timeline a
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from random import Random
 from uuid import UUID
@@ -21,7 +20,7 @@ from penstock.log.results import Appended, Duplicate
 from penstock.records.builder import BatchBuilder
 from simulator.log.node import RESTART_DELAY_MS, LogNode
 from simulator.log.timeline import Timeline, WrittenBatch
-from simulator.world.checks import Violation, check
+from simulator.world.checks import Violation, check, disk_failed, replayable
 from simulator.world.disk import SimulatedDisk
 from simulator.world.driver import Simulation
 
@@ -33,7 +32,6 @@ READ_BYTES_MAX = 4_000
 REMADE_WHILE_DOWN = 0.1
 """How likely a topic was deleted and made again while the node was down, so that it finds strays when it starts."""
 PARTITIONS = 2
-PLANTED_ERRORS = (errno.EIO, errno.ENOSPC)
 PRODUCERS = 3
 
 TOPICS = {
@@ -48,7 +46,6 @@ class LogWorld:
     """One run. `run` raises Violation, with the seed and the end of the trace, if the code breaks a rule."""
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
         self.simulation = Simulation(seed)
         self.random = self.simulation.random
         settings = Settings.for_node(
@@ -79,16 +76,11 @@ class LogWorld:
 
     def run(self) -> Simulation:
         """The whole run."""
-        try:
+        with replayable(self.simulation, "log"):
             self.node.start()
             self.simulation.after_ms(ACTION_EVERY_MS, lambda: self._act(ACTIONS))
             self.simulation.run(self.simulation.now_ms + ACTIONS * ACTION_EVERY_MS)
             self._end_well()
-        except Violation as violation:
-            raise Violation(
-                f"{violation}\n\nreplay with: python -m simulator --world log --seeds {self.seed}..{self.seed}\n"
-                f"{self.simulation.trace_tail}"
-            ) from violation
         return self.simulation
 
     def _end_well(self) -> None:
@@ -130,8 +122,7 @@ class LogWorld:
 
     def _repair(self) -> None:
         for disk in self.disks:
-            disk.crash_at = disk.fail_fsync_at = disk.capacity_bytes = None
-            disk.cold = False
+            disk.mend()
 
     def _set_faults(self) -> None:
         disk = self.random.choice(self.disks)
@@ -153,7 +144,7 @@ class LogWorld:
         self.simulation.after_ms(ACTION_EVERY_MS, lambda: self._act(left - 1))
         if not self.node.running:
             return
-        if self._disk_failed():
+        if disk_failed(self.node.manager.table.directories):
             self._kill()
             return
         action = self.random.choices(
@@ -267,17 +258,10 @@ class LogWorld:
 
     def _start_if_stopped(self) -> None:
         if not self.node.running and self.node.manager.stopped:
-            if self._disk_failed():
+            if disk_failed(self.node.manager.table.directories):
                 self.node.kill()
             else:
                 self.node.start()
-
-    def _disk_failed(self) -> bool:
-        """Whether a directory is offline. Somebody then starts the process again, or reboots the machine."""
-        errors = [directory.error for directory in self.node.manager.table.directories if directory.error is not None]
-        for error in errors:
-            check(error.errno in PLANTED_ERRORS, "a directory fails only by a fault of the disk", str(error))
-        return bool(errors)
 
     def _kill(self) -> None:
         self.node.kill(power_failed=self.random.random() < 0.5)

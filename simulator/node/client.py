@@ -12,6 +12,7 @@ from typing import Any
 from penstock.protocol import frames
 from penstock.protocol.api import API_BY_NUMBER, Api
 from penstock.protocol.message import Message
+from penstock.protocol.wire import joined
 from simulator.world.driver import Simulation
 from simulator.world.machine import Machine
 from simulator.world.network import Socket
@@ -86,7 +87,7 @@ class Client:
         api = API_BY_NUMBER[message.KEY]
         self._waiting = (number, api, version, self.simulation.now_us, answered)
         chunks = frames.encode_request(api, version, number, self.name, message)
-        self._send(number, b"".join(bytes(chunk) for chunk in chunks)[4:])  # type: ignore[arg-type]
+        self._send(number, joined(chunks)[4:])
         self.simulation.after_ms(TIMEOUT_MS, lambda: self._time_out(number))
 
     def _send(self, number: int, frame: bytes) -> None:
@@ -108,7 +109,7 @@ class Client:
             self._connection = None
 
     def received(self, frame: bytearray) -> None:
-        """An answer."""
+        """Takes the answer to the one request under way."""
         assert self._waiting is not None, f"{self.name}: an answer to nothing"
         number, api, version, asked_us, answered = self._waiting
         correlation_id, message = frames.decode_response(api, version, memoryview(frame))

@@ -11,7 +11,6 @@ everything. The others survive kill -9, and a power failure in part. At the end 
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -31,7 +30,7 @@ from penstock.records.batch import check_crc, headers
 from penstock.records.builder import BatchBuilder
 from penstock.records.reader import records
 from simulator.node.client import Client
-from simulator.world.checks import Violation, check
+from simulator.world.checks import Violation, check, disk_failed, replayable
 from simulator.world.disk import SimulatedDisk
 from simulator.world.driver import Simulation
 from simulator.world.machine import RESTART_DELAY_MS, Machine
@@ -41,7 +40,6 @@ FINAL_MS = 120_000
 THINK_MS = 30
 RETRY_MS = 40
 WATCH_MS = 200
-PLANTED_ERRORS = (errno.EIO, errno.ENOSPC)
 CRASH_AFTER_CHANGES_MAX = 500
 FETCH_BYTES = 2_000
 ADMINS = 3
@@ -343,7 +341,6 @@ class NodeWorld:
     """One run. `run` raises Violation, with the seed and the end of the trace, if the code breaks a rule."""
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
         self.simulation = Simulation(seed)
         self.random = self.simulation.random
         self.disks = [
@@ -367,16 +364,11 @@ class NodeWorld:
 
     def run(self) -> Simulation:
         """The whole run."""
-        try:
+        with replayable(self.simulation, "node"):
             self.machine.start()
             self.admins[0].create_load_topics(self._begin)
             self.simulation.run(self.simulation.now_ms + RUN_MS)
             self._end_well()
-        except Violation as violation:
-            raise Violation(
-                f"{violation}\n\nreplay with: python -m simulator --world node --seeds {self.seed}..{self.seed}\n"
-                f"{self.simulation.trace_tail}"
-            ) from violation
         return self.simulation
 
     def _begin(self) -> None:
@@ -391,7 +383,7 @@ class NodeWorld:
         self.simulation.after_ms(WATCH_MS, self._watch)
 
     def _kill(self) -> None:
-        if self.machine.running and self.faults and not self._disk_failed():
+        if self.machine.running and self.faults and not disk_failed(self.machine.log_directories):
             self.machine.kill(power_failed=False)
 
     def _stop(self) -> None:
@@ -401,18 +393,12 @@ class NodeWorld:
     def _watch(self) -> None:
         """Reboots a machine that has lost a disk, as an operator would."""
         if self.faults:
-            if self.machine.running and self._disk_failed():
+            if self.machine.running and disk_failed(self.machine.log_directories):
                 self.machine.kill()
             self.simulation.after_ms(WATCH_MS, self._watch)
 
-    def _disk_failed(self) -> bool:
-        errors = [directory.error for directory in self.machine.log_directories if directory.error is not None]
-        for error in errors:
-            check(error.errno in PLANTED_ERRORS, "a directory fails only by a fault of the disk", str(error))
-        return bool(errors)
-
     def _stopped(self) -> None:
-        if self._disk_failed():
+        if disk_failed(self.machine.log_directories):
             self.machine.kill()
         else:
             self.simulation.after_ms(RESTART_DELAY_MS, self.machine.start)
@@ -422,7 +408,7 @@ class NodeWorld:
         self.loading = False
         self.faults = False
         self._set_faults()
-        if self.machine.running and self._disk_failed():
+        if self.machine.running and disk_failed(self.machine.log_directories):
             self.machine.kill()
         self.simulation.run(self.simulation.now_ms + FINAL_MS)
         for admin in self.admins:
@@ -469,8 +455,7 @@ class NodeWorld:
 
     def _set_faults(self) -> None:
         for disk in self.disks:
-            disk.crash_at = disk.fail_fsync_at = disk.capacity_bytes = None
-            disk.cold = False
+            disk.mend()
         if not self.faults:
             return
         disk = self.random.choice(self.disks)

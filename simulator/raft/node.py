@@ -322,7 +322,7 @@ class RaftNode:
         self.rules.knows_the_voters(self.key, self.replica.history.voters, written.voters)
 
     def performed(self, now_ms: int) -> None:
-        """`drain` follows."""
+        """Does nothing: `drain` follows."""
 
     def failed(self, error: Exception, now_ms: int, *, raised: bool = False) -> None:
         self.rules.sound(self.key, self.replica.fault)

@@ -134,5 +134,5 @@ class RaftRules:
         check(below, "what is acknowledged is committed", f"{last_offset} of {self.committed_end}")
 
     def sound(self, key: ReplicaKey, fault: str | None) -> None:
-        """A replica goes on."""
+        """No replica may have given up; `fault` is why it has."""
         check(fault is None, "no replica is at odds with the quorum", f"{key.id}: {fault}")

@@ -27,7 +27,7 @@ from penstock.raft.history import NO_VOTERS
 from penstock.raft.voters import ReplicaKey, Voter, VoterSet
 from simulator.raft.node import RaftNode, Setup, endpoint_of
 from simulator.raft.rules import RaftRules
-from simulator.world.checks import Violation, check
+from simulator.world.checks import check, replayable
 from simulator.world.driver import Simulation
 
 RUN_MS = 14_000
@@ -49,13 +49,11 @@ class RaftWorld:
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
         self.simulation = Simulation(seed)
         self.random = self.simulation.random
         self.rules = RaftRules()
         self.faulty = True
         self.voter_changes = 0
-        self.upgrades = 0
         self.refused: dict[str, int] = {}
         checkpoint_every = self.random.choice((15, 40, 10_000))
         self._loss = self.random.choice((0.0, 0.01, 0.1))
@@ -89,7 +87,7 @@ class RaftWorld:
 
     @property
     def snapshots_installed(self) -> int:
-        """By all nodes."""
+        """How many snapshots all nodes have installed."""
         return sum(node.snapshots_installed for node in self.nodes.values())
 
     def _directory(self) -> UUID:
@@ -98,19 +96,13 @@ class RaftWorld:
 
     def run(self) -> Simulation:
         """The whole run."""
-        try:
+        with replayable(self.simulation, "raft"):
             for node in self.nodes.values():
                 self.simulation.after_ms(self.random.randrange(500), node.start)
             self.simulation.after_ms(CLIENT_EVERY_MS, self._write)
             self.simulation.after_ms(FAULT_EVERY_MS, self._fault)
             self.simulation.run(self.simulation.now_ms + RUN_MS)
             self._end_well()
-        except (Violation, AssertionError) as violation:
-            raise Violation(
-                f"{violation or type(violation).__name__}\n\n"
-                f"replay with: python -m simulator --scenario raft --seeds {self.seed}\n"
-                f"{self.simulation.trace_tail}"
-            ) from violation
         return self.simulation
 
     def _end_well(self) -> None:
@@ -350,8 +342,6 @@ class RaftWorld:
             leader.act(lambda at_ms: leader.replica.upgrade_kraft_version(1, at_ms))
         except RequestError as refused:
             self.simulation.trace(str(refused))
-        else:
-            self.upgrades += 1
 
     def _remove_voter(self) -> None:
         leader = self._leader()

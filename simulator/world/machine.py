@@ -26,6 +26,7 @@ from penstock.metadata.image import Endpoint
 from penstock.node.broker import Broker
 from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, ResumeReading, Run, Send, SendTo
 from penstock.node.handlers import registry
+from penstock.protocol.wire import joined
 from penstock.raft.voters import VoterEndpoint
 from penstock.server.clock import Clock
 from simulator.world.checks import check
@@ -42,6 +43,7 @@ FAILED_STARTS_MAX = 5
 """Starts in a row that may fail by a fault of the disk; then it is the crash before that the node cannot get over."""
 EVENT_US = 20
 FAILS = "a node fails by its disks alone"
+STIRRED = "a node wakes in time for all of its parts"
 
 
 class Machine:
@@ -55,6 +57,7 @@ class Machine:
     Attributes:
         broker: the present incarnation; `running` while it is.
         lost_power: whether the last death was a power failure.
+        moved_us: when its loop last did anything.
         events: what its log directories reported, of all incarnations.
         event_us: how long an event takes on its loop; more on a slow machine.
         loses_disk: whoever starts the machine after a clean stop takes its last disk out.
@@ -101,6 +104,7 @@ class Machine:
         self.restart_delay_ms: int | None = RESTART_DELAY_MS
         self.running = False
         self.lost_power = False
+        self.moved_us = 0
         self.incarnation = 0
         self.broker: Broker
         self.dialled: dict[int, DialledLink] = {}
@@ -397,6 +401,7 @@ class Machine:
             target.operation_failed(operation, error, self.now_ms)
 
     def _after_event(self) -> None:
+        self.moved_us = self.simulation.now_us
         for effect in self.broker.take_effects():
             self._carry_out(effect)
         self._set_tick()
@@ -447,16 +452,24 @@ class Machine:
             del self.dialled[effect.link]
             link.socket.close()
             return
-        for frame in split(b"".join(bytes(chunk) for chunk in effect.chunks)):  # type: ignore[arg-type]
+        for frame in split(joined(effect.chunks)):
             link.socket.send(frame)
 
     def _set_tick(self) -> None:
         deadline_ms = self.broker.next_deadline_ms()
+        self._check_stirred(deadline_ms)
         if deadline_ms is not None and (self._tick_ms is None or deadline_ms < self._tick_ms):
             self._tick_ms = self._clock.due_ms = deadline_ms
             incarnation = self.incarnation
             wait_ms = deadline_ms - self.now_ms
             self.simulation.at_ms(self.simulation.now_ms + wait_ms, lambda: self._tick(incarnation, deadline_ms))
+
+    def _check_stirred(self, deadline_ms: int | None) -> None:
+        """The node wakes in time for all of its parts, though it has not asked them after every event."""
+        due_ms = self.broker.scheduler.soonest_deadline_ms()
+        if due_ms is not None:
+            late = deadline_ms is None or deadline_ms > max(due_ms, self.now_ms)
+            check(not late, STIRRED, f"wakes at {deadline_ms}, and something is due at {due_ms}")
 
     def _tick(self, incarnation: int, set_for_ms: int) -> None:
         if not self.running or incarnation != self.incarnation or self._tick_ms != set_for_ms:

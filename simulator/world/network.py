@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from simulator.world.driver import Simulation
@@ -156,12 +157,6 @@ class Network:
         if both_ways:
             self._partitions[target, source] = None
 
-    def isolate(self, host: str, others: list[str]) -> None:
-        """Cuts a host off from the others, both ways."""
-        for other in others:
-            if other != host:
-                self.partition(host, other)
-
     def heal(self, source: str | None = None, target: str | None = None) -> None:
         """Ends the partitions between two hosts, both ways; all of them, and what stalls, without names."""
         if source is None or target is None:
@@ -198,8 +193,8 @@ class Network:
             if socket.open and socket.host == host and peer in (None, socket.peer):
                 broken += 1
                 socket.way.dropped = socket.other.way.dropped = True
-                self._soon(socket.way, lambda end=socket: self._lost(end, RESET))  # type: ignore[misc]
-                self._soon(socket.way, lambda end=socket.other: self._lost(end, RESET))  # type: ignore[misc]
+                self._soon(socket.way, partial(self._lost, socket, RESET))
+                self._soon(socket.way, partial(self._lost, socket.other, RESET))
         return broken
 
     def silence_connections(self, host: str, peer: str | None = None) -> int:
@@ -366,7 +361,7 @@ class Network:
         for way in list(self._holding.values()):
             if not self._blocked(way):
                 delay_us = self.simulation.random.randint(0, RETRANSMIT_MAX_MS * 1000)
-                self.simulation.after_us(delay_us, lambda again=way: self._arrive_again(again))  # type: ignore[misc]
+                self.simulation.after_us(delay_us, partial(self._arrive_again, way))
 
     def _arrive_again(self, way: Way) -> None:
         if self._blocked(way):

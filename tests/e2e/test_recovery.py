@@ -60,6 +60,7 @@ def test_a_large_log_is_recovered_by_a_worker_while_the_broker_answers_others(tm
         wait_until(lambda: end_offset(cluster.bootstrap) == count, "all of the log is there, but for the torn batch")
         assert "worker started" in cluster.log(1)
         assert "a worker has failed" not in cluster.log(1)
+        assert "no worker can be started" not in cluster.log(1)
         assert "a task has failed" not in cluster.log(1)
         (worker,) = workers_of(cluster.processes[1].pid)
         cluster.kill(1)

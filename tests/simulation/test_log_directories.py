@@ -85,7 +85,7 @@ def test_a_failing_seed_prints_the_command_that_replays_it(
     assert main(["--world", "log", "--seeds", "5"]) == 1
     printed = capsys.readouterr().out
     assert "seed 5 breaks a rule: a rule" in printed
-    assert "python -m simulator --world log --seeds 5..5" in printed
+    assert "python -m simulator --scenario log --seeds 5\n" in printed
     assert "start 1" in printed, "the end of the trace"
 
 

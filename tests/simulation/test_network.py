@@ -148,7 +148,7 @@ def test_a_partition_keeps_the_news_of_a_close_and_lets_it_through_later() -> No
 
 def test_a_partition_of_two_leaves_others_alone() -> None:
     wires = Wires()
-    wires.network.isolate(A, [A, B, C])
+    wires.network.partition(A, B)
     near, other = wires.dial(A), wires.dial(C)
     wires.wait(100)
     assert other.is_up

@@ -36,6 +36,7 @@ from penstock.protocol.messages.create_partitions_request import CreatePartition
 from penstock.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
+from penstock.security.authorizer import AclOperation, Authorizer, Principal, ResourceType
 from simulator.world.disk import SimulatedDisk
 
 M = TypeVar("M", bound=Message)
@@ -87,6 +88,16 @@ class Client:
         return self.receive()
 
 
+class Acls:
+    """An authorizer that refuses what `refused(operation, resource type, name)` says: nothing, until a test has it."""
+
+    def __init__(self) -> None:
+        self.refused: Callable[[AclOperation, ResourceType, str], bool] = lambda *_: False
+
+    def authorize(self, principal: Principal, operation: AclOperation, resource: ResourceType, name: str) -> bool:
+        return not self.refused(operation, resource, name)
+
+
 class Node:
     """A broker and its world. Settings are attribute names of `Settings`.
 
@@ -101,11 +112,14 @@ class Node:
         seed: int = 1,
         release: str | None = None,
         features: Mapping[str, int] = MappingProxyType({}),
+        authorizer: Authorizer | None = None,
         **settings: Any,
     ) -> None:
         """`release` is the metadata.version to format with, `features` the levels of others."""
         self.now_ms = START_MS
         self.wall = WallTime()
+        self.acls = Acls()
+        self.authorizer = authorizer or self.acls
         self.random = Random(seed)
         self.disks = [SimulatedDisk(index, clock=lambda: self.now_ms) for index in range(directories)]
         paths = tuple(f"/data/{index}" for index in range(directories))
@@ -147,6 +161,7 @@ class Node:
             report=self.events.append,
             bug=self._bug,
             wall=self.wall,
+            authorizer=self.authorizer,
         )
         self.clients = {}
         self.waiting_operations = []

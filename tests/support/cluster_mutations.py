@@ -18,11 +18,13 @@ from penstock.log.operations import Write
 from penstock.metadata import alter_partition, heartbeats
 from penstock.metadata.partition_change import _Change
 from penstock.node.committed import CommittedMetadata
+from penstock.node.frozen import FrozenBrokers
 from penstock.raft.operations import PersistElection
 from penstock.replication.appends import Prepared
 from penstock.replication.in_sync_replicas import InSyncReplicas
 from penstock.replication.partition import Partition
 from simulator.cluster.checkers import ELECTED, MAXIMAL, MINIMUM, WATERMARK
+from simulator.cluster.decisions import FROZEN
 from simulator.cluster.readers import FENCED
 from simulator.cluster.replica_rules import COMPLETE, EQUAL, MATCHING
 from simulator.cluster.world import STEADY
@@ -93,9 +95,7 @@ def duplicate_before_its_original(patch: pytest.MonkeyPatch) -> None:
     def append(partition: Partition, records: Any, header: Any, now_ms: int) -> Prepared:
         before = partition.log.reserved_end_offset
         prepared: Prepared = real(partition, records, header, now_ms)
-        if partition.log.reserved_end_offset == before:
-            prepared.next_offset = 0
-        return prepared
+        return prepared._replace(next_offset=0) if partition.log.reserved_end_offset == before else prepared
 
     patch.setattr(Partition, "_append", append)
 
@@ -148,6 +148,16 @@ UNFLUSHED = (*METADATA, "a node starts after a crash")
 """A node that misses what it had noted as flushed does not start (adr/0009)."""
 
 
+def cut_off_is_frozen(patch: pytest.MonkeyPatch) -> None:
+    """The controller takes a broker that it cannot connect to for one that stands still."""
+    patch.setattr(FrozenBrokers, "_all_made", lambda frozen, suspicion: True)
+
+
+def answers_are_not_heard(patch: pytest.MonkeyPatch) -> None:
+    """What a suspected broker answers does not count, only its heartbeats and fetches."""
+    patch.setattr(FrozenBrokers, "_answered", lambda *_: None)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A fault to plant, the scenario that finds it, a seed of that which does, and the rules one of which it breaks."""
@@ -175,8 +185,10 @@ MUTATIONS = {
     "unclean election": Mutation(anybody_is_elected, "splits", 2, (ELECTED,)),
     "high watermark moves below the minimum": Mutation(minimum_ignored, "chaos", 1, (MINIMUM,)),
     "eligible whatever the minimum": Mutation(always_eligible, "eligible", 1, (WATERMARK,)),
-    "shorter metadata log elected": Mutation(raft_plants.a_shorter_log_is_elected, "controllers", 16, (COMPLETE,)),
+    "shorter metadata log elected": Mutation(raft_plants.a_shorter_log_is_elected, "controllers", 83, (COMPLETE,)),
     "duplicate acknowledged before its original": Mutation(duplicate_before_its_original, "splits", 37, TOO_EARLY),
     "revert forgotten on controller failover": Mutation(uncommitted_metadata_kept, "splits", 2, METADATA),
+    "cut off taken for frozen": Mutation(cut_off_is_frozen, "network", 1, (FROZEN,)),
+    "answers of the suspected ignored": Mutation(answers_are_not_heard, "silence", 2, (FROZEN,)),
     "a lost connection taken for death": Mutation(lost_connection_is_death, "connections", 1, (STEADY,)),
 }

@@ -7,7 +7,7 @@ joined = join_new(node.connect())
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -226,13 +226,3 @@ def loads(operation: Operation) -> bool:
 def appends(operation: Operation) -> bool:
     """Whether an operation writes to the log of a coordinator. For `node.held`."""
     return not loads(operation) and OFFSETS_TOPIC in operation.order
-
-
-class Deny:
-    """An authorizer that refuses what `refused(operation, resource type, name)` says, and keeps what it was asked."""
-
-    def __init__(self, refused: Callable[[Any, Any, str], bool]) -> None:
-        self.refused = refused
-
-    def authorize(self, principal: Any, operation: Any, resource: Any, name: str) -> bool:
-        return not self.refused(operation, resource, name)

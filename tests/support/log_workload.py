@@ -230,7 +230,7 @@ class Workload:
                     aborted.append((header.producer_id, first, header.base_offset))
             elif header.is_transactional:
                 open_since.setdefault(header.producer_id, header.base_offset)
-        assert log.last_stable_offset(self.end) == min(open_since.values(), default=self.end)
+        assert log.producers.last_stable_offset(self.end) == min(open_since.values(), default=self.end)
         told = [tuple(each[:3]) for each in log.segments.aborted_transactions(self.start, self.end)]
         assert told == [each for each in aborted if each[2] >= self.start]
 

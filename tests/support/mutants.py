@@ -8,7 +8,7 @@ fails. A mutant of which nothing can be seen in any simulated world stands in UN
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -33,6 +33,7 @@ from penstock.metadata import (
 from penstock.metadata.controller import Controller
 from penstock.metadata.partition_change import _Change
 from penstock.node.quorum import Quorum
+from penstock.node.request import BoundHandler, Handler
 from penstock.protocol.messages.metadata.clear_elr_record import ClearElrRecord
 from penstock.raft.checkpoint import CheckpointId
 from penstock.raft.storage import Storage
@@ -47,12 +48,12 @@ from simulator.cluster.replica_rules import ANSWERED, REACHED
 from simulator.cluster.world import LOST_DIRECTORY, STEADY
 from simulator.groups.coordinators import LISTED, SILENT
 from simulator.groups.history import STAYS
-from simulator.world.machine import FAILS
+from simulator.world.machine import FAILS, STIRRED
 from support import cluster_mutations, group_mutations
 from support import replication_mutations as replication
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-NOT_STARTED = "__cluster_metadata-0 ends at offset"
+NOT_STARTED = "error: __cluster_metadata-0 ends at offset"
 TWICE = "nothing is there twice"
 
 
@@ -271,6 +272,16 @@ def refused_group_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(join, "write", write)
 
 
+def no_request_stirs(patch: pytest.MonkeyPatch) -> None:
+    """The controller is not asked when it must wake, whatever a request has changed."""
+    real = Handler.of
+
+    def of(self: Handler[Any], node: Any, kind: str) -> BoundHandler:
+        return replace(real(self, node, kind), stirs=False)
+
+    patch.setattr(Handler, "of", of)
+
+
 LOST = (*cluster_mutations.LOST, TWICE)
 UNFINISHED = "every client finishes what it has begun"
 UNENCODED = (
@@ -293,16 +304,17 @@ MUTANTS = {
     "unfenced with a lost directory": Mutant(unfenced_with_a_lost_directory, "roles", 3, (LOST_DIRECTORY,)),
     "replayed before the log refuses it": Mutant(replayed_before_it_is_refused, "swarm", 10, (FAILS,)),
     "broker epochs are ignored": Mutant(broker_epochs_ignored, "unflushed", 5, LOST),
-    "an unclean stop counts as clean": Mutant(unclean_stop_counts_clean, "eligible", 37, LOST),
+    "an unclean stop counts as clean": Mutant(unclean_stop_counts_clean, "eligible", 51, LOST),
     "joined below the epoch's start": Mutant(replication.joined_below_the_epoch, "chaos", 1, (JOINS,)),
     "a reassignment is complete early": Mutant(reassigned_early, "moves", 6, (REASSIGNED, HEARD)),
     "the unheard take over": Mutant(unheard_take_over, "storm", 1, (HEARD,)),
     "appended before the recovery point is lower": Mutant(appended_before_the_point_is_lower, "tempest"),
     "sessions follow the wall clock": Mutant(timers_follow_the_wall_clock, "groups-calm", 3, (STAYS,)),
+    "no request stirs the controller": Mutant(no_request_stirs, "network", 1, (STIRRED,)),
     "nobody gives up waiting": Mutant(nobody_gives_up, "network", 1, (ANSWERED,)),
-    "a repeated batch waits its turn": Mutant(first_in_first_out, "network", 1, (REACHED,)),
+    "a repeated batch waits its turn": Mutant(first_in_first_out, "network", 18, (REACHED,)),
     "a refused group stays": Mutant(refused_group_stays, "groups-storm", 13, (LISTED,)),
-    "nobody leaves what cannot be classic": Mutant(nobody_leaves, "groups-migration", 13, (SILENT, STAYS)),
+    "nobody leaves what cannot be classic": Mutant(nobody_leaves, "groups-migration", 131, (SILENT, STAYS)),
     "ids too long for a member id": Mutant(ids_too_long, "groups-calm", 20, UNENCODED),
 }
 UNSEEN: dict[str, Plant] = {}

@@ -61,7 +61,7 @@ class BrokerLog(OneLog):
         """The topic asks for so many; configurations come before what the metadata says of partitions."""
         if self.config.min_insync_replicas != min_insync_replicas:
             self.config = topic_config(segment_bytes=1500, min_insync_replicas=min_insync_replicas)
-            self.log.update_config(self.config)
+            self.log.config = self.config
 
     def exists(self, topic: str, partition: int) -> bool:
         return True

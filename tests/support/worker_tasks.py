@@ -24,8 +24,6 @@ def command(serve: str) -> tuple[str, ...]:
 
 
 COMMAND = command("serve()")
-EAGER_COMMAND = command("serve(gives_way=False)")
-"""For many tasks on a machine that has much else to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,10 @@ class Add(OddTask):
         return Sum(self.left + self.right)
 
 
+class Ask(Add):
+    urgent = True
+
+
 class Measure(OddTask):
     def run(self, disk: Disk) -> Sum:
         return Sum(disk.size(self.path))
@@ -88,6 +90,10 @@ class Look(OddTask):
             except FileNotFoundError:
                 continue
         return Process(os.getpid(), os.getppid(), os.nice(0), found, os.getsid(0))
+
+
+class LookSoon(Look):
+    urgent = True
 
 
 class Die(OddTask):
@@ -124,6 +130,10 @@ class Compute(OddTask):
             time.monotonic()
 
 
+class ComputeSoon(Compute):
+    urgent = True
+
+
 class Babble(OddTask):
     def run(self, disk: Disk) -> Sum:
         os.write(0, worker_messages.LENGTH.pack(10) + b"blah blah!")
@@ -143,12 +153,20 @@ class Mistake(OddTask):
         return self
 
 
+class Swell(OddTask):
+    def run(self, disk: Disk) -> Sum:
+        raise MemoryError
+
+
 class Raise(OddTask):
     def run(self, disk: Disk) -> Sum:
         raise ValueError("planted")
 
 
-CLASSES = (*(Sum, Process, Add, Measure, Overwrite, Look, Die, DieOnce, Stop, Compute, Babble, Boast, Mistake, Raise),)
+CLASSES = (
+    *(Sum, Process, Add, Ask, Measure, Overwrite, Look, LookSoon, Die, DieOnce, Stop, Compute, ComputeSoon, Babble),
+    *(Boast, Mistake, Swell, Raise),
+)
 
 
 def register(classes: dict[tuple[str, str], type]) -> None:
@@ -156,9 +174,7 @@ def register(classes: dict[tuple[str, str], type]) -> None:
     classes.update({(each.__module__, each.__qualname__): each for each in CLASSES})
 
 
-def serve(*, gives_way: bool = True) -> None:
+def serve() -> None:
     """A worker process that knows the tasks."""
     register(worker_messages.CLASSES)
-    if not gives_way:
-        worker_main.give_way = lambda: None
     worker_main.main()

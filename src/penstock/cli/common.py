@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from penstock.cli.parser import Parser
 from penstock.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -29,11 +30,25 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Adds --json."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 Arguments = argparse._ActionsContainer  # a parser, or a group of its arguments
+
+
+def add_flag(arguments: Arguments, option: str, what: str) -> None:
+    """Adds an option without a value."""
+    arguments.add_argument(option, action="store_true", help=what)
+
+
+def add_option(
+    arguments: Arguments, option: str, metavar: str, what: str, *, default: Any = None, **further: Any
+) -> None:
+    """Adds an option with a value. Its help ends with the default, unless `what` contains it."""
+    if default not in (None, "", []) and "(default" not in what:
+        number_format = {float: "g", int: ","}.get(type(default), "")
+        what = f"{what} (default: {default:{number_format}})"
+    arguments.add_argument(option, metavar=metavar, help=what, default=default, **further)
 
 
 def add_pairs(arguments: Arguments, option: str, what: str) -> None:
@@ -56,20 +71,12 @@ def add_actions(parser: argparse.ArgumentParser) -> Actions[argparse.ArgumentPar
 
 
 def add_action(
-    actions: Actions[argparse.ArgumentParser],
-    name: str,
-    function: Callable[[argparse.Namespace], int],
-    summary: str,
-    examples: str = "",
-) -> argparse.ArgumentParser:
+    actions: Actions[argparse.ArgumentParser], name: str, function: Callable[[argparse.Namespace], int], summary: str
+) -> Parser:
     """Adds one action, which `run_action` runs; returns its parser."""
-    parser = actions.add_parser(
-        name,
-        help=summary,
-        description=capitalised(summary) + ".",
-        epilog=f"examples:\n{examples}" if examples else None,
-    )
+    parser = actions.add_parser(name, help=summary, description=capitalised(summary) + ".")
     parser.set_defaults(function=function)
+    assert isinstance(parser, Parser)
     return parser
 
 
@@ -152,7 +159,7 @@ def pair(text: str, option: str) -> tuple[str, str]:
 
 
 def say_if_compacted(configs: Iterable[tuple[str, str | None]]) -> None:
-    """Says on stderr, of configs that ask for compaction, that this does not happen yet."""
+    """Prints a note on stderr if configs ask for compaction, which does not exist yet."""
     from penstock.cli.output import YELLOW, paint
 
     if any(name.endswith("cleanup.policy") and "compact" in (value or "") for name, value in configs):

@@ -22,7 +22,6 @@ ASK_TIMEOUT_MS = 1_000
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments."""
     parser.add_argument(
         "shell",
         choices=(*SCRIPTS, "topics"),
@@ -244,7 +243,6 @@ def fish(all_places: list[Place]) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text in single quotes."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 

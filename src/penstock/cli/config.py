@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_action, add_actions, add_json, add_pairs, read_properties, run_action
+from penstock.cli.common import add_action, add_actions, add_flag, add_json, add_pairs, read_properties, run_action
 from penstock.errors import ConfigError, ConfigErrors
 
 if TYPE_CHECKING:
@@ -22,18 +22,13 @@ run = run_action
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's actions."""
     actions = add_actions(parser)
     check = add_action(
-        actions,
-        "check",
-        check_action,
-        "check a server.properties: errors, warnings and the effective settings",
-        "  penstock config check conf/server.properties --override log.retention.hours=24",
-    )
+        actions, "check", check_action, "check a server.properties: errors, warnings and the effective settings"
+    ).examples("penstock config check conf/server.properties --override log.retention.hours=24")
     check.add_argument("file", metavar="FILE", help="the node's server.properties")
     add_pairs(check, "--override", "setting that replaces the file's")
-    check.add_argument("--strict", action="store_true", help="treat unknown settings as errors")
+    add_flag(check, "--strict", "treat unknown settings as errors")
     add_json(check)
 
 

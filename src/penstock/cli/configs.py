@@ -18,7 +18,9 @@ from penstock.cli.common import (
     add_action,
     add_actions,
     add_bootstrap,
+    add_flag,
     add_json,
+    add_option,
     pair,
     run_action,
     say_if_compacted,
@@ -37,32 +39,23 @@ run = run_action
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's actions."""
     actions = add_actions(parser)
     describe = add_action(
-        actions,
-        "describe",
-        describe_action,
-        "show the configs of a topic, broker or group",
-        "  penstock configs describe --entity topics --name clicks\n"
-        "  penstock configs describe --entity brokers --name 1 --all --documentation",
+        actions, "describe", describe_action, "show the configs of a topic, broker or group"
+    ).examples(
+        "penstock configs describe --entity topics --name clicks",
+        "penstock configs describe --entity brokers --name 1 --all --documentation",
     )
     describe.add_argument("names", nargs="*", metavar="CONFIG", help="show only these configs")
-    describe.add_argument("--all", action="store_true", help="include configs at their defaults")
-    describe.add_argument("--documentation", action="store_true", help="explain each config")
+    add_flag(describe, "--all", "include configs at their defaults")
+    add_flag(describe, "--documentation", "explain each config")
     add_json(describe)
-    alter = add_action(
-        actions,
-        "alter",
-        alter_action,
-        "change configs of a topic, broker or group",
-        "  penstock configs alter --entity topics --name clicks --add retention.ms=86400000 --delete segment.ms",
+    alter = add_action(actions, "alter", alter_action, "change configs of a topic, broker or group").examples(
+        "penstock configs alter --entity topics --name clicks --add retention.ms=86400000 --delete segment.ms"
     )
-    alter.add_argument("--add", action="append", default=[], metavar="NAME=VALUE", help="set a config; repeatable")
-    alter.add_argument(
-        "--delete", action="append", default=[], metavar="NAME", help="reset a config to its default; repeatable"
-    )
-    alter.add_argument("--validate-only", action="store_true", help="check only; change nothing")
+    add_option(alter, "--add", "NAME=VALUE", "set a config; repeatable", action="append", default=[])
+    add_option(alter, "--delete", "NAME", "reset a config to its default; repeatable", action="append", default=[])
+    add_flag(alter, "--validate-only", "check only; change nothing")
     for action in (describe, alter):
         action.add_argument("--entity", choices=ENTITIES, default="topics", help="kind of entity (default: topics)")
         action.add_argument("--name", default="", help="topic, broker id or group")
@@ -152,7 +145,6 @@ def print_configs(shown: list[Config], arguments: argparse.Namespace) -> None:
 
 
 def alter_action(arguments: argparse.Namespace) -> int:
-    """Changes configs."""
     resource, changes = resource_of(arguments), changes_of(arguments)
 
     async def job(client: Client) -> int:

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import add_bootstrap, with_client
+from penstock.cli.common import add_bootstrap, add_flag, add_option, with_client
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,39 +39,31 @@ Write = Callable[[str, int, "Record"], bytes]
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments."""
     parser.add_argument("topic", metavar="TOPIC", help="topic to read")
-    parser.add_argument(
-        "--partition", type=int, action="append", metavar="N", help="only this partition; repeatable (default: all)"
-    )
+    add_option(parser, "--partition", "N", "only this partition; repeatable (default: all)", type=int, action="append")
     begin = parser.add_mutually_exclusive_group()
-    begin.add_argument(
-        "--offset", default="earliest", metavar="N|earliest|latest", help="where to start (default: earliest)"
-    )
-    begin.add_argument("--from", dest="since", metavar="TIME", help="start at the first record at or after TIME")
-    parser.add_argument(
-        "--group", metavar="GROUP", help="read as a member of this group; --offset applies only to a new group"
-    )
+    add_option(begin, "--offset", "N|earliest|latest", "where to start", default="earliest")
+    add_option(begin, "--from", "TIME", "start at the first record at or after TIME", dest="since")
+    add_option(parser, "--group", "GROUP", "read as a member of this group; --offset applies only to a new group")
     parser.add_argument(
         "--group-protocol",
         choices=("classic", "consumer"),
         help="how to be a member of --group (default: consumer, or classic where the brokers or the group need it)",
     )
-    parser.add_argument("--until", metavar="TIME", help="stop before the first record at or after TIME")
-    parser.add_argument("--max", type=int, metavar="N", help="stop after N records")
-    parser.add_argument("--follow", action="store_true", help="wait for new records until Ctrl-C")
-    parser.add_argument(
+    add_option(parser, "--until", "TIME", "stop before the first record at or after TIME")
+    add_option(parser, "--max", "N", "stop after N records", type=int)
+    add_flag(parser, "--follow", "wait for new records until Ctrl-C")
+    add_option(
+        parser,
         "--print",
+        "WHAT",
+        f"columns to print before the value, some of {','.join(COLUMNS)}",
         dest="columns",
         default="",
-        metavar="WHAT",
-        help=f"columns to print before the value, some of {','.join(COLUMNS)}",
     )
-    parser.add_argument(
-        "--separator", default="\t", metavar="TEXT", help="separates what --print adds (default: a tab)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per record")
-    parser.add_argument("--committed", action="store_true", help="skip records of transactions that are not committed")
+    add_option(parser, "--separator", "TEXT", "separates what --print adds (default: a tab)", default="\t")
+    add_flag(parser, "--json", "print one JSON object per record")
+    add_flag(parser, "--committed", "skip records of transactions that are not committed")
     add_bootstrap(parser)
 
 
@@ -146,7 +138,7 @@ async def unless_terminated(work: Coroutine[Any, Any, None]) -> int:
 
 
 async def consume_as_member(client: Client, arguments: argparse.Namespace, write: Write) -> None:
-    """Reads what the group gives to this member, prints it and commits it."""
+    """Reads what the group assigns to this member, prints it and commits it."""
     from penstock.client.client import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
     from penstock.client.member import Member
 
@@ -172,7 +164,8 @@ async def consume_as_member(client: Client, arguments: argparse.Namespace, write
             left -= len(found)
             await member.commit()
             here = member.positions
-            if not arguments.follow and here and all(at >= ends[index] for (_, index), at in here.items()):
+            # a partition that the topic has got since had nothing then
+            if not arguments.follow and here and all(at >= ends.get(index, 0) for (_, index), at in here.items()):
                 break
 
 
@@ -277,7 +270,6 @@ def json_line(topic: str, partition: int, record: Record) -> bytes:
 
 
 def json_value(data: bytes | None) -> Any:
-    """Bytes as JSON has them."""
     if data is None:
         return None
     try:

@@ -1,9 +1,9 @@
 """A node in a container: its settings from the environment, its directories formatted when they are new.
 
 Variables are named as for Apache Kafka's image: KAFKA_ and the setting in capitals, with `_` for `.`, `__` for `_` and
-`___` for `-`. They lie over the image's own file, which is one node that is broker and controller; where
-KAFKA_PROCESS_ROLES says what the node is, they are all that counts, but for the directory and the metrics.
-CLUSTER_ID is the cluster's id, which the nodes of one cluster must share.
+`___` for `-`. They override the image's own file, which is one node that is broker and controller; if
+KAFKA_PROCESS_ROLES is set, only the variables count, except for the directory and the metrics. CLUSTER_ID is the
+cluster's id, which the nodes of one cluster must share.
 """
 
 from __future__ import annotations

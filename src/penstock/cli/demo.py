@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import check_modules
+from penstock.cli.common import add_option, check_modules
 from penstock.cli.dev_data import entries, held
 from penstock.cli.stopping import Stopping, stopped_by_signals
 from penstock.errors import ConfigError, PenstockError
@@ -213,7 +213,7 @@ class Demo:
     def _conclude(
         self, spark: SparkSession, loads: list[Load], at: Broker, publishers: list[Publishing], results: Results
     ) -> int:
-        """Verifies, writes the report, says what arrived where."""
+        """Verifies, writes the report, and prints what arrived where."""
         from penstock.cli.verify import conclusion, table
         from penstock.pipelines.demo.report import Ran, make_report
         from penstock.spark.lake.delta import DeltaLake
@@ -237,8 +237,8 @@ class Demo:
         report.write_text(page, encoding="utf-8")
         self.progress(f"report      {report}", last=True)
         for load in loads:
-            self.say(f"table       {load.lake.directory.rstrip('/')}  (version {load.lake.version})")
-        self.say(f"prove it    penstock verify {loads[0].lake.directory.rstrip('/')}")
+            self.say(f"table       {load.lake.uri.rstrip('/')}  (version {load.lake.version})")
+        self.say(f"prove it    penstock verify {loads[0].lake.uri.rstrip('/')}")
         return 0 if loaded == published and all(verdict.clean for verdict in verdicts) else 1
 
     def proceed(self) -> None:
@@ -290,19 +290,19 @@ def positive(text: str) -> float:
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments."""
     parser.add_argument(
         "--seconds",
         type=positive,
         default=os.environ.get("DEMO_SECONDS", "60"),
         help="how long to publish and load (default: $DEMO_SECONDS or 60)",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--directory",
+        "DIR",
+        "directory for data, lake and report; replaces an earlier demo's (default: $DEMO_DIRECTORY or demo)",
         type=Path,
-        metavar="DIR",
         default=os.environ.get("DEMO_DIRECTORY", "demo"),
-        help="directory for data, lake and report; replaces an earlier demo's (default: $DEMO_DIRECTORY or demo)",
     )
 
 

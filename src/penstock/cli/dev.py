@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import DEFAULT_BOOTSTRAP, add_pairs
+from penstock.cli.common import DEFAULT_BOOTSTRAP, add_flag, add_option, add_pairs
 from penstock.cli.dev_data import check_fit, empty, held, mark
 from penstock.cli.dev_place import (
     DEFAULT_METRICS_PORT,
@@ -42,27 +42,23 @@ NODE_ID = 1
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments."""
-    parser.add_argument(
-        "--brokers", type=int, default=1, metavar="N", help="number of nodes, each a process of its own (default: 1)"
-    )
+    add_option(parser, "--brokers", "N", "number of nodes, each a process of its own", type=int, default=1)
     parser.add_argument(
         "--port",
         type=int,
         help=f"port for clients; 0 takes any free one (default: {DEFAULT_PORT}, or the next free one)",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--metrics-port",
-        metavar="PORT",
+        "PORT",
+        f"port of /metrics; 0 takes any free one (default: {DEFAULT_METRICS_PORT}, or the next free one)",
         type=int,
-        help=f"port of /metrics; 0 takes any free one (default: {DEFAULT_METRICS_PORT}, or the next free one)",
     )
-    parser.add_argument("--data", metavar="DIR", help="directory for the data (default: ~/.local/share/penstock/dev)")
-    parser.add_argument(
-        "--fresh", action="store_true", help="start empty: delete what earlier runs of penstock dev stored there"
-    )
+    add_option(parser, "--data", "DIR", "directory for the data (default: ~/.local/share/penstock/dev)")
+    add_flag(parser, "--fresh", "start empty: delete what earlier runs of penstock dev stored there")
     add_pairs(parser, "--override", "broker setting")
-    parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
+    add_flag(parser, "--json", "print one line of JSON when ready")
     add_logging(parser, "WARNING")
 
 

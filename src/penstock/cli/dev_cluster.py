@@ -80,8 +80,8 @@ def make_room(data: str, count: int, *, fresh: bool) -> None:
 def run_in(data: str, overrides: dict[str, str], arguments: argparse.Namespace) -> int:
     """Runs the cluster in its directory until Ctrl-C; returns the exit code."""
     count = arguments.brokers
-    ports = choose_ports(arguments.port, count)
-    metrics_ports = free_ports(count) if arguments.metrics_port == 0 else next_ports(arguments.metrics_port, count)
+    ports = choose_ports(arguments.port, DEFAULT_PORT, count, "--port", "bootstrap")
+    metrics_ports = choose_ports(arguments.metrics_port, DEFAULT_METRICS_PORT, count, "--metrics-port", "metrics")
     prepared = prepare(data, ports, free_ports(count), metrics_ports, overrides)
     nodes: list[Node] = []
     signal.signal(signal.SIGTERM, interrupt)
@@ -143,7 +143,6 @@ def data_directory(asked: str | None) -> str:
 
 
 def nodes_in(data: str) -> list[int]:
-    """The nodes that have data there."""
     return [node_id for node_id in range(1, NODES_MAX + 1) if os.path.exists(meta_path(data, node_id))]
 
 
@@ -166,23 +165,14 @@ def check_count(data: str, count: int) -> None:
     )
 
 
-def choose_ports(asked: int | None, count: int) -> list[int]:
-    """The ports for clients: from the one asked for on, any free ones with 0, else the usual one and the next free."""
+def choose_ports(asked: int | None, usual: int, count: int, option: str, what: str) -> list[int]:
+    """Ports from the one asked for on, any free ones with 0, else the usual one and the next that are free."""
     if asked == 0:
         return free_ports(count)
     ports: list[int] = []
     for number in range(count):
-        usual = ports[-1] + 1 if ports else DEFAULT_PORT
-        ports.append(choose_port(None if asked is None else asked + number, usual, "--port", "bootstrap", {}))
-    return ports
-
-
-def next_ports(asked: int | None, count: int) -> list[int]:
-    """Ports for metrics: from the one asked for on, or from the usual one on, those that are free."""
-    ports: list[int] = []
-    for number in range(count):
-        usual = ports[-1] + 1 if ports else DEFAULT_METRICS_PORT
-        ports.append(choose_port(None if asked is None else asked + number, usual, "--metrics-port", "metrics", {}))
+        expected = ports[-1] + 1 if ports else usual
+        ports.append(choose_port(None if asked is None else asked + number, expected, option, what, {}))
     return ports
 
 
@@ -202,7 +192,7 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass(slots=True)
 class Node:
-    """One process. `ready` is the end of its pipe on which it says that it serves; `alive` the one that it watches."""
+    """A process. `ready`: the end of its pipe by which it reports that it serves; `alive`: the one that it watches."""
 
     id: int
     pid: int
@@ -309,7 +299,7 @@ def run_child(settings: Settings, say_ready: int, watched: int) -> int:
 
 
 def wait_until_ready(nodes: Sequence[Node]) -> Node | None:
-    """Waits until all nodes serve; gives one that did not come up, None if all did."""
+    """Waits until all nodes serve; returns one that did not start, None if all did."""
     waiting = {node.ready: node for node in nodes}
     while waiting:
         found = select.select(list(waiting), [], [], READY_TIMEOUT_S)[0]
@@ -323,14 +313,14 @@ def wait_until_ready(nodes: Sequence[Node]) -> Node | None:
 
 
 def stop(nodes: Sequence[Node]) -> int:
-    """Stops the nodes that live, cleanly; gives the worst exit code."""
+    """Stops the live nodes cleanly; returns the worst exit code."""
     for node in nodes:
         signal_to(node, signal.SIGTERM)
     return max((wait_for(node) for node in nodes), default=0)
 
 
 def wait_for(node: Node) -> int:
-    """Waits for the end of a node; one that takes too long is killed. Gives its exit code."""
+    """Waits for the end of a node; one that takes too long is killed. Returns its exit code."""
     deadline_s = time.monotonic() + STOP_TIMEOUT_S
     while True:
         try:
@@ -353,7 +343,7 @@ def signal_to(node: Node, number: int) -> None:
 
 
 def wait_for_signal_or_end(nodes: list[Node]) -> None:
-    """Returns when this process is told to stop, or when no node is left. Says which nodes have died."""
+    """Returns when this process is told to stop, or when no node is left. Prints which nodes have died."""
     stopping = False
 
     def handle(number: int, frame: object) -> None:

@@ -120,8 +120,8 @@ def empty(paths: Sequence[str]) -> None:
 
 
 def a_nodes(path: str) -> tuple[list[str], list[str]]:
-    """The files in a log directory that nodes write, by their names, but for meta.properties, and its directories.
-    What else has come since it was looked at for foreign files is not among them.
+    """The files and directories in a log directory that nodes write, by their names, except meta.properties. Other
+    files that have come since the check for foreign ones are not included.
     """
     files, directories = [], []
     for name in sorted(entries(path) - {MARK, META}):

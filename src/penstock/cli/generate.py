@@ -23,6 +23,7 @@ from penstock.cli.common import (
     add_action,
     add_actions,
     add_bootstrap,
+    add_option,
     check_modules,
     run_action,
     with_client,
@@ -39,80 +40,42 @@ PARTITIONS = 4
 PROGRESS_EVERY_S = 0.5
 RATE_MAX, USERS_MAX, PAGES_MAX, CRAWLERS_MAX, SPEED_MAX = 10_000_000, 5_000_000, 1_000_000, 100, 1_000_000
 
+run = run_action
+
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's actions."""
     actions = add_actions(parser)
     clicks = add_action(
-        actions,
-        "clicks",
-        generate_clicks,
-        "views, clicks, searches and logins of a site's visitors",
-        "  penstock generate clicks --rate 500 --topic clicks\n"
-        "  penstock generate clicks --seconds 600 --start 2026-01-31 --to clicks.json --truth truth.json",
+        actions, "clicks", generate_clicks, "views, clicks, searches and logins of a site's visitors"
+    ).examples(
+        "penstock generate clicks --rate 500 --topic clicks",
+        "penstock generate clicks --seconds 600 --start 2026-01-31 --to clicks.json --truth truth.json",
     )
-    clicks.add_argument(
-        "--rate",
-        type=number(0.1, RATE_MAX),
-        default=100.0,
-        metavar="N",
-        help="visitors' records per second (default: 100)",
-    )
-    clicks.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed; equal seeds make equal streams (default: 0)"
-    )
+    add_option(clicks, "--rate", "N", "visitors' records per second", type=number(0.1, RATE_MAX), default=100.0)
+    add_option(clicks, "--seed", "S", "seed; equal seeds make equal streams", type=int, default=0)
     end = clicks.add_mutually_exclusive_group()
-    end.add_argument(
-        "--seconds", type=number(1, 1e9), metavar="T", help="stop after T seconds of event time (default: until Ctrl-C)"
-    )
-    end.add_argument("--count", type=number(1, 1e12), metavar="N", help="stop after N records")
-    clicks.add_argument("--start", metavar="TIME", help="event time of the first record (default: now)")
-    clicks.add_argument(
-        "--speed",
-        metavar="X",
-        help="speed of event time, as a multiple of real time, or max (default: 1; max with --to)",
+    add_option(end, "--seconds", "T", "stop after T seconds of event time (default: until Ctrl-C)", type=number(1, 1e9))
+    add_option(end, "--count", "N", "stop after N records", type=number(1, 1e12))
+    add_option(clicks, "--start", "TIME", "event time of the first record (default: now)")
+    add_option(
+        clicks, "--speed", "X", "speed of event time, as a multiple of real time, or max (default: 1; max with --to)"
     )
     to = clicks.add_mutually_exclusive_group()
     to.add_argument("--topic", help="topic to write to (default: clicks)")
-    to.add_argument("--to", metavar="FILE", help="write lines to FILE instead; - is stdout")
-    clicks.add_argument(
-        "--partitions",
-        type=number(1, 1000),
-        default=PARTITIONS,
-        metavar="N",
-        help="partitions of a new topic (default: 4)",
+    add_option(to, "--to", "FILE", "write lines to FILE instead; - is stdout")
+    add_option(clicks, "--partitions", "N", "partitions of a new topic", type=number(1, 1000), default=PARTITIONS)
+    add_option(clicks, "--users", "N", "number of visitors", type=number(1, USERS_MAX), default=20_000)
+    add_option(clicks, "--pages", "N", "pages of the site", type=number(10, PAGES_MAX), default=1_000)
+    add_option(
+        clicks, "--crawlers", "N", "crawlers of each kind per ten minutes", type=number(0, CRAWLERS_MAX), default=1
     )
-    clicks.add_argument(
-        "--users", type=number(1, USERS_MAX), default=20_000, metavar="N", help="number of visitors (default: 20,000)"
-    )
-    clicks.add_argument(
-        "--pages", type=number(10, PAGES_MAX), default=1_000, metavar="N", help="pages of the site (default: 1,000)"
-    )
-    clicks.add_argument(
-        "--crawlers",
-        type=number(0, CRAWLERS_MAX),
-        default=1,
-        metavar="N",
-        help="crawlers of each kind per ten minutes (default: 1)",
-    )
-    clicks.add_argument(
-        "--malformed",
-        type=number(0, 1),
-        default=0.0,
-        metavar="SHARE",
-        help="share of values that are cut short, 0 to 1 (default: 0)",
+    add_option(
+        clicks, "--malformed", "SHARE", "share of values that are cut short, 0 to 1", type=number(0, 1), default=0.0
     )
     truth = clicks.add_mutually_exclusive_group()
-    truth.add_argument(
-        "--truth", metavar="FILE", help="write the crawlers to FILE at the end, one JSON object per line"
-    )
-    truth.add_argument("--truth-topic", metavar="TOPIC", help="write the crawlers to a topic at the end")
+    add_option(truth, "--truth", "FILE", "write the crawlers to FILE at the end, one JSON object per line")
+    add_option(truth, "--truth-topic", "TOPIC", "write the crawlers to a topic at the end")
     add_bootstrap(clicks)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Runs the action; returns the exit code."""
-    return run_action(arguments)
 
 
 def number(low: float, high: float) -> Any:
@@ -131,7 +94,6 @@ def number(low: float, high: float) -> Any:
 
 
 def generate_clicks(arguments: argparse.Namespace) -> int:
-    """Runs `penstock generate clicks`."""
     check_modules("generating", ("numpy", "pyarrow"), "kernels")
     with stopped_by_signals() as stop, contextlib.ExitStack() as stack:
         job = Job(arguments, stop)
@@ -218,7 +180,7 @@ class Job:
             print(f"\r\x1b[K{self._figures()}", end="", file=sys.stderr, flush=True)
 
     def _conclude(self) -> None:
-        """Says what was written, and writes the truth."""
+        """Prints what was written, and writes the truth."""
         from penstock.pipelines.generate.sending import truth_lines
 
         planted = self.clicks.truth()

@@ -11,7 +11,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.cli.common import Actions, add_action, with_client
+from penstock.cli.common import Actions, add_action, add_flag, add_option, with_client
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,35 +38,27 @@ class Move(NamedTuple):
 
 
 def register(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:
-    """Adds the action."""
     reset = add_action(
-        actions,
-        "reset",
-        reset_action,
-        "move a group's offsets: a preview, unless --execute is given",
-        "  penstock groups reset reports --topic clicks --to earliest\n"
-        "  penstock groups reset reports --topic clicks:0,1 --to 1000 --execute\n"
-        "  penstock groups reset reports --all-topics --to 2h --execute        where it was two hours ago\n"
-        "  penstock groups reset reports --topic clicks --by -100 --execute    the last hundred again",
+        actions, "reset", reset_action, "move a group's offsets: a preview, unless --execute is given"
+    ).examples(
+        "penstock groups reset reports --topic clicks --to earliest",
+        "penstock groups reset reports --topic clicks:0,1 --to 1000 --execute",
+        "penstock groups reset reports --all-topics --to 2h --execute        where it was two hours ago",
+        "penstock groups reset reports --topic clicks --by -100 --execute    the last hundred again",
     )
     reset.add_argument("group", metavar="GROUP", help="group whose offsets to move")
     what = reset.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--topic", action="append", metavar="TOPIC", help="topic, or some of its partitions as TOPIC:0,2-4; repeatable"
-    )
-    what.add_argument("--all-topics", action="store_true", help="all topics the group has offsets for")
-    what.add_argument(
-        "--from-file", metavar="FILE", help="CSV lines topic,partition,offset, as for kafka-consumer-groups"
-    )
+    add_option(what, "--topic", "TOPIC", "topic, or some of its partitions as TOPIC:0,2-4; repeatable", action="append")
+    add_flag(what, "--all-topics", "all topics the group has offsets for")
+    add_option(what, "--from-file", "FILE", "CSV lines topic,partition,offset, as for kafka-consumer-groups")
     where = reset.add_mutually_exclusive_group()
-    where.add_argument("--to", metavar="WHERE", help="earliest, latest, an offset, or a time as for `consume --from`")
-    where.add_argument("--by", type=int, metavar="N", help="shift by N records; negative goes back")
-    reset.add_argument("--execute", action="store_true", help="apply the change")
+    add_option(where, "--to", "WHERE", "earliest, latest, an offset, or a time as for `consume --from`")
+    add_option(where, "--by", "N", "shift by N records; negative goes back", type=int)
+    add_flag(reset, "--execute", "apply the change")
     return reset
 
 
 def reset_action(arguments: argparse.Namespace) -> int:
-    """Resets offsets."""
     if (arguments.to is None and arguments.by is None) != (arguments.from_file is not None):
         raise UsageError("say where to: --to or --by; with --from-file the file says it")
 

@@ -17,7 +17,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import add_action, add_actions, add_bootstrap, add_json, run_action, with_client
+from penstock.cli.common import (
+    add_action,
+    add_actions,
+    add_bootstrap,
+    add_flag,
+    add_json,
+    add_option,
+    run_action,
+    with_client,
+)
 
 if TYPE_CHECKING:
     from penstock.client.client import Client, Partition
@@ -30,46 +39,36 @@ run = run_action
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's actions."""
     from penstock.cli.group_reset import register as register_reset
 
     actions = add_actions(parser)
-    list_ = add_action(
-        actions, "list", list_action, "list groups", "  penstock groups list\n  penstock groups list --state stable"
+    list_ = add_action(actions, "list", list_action, "list groups").examples(
+        "penstock groups list", "penstock groups list --state stable"
     )
-    list_.add_argument(
+    add_option(
+        list_,
         "--state",
+        "STATE",
+        f"only groups in this state, one of {', '.join(STATES)}; repeatable",
         action="append",
         default=[],
         type=str.lower,
         choices=STATES,
-        metavar="STATE",
-        help=f"only groups in this state, one of {', '.join(STATES)}; repeatable",
     )
     list_.add_argument(
         "--type", action="append", default=[], choices=("classic", "consumer"), help="only groups of this type"
     )
     describe = add_action(
-        actions,
-        "describe",
-        describe_action,
-        "show a group's offset and lag in each partition, and its members",
-        "  penstock groups describe reports\n  penstock groups describe reports --members --json",
-    )
+        actions, "describe", describe_action, "show a group's offset and lag in each partition, and its members"
+    ).examples("penstock groups describe reports", "penstock groups describe reports --members --json")
     describe.add_argument("groups", nargs="+", metavar="GROUP", help="groups to describe")
-    describe.add_argument("--members", action="store_true", help="one line per member instead of one per partition")
+    add_flag(describe, "--members", "one line per member instead of one per partition")
     reset = register_reset(actions)
     delete = add_action(
-        actions,
-        "delete",
-        delete_action,
-        "delete groups without members, or with --topic only their offsets of a topic",
-        "  penstock groups delete reports\n  penstock groups delete reports --topic clicks",
-    )
+        actions, "delete", delete_action, "delete groups without members, or with --topic only their offsets of a topic"
+    ).examples("penstock groups delete reports", "penstock groups delete reports --topic clicks")
     delete.add_argument("groups", nargs="+", metavar="GROUP", help="groups to delete, or to delete offsets of")
-    delete.add_argument(
-        "--topic", action="append", metavar="TOPIC", help="delete only the offsets of this topic; repeatable"
-    )
+    add_option(delete, "--topic", "TOPIC", "delete only the offsets of this topic; repeatable", action="append")
     for action in (list_, describe, reset):
         add_json(action)
     for action in (list_, describe, reset, delete):
@@ -77,8 +76,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def list_action(arguments: argparse.Namespace) -> int:
-    """Lists groups."""
-
     async def job(client: Client) -> int:
         from penstock.cli.output import print_json, print_table
         from penstock.client.groups import list_groups
@@ -97,8 +94,6 @@ def list_action(arguments: argparse.Namespace) -> int:
 
 
 def describe_action(arguments: argparse.Namespace) -> int:
-    """Describes groups."""
-
     async def job(client: Client) -> int:
         from penstock.cli.main import say_error
         from penstock.cli.output import print_json
@@ -248,8 +243,6 @@ def run_text(run: list[int]) -> str:
 
 
 def delete_action(arguments: argparse.Namespace) -> int:
-    """Deletes groups or offsets."""
-
     async def job(client: Client) -> int:
         failed = await (delete_topics(client, arguments) if arguments.topic else delete_whole(client, arguments))
         return 1 if failed else 0

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.cli.common import (
     add_action,
     add_actions,
+    add_flag,
     add_json,
+    add_option,
     add_pairs,
     check_modules,
     pairs,
@@ -36,29 +38,25 @@ run = run_action
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's actions."""
     actions = add_actions(parser)
     maintain = add_action(
-        actions,
-        "maintain",
-        maintain_action,
-        "merge small files, drop old versions and delete unreferenced files",
-        "  penstock lake maintain lake/clicks\n  penstock lake maintain lake/clicks --only vacuum --keep-hours 168",
+        actions, "maintain", maintain_action, "merge small files, drop old versions and delete unreferenced files"
+    ).examples(
+        "penstock lake maintain lake/clicks", "penstock lake maintain lake/clicks --only vacuum --keep-hours 168"
     )
     add_table(maintain)
     maintain.add_argument("--only", choices=STEPS, action="append", help="only this step; repeatable")
-    maintain.add_argument(
-        "--target-mb", type=int, default=128, metavar="N", help="size of compacted files in MB (default: 128)"
-    )
-    maintain.add_argument(
+    add_option(maintain, "--target-mb", "N", "size of compacted files in MB", type=int, default=128)
+    add_option(
+        maintain,
         "--keep-hours",
+        "N",
+        "how long to keep old versions and unreferenced files (default: 168, a week)",
         type=float,
         default=168.0,
-        metavar="N",
-        help="how long to keep old versions and unreferenced files (default: 168, a week)",
     )
-    maintain.add_argument("--force", action="store_true", help="allow --keep-hours below 24, when no load is running")
-    maintain.add_argument("--dry-run", action="store_true", help="show what would be done; do nothing")
+    add_flag(maintain, "--force", "allow --keep-hours below 24, when no load is running")
+    add_flag(maintain, "--dry-run", "show what would be done; do nothing")
     add_json(maintain)
     show = add_action(actions, "show", show_action, "show a table and how far its pipelines are")
     add_table(show)
@@ -93,7 +91,7 @@ def open_named(arguments: argparse.Namespace, pipeline: str) -> LakeTable:
 
 
 def maintain_action(arguments: argparse.Namespace) -> int:
-    """Maintains a table and says what was done."""
+    """Maintains a table and prints what was done."""
     check_modules("a lake table", LAKE_MODULES, "spark")
     from penstock.spark.lake.maintenance import KEEP_HOURS_MIN, Maintenance
 

@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.common import (
     add_bootstrap,
+    add_flag,
     add_log_dirs,
+    add_option,
     add_pairs,
     check_modules,
     pairs,
@@ -47,27 +49,17 @@ INTERVAL_MS = 250
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments."""
     parser.add_argument("topics", nargs="*", metavar="TOPIC", help="topics to load")
-    parser.add_argument(
-        "--subscribe-pattern", metavar="REGEX", help="load all matching topics, also those created later"
-    )
-    parser.add_argument("--table", metavar="TABLE", help="directory or URI of the table; created if missing")
+    add_option(parser, "--subscribe-pattern", "REGEX", "load all matching topics, also those created later")
+    add_option(parser, "--table", "TABLE", "directory or URI of the table; created if missing")
     add_bootstrap(parser)
-    parser.add_argument(
-        "--pipeline", metavar="NAME", default="load", help="name of this load; a table may have several (default: load)"
+    add_option(parser, "--pipeline", "NAME", "name of this load; a table may have several", default="load")
+    add_option(
+        parser, "--group", "NAME", "consumer group that shows the load's lag, '' for none (default: PIPELINE-TABLE)"
     )
-    parser.add_argument(
-        "--group",
-        metavar="NAME",
-        help="consumer group that shows the load's lag, '' for none (default: PIPELINE-TABLE)",
-    )
-    parser.add_argument("--once", action="store_true", help="stop when caught up")
-    parser.add_argument(
-        "--starting",
-        metavar="WHERE",
-        default="earliest",
-        help="where the first run starts: earliest, latest or a time (default: earliest)",
+    add_flag(parser, "--once", "stop when caught up")
+    add_option(
+        parser, "--starting", "WHERE", "where the first run starts: earliest, latest or a time", default="earliest"
     )
     _register_values(parser)
     _register_tables(parser)
@@ -76,79 +68,63 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def _register_values(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("values")
-    group.add_argument(
-        "--format", metavar="FORMAT", default="raw", help="format of the values: raw, json or avro (default: raw)"
-    )
-    group.add_argument(
+    add_option(group, "--format", "FORMAT", "format of the values: raw, json or avro", default="raw")
+    add_option(
+        group,
         "--schema",
-        metavar="COLUMNS",
-        help="columns of JSON values in Spark's syntax, or @FILE (default: inferred from the data)",
+        "COLUMNS",
+        "columns of JSON values in Spark's syntax, or @FILE (default: inferred from the data)",
     )
-    group.add_argument(
+    add_option(
+        group,
         "--new-fields",
-        metavar="ACTION",
+        "ACTION",
+        "fields without a column: add a column, or quarantine the record",
         default="add",
-        help="fields without a column: add a column, or quarantine the record (default: add)",
     )
-    group.add_argument("--schema-registry", metavar="URL", help="schema registry for Avro values")
-    group.add_argument("--quarantine", metavar="TABLE", help="table for rejected records (default: TABLE_quarantine)")
+    add_option(group, "--schema-registry", "URL", "schema registry for Avro values")
+    add_option(group, "--quarantine", "TABLE", "table for rejected records (default: TABLE_quarantine)")
 
 
 def _register_tables(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("tables")
-    group.add_argument("--table-format", metavar="FORMAT", default="delta", help="delta or iceberg (default: delta)")
-    group.add_argument("--table-per-topic", action="store_true", help="one table per topic, below --table")
-    group.add_argument("--partition-by-date", action="store_true", help="partition a new table by day (UTC)")
+    add_option(group, "--table-format", "FORMAT", "delta or iceberg", default="delta")
+    add_flag(group, "--table-per-topic", "one table per topic, below --table")
+    add_flag(group, "--partition-by-date", "partition a new table by day (UTC)")
     add_pairs(group, "--storage-option", "option of the object store or catalog")
-    group.add_argument(
-        "--from", dest="from_time", metavar="TIME", help="reload: fill in what the table lacks since TIME, then stop"
-    )
-    group.add_argument("--until", metavar="TIME", help="end of a reload (default: now)")
+    add_option(group, "--from", "TIME", "reload: fill in what the table lacks since TIME, then stop", dest="from_time")
+    add_option(group, "--until", "TIME", "end of a reload (default: now)")
 
 
 def _register_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
-    group.add_argument(
+    add_option(
+        group,
         "--interval-ms",
-        metavar="MS",
+        "MS",
+        "minimum ms from one job's start to the next, and so between commits",
         type=int,
         default=INTERVAL_MS,
-        help=f"minimum ms from one job's start to the next, and so between commits (default: {INTERVAL_MS})",
     )
-    group.add_argument(
-        "--offsets-per-job",
-        metavar="N",
-        type=int,
-        default=LOAD_OFFSETS_PER_JOB,
-        help=f"maximum offsets per job (default: {LOAD_OFFSETS_PER_JOB:,})",
-    )
-    group.add_argument(
+    add_option(group, "--offsets-per-job", "N", "maximum offsets per job", type=int, default=LOAD_OFFSETS_PER_JOB)
+    add_option(
+        group,
         "--inline-offsets",
-        metavar="N",
+        "N",
+        "run jobs of at most N offsets without Spark",
         type=int,
         default=LOAD_INLINE_OFFSETS,
-        help=f"run jobs of at most N offsets without Spark (default: {LOAD_INLINE_OFFSETS:,})",
     )
-    group.add_argument(
-        "--isolation",
-        metavar="LEVEL",
-        default="read_committed",
-        help="read_committed or read_uncommitted (default: read_committed)",
-    )
-    group.add_argument(
-        "--read",
-        metavar="SOURCE",
-        default="auto",
-        help="where to read closed segments from: auto, broker or files (default: auto)",
-    )
+    add_option(group, "--isolation", "LEVEL", "read_committed or read_uncommitted", default="read_committed")
+    add_option(group, "--read", "SOURCE", "where to read closed segments from: auto, broker or files", default="auto")
     add_log_dirs(group)
-    group.add_argument(
+    add_flag(
+        group,
         "--allow-data-loss",
-        action="store_true",
-        help="continue when retention or an unclean election has removed records, and record which are missing",
+        "continue when retention or an unclean election has removed records, and record which are missing",
     )
-    group.add_argument("--skip-corrupt", action="store_true", help="continue past corrupt batches, and record the gap")
-    group.add_argument("--master", metavar="URL", help="Spark master, such as spark://HOST:PORT (default: local[*])")
+    add_flag(group, "--skip-corrupt", "continue past corrupt batches, and record the gap")
+    add_option(group, "--master", "URL", "Spark master, such as spark://HOST:PORT (default: local[*])")
     add_spark_session(group)
 
 
@@ -285,7 +261,7 @@ class Progress:
         print(text, file=sys.stderr, flush=True)
 
     def heard(self, outcome: Outcome) -> None:
-        """Tells of a job that committed."""
+        """Prints the progress after a job has committed."""
         self._rows += outcome.rows
         self._quarantined += outcome.quarantined
         rate = (outcome.rows + outcome.quarantined) / outcome.seconds

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import add_action, add_actions, add_json, run_action
+from penstock.cli.common import add_action, add_actions, add_flag, add_json, run_action
 from penstock.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -30,21 +30,18 @@ run = run_action
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's actions."""
     actions = add_actions(parser)
     dump = add_action(
-        actions,
-        "dump",
-        dump_action,
-        "print the contents of log files and any problems with them",
-        "  penstock log dump data/clicks-0/00000000000000000000.log --records\n"
-        "  penstock log dump --verify data/clicks-0/*.index",
+        actions, "dump", dump_action, "print the contents of log files and any problems with them"
+    ).examples(
+        "penstock log dump data/clicks-0/00000000000000000000.log --records",
+        "penstock log dump --verify data/clicks-0/*.index",
     )
     dump.add_argument(
         "files", nargs="+", metavar="FILE", help=".log, .index, .timeindex, .txnindex, .snapshot, epochs or metadata"
     )
-    dump.add_argument("--records", action="store_true", help="print every record of each batch")
-    dump.add_argument("--verify", action="store_true", help="print problems only; exit code 1 if there are any")
+    add_flag(dump, "--records", "print every record of each batch")
+    add_flag(dump, "--verify", "print problems only; exit code 1 if there are any")
     add_json(dump)
 
 

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def failed(error: PenstockError) -> int:
-    """Says what went wrong; returns the exit code."""
+    """Prints the error; returns the exit code."""
     from penstock.errors import UsageError
 
     for each in error.problems if isinstance(error, ConfigErrors) else [error]:
@@ -113,5 +113,4 @@ def make_parser(only: str | None = None) -> argparse.ArgumentParser:
 
 
 def module_of(name: str) -> ModuleType:
-    """The module of a command."""
     return import_module(COMMANDS[name])

@@ -33,9 +33,9 @@ def print_json(value: Any) -> None:
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], right: Iterable[str] = ()) -> None:
-    """Aligned columns under their names; the columns named in `right` are aligned to the right.
+    """Prints aligned columns under their names; those named in `right` are aligned to the right.
 
-    On a terminal the table fits: the text of a long last column goes over several lines, else wide columns are cut.
+    On a terminal the table fits: a long last column is wrapped, otherwise wide columns are cut.
     """
     lines = [tuple(head), *(tuple(str(cell) for cell in row) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

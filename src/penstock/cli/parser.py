@@ -1,8 +1,8 @@
-"""The parser of the command line: help that fits the terminal, and errors that name what is near.
+"""The parser of the command line: help that fits the terminal, and errors that name near misses.
 
-Help texts are written without line breaks that matter: paragraphs are filled to the terminal's width. What follows
-`examples:` stays line by line; a comment behind a command goes below it, and the command itself is continued with a
-backslash, where the terminal is too narrow.
+Line breaks in help texts have no meaning: paragraphs are filled to the terminal's width. What follows `examples:` stays
+line by line; if the terminal is too narrow, a comment behind a command goes below it, and the command is continued with
+a backslash.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from penstock.config.nearest import did_you_mean
 
@@ -22,10 +22,15 @@ CONTINUED = " \\"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are its own: a wrong option of an action is told with that action's name."""
+    """A parser that reports its own errors: a wrong option of an action is reported with that action's name."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"formatter_class": Formatter, **options})
+
+    def examples(self, *lines: str) -> Self:
+        """Ends the help with examples, and returns the parser."""
+        self.epilog = "\n  ".join([EXAMPLES, *lines])
+        return self
 
     def parse_known_args(  # type: ignore[override]  # argparse has overloads for namespaces of other types
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -44,7 +49,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{value} is not one of {', '.join(known)}{near}")
 
     def error(self, message: str) -> NoReturn:
-        """Says what is wrong and where the right arguments are listed; exit code 2."""
+        """Prints the error and where the right arguments are listed; exit code 2."""
         from penstock.cli.output import RED, paint
 
         sys.stdout.flush()
@@ -64,7 +69,6 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def example(line: str, width: int) -> Iterator[str]:
-    """A line of the examples as it fits."""
     if len(line) <= width:
         yield line
         return

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import Actions, add_action, add_actions, add_json, run_action
+from penstock.cli.common import Actions, add_action, add_actions, add_flag, add_json, add_option, run_action
 from penstock.cli.output import GREEN, RED, YELLOW, paint, print_json, print_table
 from penstock.cli.progress import Lines
 from penstock.cli.spark import add_spark_session
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 SUMMARY = "run declared pipelines on Spark"
 COLOURS = {"running": GREEN, "done": GREEN, "waiting": YELLOW, "failed": RED, "dead": RED}
 
+run = run_action
+
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the actions."""
     actions = add_actions(parser)
     _register_files(actions)
     _register_run(actions)
-    text = "  penstock pipeline status\n  penstock pipeline status clicks.toml --json"
     status = add_action(
-        actions, "status", show_status, "show figures of running pipelines, or the last known ones", text
-    )
+        actions, "status", show_status, "show figures of running pipelines, or the last known ones"
+    ).examples("penstock pipeline status", "penstock pipeline status clicks.toml --json")
     status.add_argument("of", nargs="?", metavar="DIR|FILE", help="a state directory, or one pipeline's file")
     add_json(status)
     listed = add_action(actions, "list", show_list, "list built-in jobs and running pipelines")
@@ -54,57 +54,38 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def _register_files(actions: Actions[argparse.ArgumentParser]) -> None:
-    init = add_action(
-        actions,
-        "init",
-        write_template,
-        "write a commented template for a job",
-        "  penstock pipeline init activity\n  penstock pipeline init load clicks.toml",
+    init = add_action(actions, "init", write_template, "write a commented template for a job").examples(
+        "penstock pipeline init activity", "penstock pipeline init load clicks.toml"
     )
     init.add_argument("job", metavar="JOB", help="a built-in job, module:function, or file.py:function")
     init.add_argument("file", nargs="?", type=Path, metavar="FILE", help="file to write (default: stdout)")
-    init.add_argument(
-        "--bootstrap", metavar="HOST:PORT", help="brokers to write into the file (default: $PENSTOCK_BOOTSTRAP)"
-    )
-    init.add_argument("--force", action="store_true", help="replace an existing file")
-    validate = add_action(
-        actions,
-        "validate",
-        check_files,
-        "report everything that is wrong with files",
-        "  penstock pipeline validate clicks.toml alerts.toml\n  penstock pipeline validate *.toml --connect",
+    add_option(init, "--bootstrap", "HOST:PORT", "brokers to write into the file (default: $PENSTOCK_BOOTSTRAP)")
+    add_flag(init, "--force", "replace an existing file")
+    validate = add_action(actions, "validate", check_files, "report everything that is wrong with files").examples(
+        "penstock pipeline validate clicks.toml alerts.toml", "penstock pipeline validate *.toml --connect"
     )
     validate.add_argument("files", nargs="+", type=Path, metavar="FILE", help="pipeline files")
-    validate.add_argument("--connect", action="store_true", help="also check with the brokers that the topics exist")
+    add_flag(validate, "--connect", "also check with the brokers that the topics exist")
 
 
 def _register_run(actions: Actions[argparse.ArgumentParser]) -> None:
-    text = "  penstock pipeline run clicks.toml alerts.toml\n  penstock pipeline run clicks.toml --once"
-    parser = add_action(actions, "run", run_files, "run pipelines in one Spark session", text)
+    parser = add_action(actions, "run", run_files, "run pipelines in one Spark session").examples(
+        "penstock pipeline run clicks.toml alerts.toml", "penstock pipeline run clicks.toml --once"
+    )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="pipeline files")
-    parser.add_argument("--once", action="store_true", help="stop when all have caught up")
-    parser.add_argument("--fail-fast", action="store_true", help="stop all when one fails for good")
-    parser.add_argument(
-        "--metrics-port", type=int, default=0, metavar="PORT", help="port for /metrics and /healthz (default: none)"
-    )
-    parser.add_argument(
-        "--metrics-host", default="127.0.0.1", metavar="HOST", help="address for --metrics-port (default: 127.0.0.1)"
-    )
+    add_flag(parser, "--once", "stop when all have caught up")
+    add_flag(parser, "--fail-fast", "stop all when one fails for good")
+    add_option(parser, "--metrics-port", "PORT", "port for /metrics and /healthz (default: none)", type=int, default=0)
+    add_option(parser, "--metrics-host", "HOST", "address for --metrics-port", default="127.0.0.1")
     add_state(parser)
     parser.add_argument("--master", help="Spark master, such as spark://HOST:PORT (default: local[*])")
-    parser.add_argument("--remote", metavar="sc://HOST:PORT", help="Spark Connect server to use instead")
+    add_option(parser, "--remote", "sc://HOST:PORT", "Spark Connect server to use instead")
     add_spark_session(parser)
 
 
 def add_state(parser: argparse.ArgumentParser) -> None:
-    """Adds --state."""
     text = "directory of the pipelines' state (default: $PENSTOCK_STATE or ~/.local/state/penstock/pipelines)"
-    parser.add_argument("--state", type=Path, metavar="DIR", help=text)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Runs the action; returns the exit code."""
-    return run_action(arguments)
+    add_option(parser, "--state", "DIR", text, type=Path)
 
 
 def state_of(arguments: argparse.Namespace) -> Path:
@@ -115,7 +96,6 @@ def state_of(arguments: argparse.Namespace) -> Path:
 
 
 def write_template(arguments: argparse.Namespace) -> int:
-    """Runs `penstock pipeline init`."""
     from penstock.pipelines.registry import find_job
     from penstock.pipelines.template import template
 
@@ -135,7 +115,6 @@ def write_template(arguments: argparse.Namespace) -> int:
 
 
 def check_files(arguments: argparse.Namespace) -> int:
-    """Runs `penstock pipeline validate`."""
     pipelines, problems = read(arguments)
     if arguments.connect:
         from penstock.pipelines.reach import unreachable
@@ -159,7 +138,6 @@ def read(arguments: argparse.Namespace) -> tuple[list[Pipeline], list[Problem]]:
 
 
 def run_files(arguments: argparse.Namespace) -> int:
-    """Runs `penstock pipeline run`."""
     from penstock.spark.session import check_addresses, explain
 
     if arguments.explain:
@@ -238,7 +216,7 @@ class Told:
 
 
 def watch(fleet: Fleet, show: Lines, told: Told, stop: Stopping) -> None:
-    """Shows and writes down how pipelines do, until all have ended or they are told to stop."""
+    """Shows and records the pipelines' progress, until all have ended or are told to stop."""
     while fleet.working():
         report(fleet.running, show, told)
         if stop.wait(PIPELINE_STATUS_MS / 1000) or stop.is_set():
@@ -260,7 +238,6 @@ def report(running: Sequence[Running], show: Lines, told: Told, *, last: bool = 
 
 
 def line_of(report: Report, width: int) -> str:
-    """A pipeline in one line."""
     lag = f"lag {report.lag:,}" if report.lag >= 0 else "lag -"
     restarts = f"  {report.restarts} restarts" if report.restarts else ""
     return (
@@ -270,7 +247,6 @@ def line_of(report: Report, width: int) -> str:
 
 
 def show_status(arguments: argparse.Namespace) -> int:
-    """Runs `penstock pipeline status`."""
     known = known_of(arguments)
     if arguments.json:
         print_json([{**each.report.as_json(), "state": state_text(each), "live": each.live} for each in known])
@@ -304,7 +280,7 @@ def show_table(known: list[Known]) -> None:
 
 
 def state_text(known: Known) -> str:
-    """The state, as of now: a pipeline whose process ended without a word is dead."""
+    """The state now: a pipeline whose process ended without reporting that is dead."""
     from penstock.pipelines.monitor import ENDED
 
     return known.report.state if known.live or known.report.state in ENDED else "dead"
@@ -341,7 +317,6 @@ def known_of(arguments: argparse.Namespace) -> list[Known]:
 
 
 def show_list(arguments: argparse.Namespace) -> int:
-    """Runs `penstock pipeline list`."""
     from penstock.pipelines.registry import BUILT_IN, find_job
     from penstock.pipelines.state import all_known
 

@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TextIO
 
-from penstock.cli.common import add_bootstrap, add_json, add_pairs, pair, with_client
+from penstock.cli.common import add_bootstrap, add_flag, add_json, add_option, add_pairs, pair, with_client
 from penstock.cli.output import counted
 from penstock.errors import PenstockError, UsageError
 
@@ -36,27 +36,20 @@ PROGRESS_EVERY_S = 0.5
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments."""
     parser.add_argument("topic", metavar="TOPIC", help="topic to append to")
-    parser.add_argument(
-        "--value", action="append", metavar="TEXT", help="record to append, instead of reading stdin; repeatable"
-    )
-    parser.add_argument(
-        "--null", action="store_true", help="append one record with a null value, instead of reading stdin"
-    )
-    parser.add_argument("--key", metavar="TEXT", help="key of every record")
-    parser.add_argument("--key-separator", metavar="TEXT", help="separates key and value in each line")
+    add_option(parser, "--value", "TEXT", "record to append, instead of reading stdin; repeatable", action="append")
+    add_flag(parser, "--null", "append one record with a null value, instead of reading stdin")
+    add_option(parser, "--key", "TEXT", "key of every record")
+    add_option(parser, "--key-separator", "TEXT", "separates key and value in each line")
     add_pairs(parser, "--header", "header of every record")
-    parser.add_argument(
-        "--partition", type=int, metavar="N", help="partition of every record (default: chosen by the key)"
-    )
+    add_option(parser, "--partition", "N", "partition of every record (default: chosen by the key)", type=int)
     parser.add_argument(
         "--compression", choices=CODECS, default="none", help="compression of the batches (default: none)"
     )
     parser.add_argument(
         "--acks", choices=tuple(ACKS), default="all", help="replicas that must confirm a record (default: all)"
     )
-    parser.add_argument("--timestamp", metavar="TIME", help="timestamp of every record (default: now)")
+    add_option(parser, "--timestamp", "TIME", "timestamp of every record (default: now)")
     add_json(parser)
     add_bootstrap(parser)
 
@@ -127,7 +120,7 @@ class Job:
         await producer.flush()
 
     async def _from_input(self, producer: Producer) -> None:
-        """Sends the lines of the standard input as they come: what one read brings goes out together."""
+        """Sends the lines of the standard input as they arrive: the lines of one read go out together."""
         if sys.stdin.isatty():
             print("a record a line; Ctrl-D ends", file=sys.stderr)
         number = 0
@@ -172,7 +165,7 @@ class Job:
             print(f"\r\x1b[K{self._sent:,} records", end="", file=sys.stderr, flush=True)
 
     def _conclude(self) -> None:
-        """Says what was appended: as JSON on stdout if asked, else in a line on a terminal's stderr."""
+        """Prints what was appended: as JSON on stdout if asked, otherwise in a line on a terminal's stderr."""
         ranges = dict(sorted(self._offsets.items()))
         if self._arguments.json:
             from penstock.cli.output import print_json

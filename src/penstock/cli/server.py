@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_action, add_actions, add_pairs, read_properties, run_action
+from penstock.cli.common import add_action, add_actions, add_flag, add_pairs, read_properties, run_action
 
 if TYPE_CHECKING:
     from penstock.config.server import Settings
@@ -25,26 +25,20 @@ run = run_action
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's actions."""
     actions = add_actions(parser)
-    start_ = add_action(
-        actions,
-        "start",
-        start,
-        "run a node until Ctrl-C or SIGTERM, which stop it cleanly",
-        "  penstock server start conf/server.properties",
+    start_ = add_action(actions, "start", start, "run a node until Ctrl-C or SIGTERM, which stop it cleanly").examples(
+        "penstock server start conf/server.properties"
     )
     start_.add_argument("file", metavar="FILE", help="the node's server.properties")
     add_pairs(start_, "--override", "setting that replaces the file's")
-    start_.add_argument("--strict", action="store_true", help="refuse unknown settings instead of warning")
+    add_flag(start_, "--strict", "refuse unknown settings instead of warning")
     add_logging(start_)
     container = add_action(
         actions,
         "container",
         start_container,
         "run a node with settings from the environment (KAFKA_*), formatting new directories",
-        "  KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://broker:9092 penstock server container conf/server.properties",
-    )
+    ).examples("KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://broker:9092 penstock server container conf/server.properties")
     container.add_argument("file", metavar="FILE", help="settings for what the environment does not set")
     add_logging(container)
 

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import Arguments, add_action, add_actions, add_json, run_action
+from penstock.cli.common import Arguments, add_action, add_actions, add_flag, add_json, add_option, run_action
 from penstock.cli.output import print_json, print_table
 from penstock.errors import PenstockError
 
@@ -31,31 +31,33 @@ SPARK_LOG = Path(tempfile.gettempdir()) / "penstock-spark.log"
 
 def add_spark_session(arguments: Arguments) -> None:
     """Adds --spark-log and --explain."""
-    arguments.add_argument(
+    add_option(
+        arguments,
         "--spark-log",
+        "FILE",
+        f"Spark's log (default: {SPARK_LOG.name} in the temporary directory)",
         type=Path,
-        metavar="FILE",
         default=SPARK_LOG,
-        help=f"Spark's log (default: {SPARK_LOG.name} in the temporary directory)",
     )
     text = "print the Spark settings and their reasons, then exit"
-    arguments.add_argument("--explain", action="store_true", help=text)
+    add_flag(arguments, "--explain", text)
+
+
+run = run_action
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the actions."""
     actions = add_actions(parser)
-    text = "  penstock spark cluster up --workers 2 --cores 2 --memory 2g --connect\n  penstock spark cluster down"
-    cluster = add_action(actions, "cluster", run_cluster, "start, stop or show a standalone cluster", text)
-    cluster.add_argument("do", choices=("up", "down", "status"), help="up, down or status")
-    cluster.add_argument("--workers", type=int, default=2, metavar="N", help="workers to start (default: 2)")
-    cluster.add_argument("--cores", type=int, default=1, metavar="N", help="cores per worker (default: 1)")
-    cluster.add_argument(
-        "--memory", type=memory_mb, default="1g", metavar="SIZE", help="memory per worker, such as 512m (default: 1g)"
+    cluster = add_action(actions, "cluster", run_cluster, "start, stop or show a standalone cluster").examples(
+        "penstock spark cluster up --workers 2 --cores 2 --memory 2g --connect", "penstock spark cluster down"
     )
-    cluster.add_argument("--connect", action="store_true", help="also start a Spark Connect server on it")
+    cluster.add_argument("do", choices=("up", "down", "status"), help="up, down or status")
+    add_option(cluster, "--workers", "N", "workers to start", type=int, default=2)
+    add_option(cluster, "--cores", "N", "cores per worker", type=int, default=1)
+    add_option(cluster, "--memory", "SIZE", "memory per worker, such as 512m", type=memory_mb, default="1g")
+    add_flag(cluster, "--connect", "also start a Spark Connect server on it")
     text = "directory for logs and pids (default: $PENSTOCK_SPARK_CLUSTER or ~/.local/state/penstock/spark-cluster)"
-    cluster.add_argument("--directory", type=Path, metavar="DIR", help=text)
+    add_option(cluster, "--directory", "DIR", text, type=Path)
     add_json(cluster)
     add_action(actions, "settings", show_settings, "print the settings that pipelines give Spark, and why")
 
@@ -68,11 +70,6 @@ def memory_mb(text: str) -> int:
     return int(match[1]) * UNITS_MB[match[2]]
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Runs the action; returns the exit code."""
-    return run_action(arguments)
-
-
 def directory_of(arguments: argparse.Namespace) -> Path:
     """Where the cluster's files are."""
     given = arguments.directory or os.environ.get("PENSTOCK_SPARK_CLUSTER")
@@ -82,7 +79,6 @@ def directory_of(arguments: argparse.Namespace) -> Path:
 
 
 def run_cluster(arguments: argparse.Namespace) -> int:
-    """Runs `penstock spark cluster`."""
     directory = directory_of(arguments)
     return {"up": up, "down": end, "status": status}[arguments.do](directory, arguments)
 
@@ -117,7 +113,6 @@ def up(directory: Path, arguments: argparse.Namespace) -> int:
 
 
 def end(directory: Path, arguments: argparse.Namespace) -> int:
-    """Ends a cluster."""
     from penstock.spark.cluster import down
 
     ended = down(directory)
@@ -160,7 +155,6 @@ def told(state: ClusterState) -> dict[str, object]:
 
 
 def show_settings(_arguments: argparse.Namespace) -> int:
-    """Runs `penstock spark settings`."""
     from penstock.spark.session import explain
 
     print(explain())

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli.common import add_bootstrap, add_log_dirs, with_client
+from penstock.cli.common import add_bootstrap, add_flag, add_log_dirs, add_option, with_client
 from penstock.cli.output import counted
 from penstock.errors import ConfigError, UsageError
 from penstock.sql.limits import SQL_JSON_SAMPLE_RECORDS, SQL_MEMORY, SQL_TABLE_ROWS
@@ -33,46 +33,33 @@ NUMBER_TYPES = ("int", "uint", "float", "double", "decimal")
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments."""
     parser.add_argument("query", nargs="?", metavar="QUERY", help="statements, separated by ; (default: stdin)")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="print CSV")
-    form.add_argument("--json", action="store_true", help="print one JSON object per row")
-    form.add_argument("--parquet", type=Path, metavar="FILE", help="write a Parquet file")
-    parser.add_argument(
-        "--max-rows",
-        type=int,
-        default=SQL_TABLE_ROWS,
-        metavar="N",
-        help=f"maximum rows to print as a table (default: {SQL_TABLE_ROWS:,})",
-    )
+    add_flag(form, "--csv", "print CSV")
+    add_flag(form, "--json", "print one JSON object per row")
+    add_option(form, "--parquet", "FILE", "write a Parquet file", type=Path)
+    add_option(parser, "--max-rows", "N", "maximum rows to print as a table", type=int, default=SQL_TABLE_ROWS)
     add_bootstrap(parser)
-    parser.add_argument("--committed", action="store_true", help="skip records of transactions that are not committed")
-    parser.add_argument(
+    add_flag(parser, "--committed", "skip records of transactions that are not committed")
+    add_flag(
+        parser,
         "--in-order",
-        action="store_true",
-        help="assume timestamps never go back within a partition, so that an upper bound on time ends reading early",
+        "assume timestamps never go back within a partition, so that an upper bound on time ends reading early",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--sample",
+        "N",
+        "records to infer the columns of JSON values from",
         type=int,
         default=SQL_JSON_SAMPLE_RECORDS,
-        metavar="N",
-        help=f"records to infer the columns of JSON values from (default: {SQL_JSON_SAMPLE_RECORDS:,})",
     )
     parser.add_argument(
         "--read", choices=("auto", "broker", "files"), default="auto", help="where to read records from (default: auto)"
     )
     add_log_dirs(parser)
-    parser.add_argument(
-        "--memory",
-        default=SQL_MEMORY,
-        metavar="SIZE",
-        help=f"memory above which a query spills to a file (default: {SQL_MEMORY})",
-    )
-    parser.add_argument(
-        "--allow-files", action="store_true", help="allow the query to read and write local files (read_csv, copy)"
-    )
+    add_option(parser, "--memory", "SIZE", "memory above which a query spills to a file", default=SQL_MEMORY)
+    add_flag(parser, "--allow-files", "allow the query to read and write local files (read_csv, copy)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -26,15 +26,10 @@ run = run_action
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's actions."""
     actions = add_actions(parser)
-    format_ = add_action(
-        actions,
-        "format",
-        format_action,
-        "format the log directories of a node",
-        "  penstock storage format -t XQ3xXQ3xRfWTb1cQ8RBv5A -c conf/server.properties --standalone\n"
-        "  penstock storage format -t XQ3xXQ3xRfWTb1cQ8RBv5A -c conf/server.properties --release-version 4.2",
+    format_ = add_action(actions, "format", format_action, "format the log directories of a node").examples(
+        "penstock storage format -t XQ3xXQ3xRfWTb1cQ8RBv5A -c conf/server.properties --standalone",
+        "penstock storage format -t XQ3xXQ3xRfWTb1cQ8RBv5A -c conf/server.properties --release-version 4.2",
     )
     format_.add_argument(
         "-t", "--cluster-id", required=True, metavar="ID", help="id of the cluster; random-uuid makes one"
@@ -53,17 +48,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     format_.add_argument(
         "-g", "--ignore-formatted", action="store_true", help="leave formatted directories as they are"
     )
-    info = add_action(
-        actions,
-        "info",
-        info_action,
-        "show the log directories and the cluster they belong to",
-        "  penstock storage info -c conf/server.properties",
+    info = add_action(actions, "info", info_action, "show the log directories and the cluster they belong to").examples(
+        "penstock storage info -c conf/server.properties"
     )
     add_config(info)
     add_json(info)
-    add_action(
-        actions, "random-uuid", random_uuid, "print a random id for a new cluster", "  penstock storage random-uuid"
+    add_action(actions, "random-uuid", random_uuid, "print a random id for a new cluster").examples(
+        "penstock storage random-uuid"
     )
 
 
@@ -72,7 +63,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def format_action(arguments: argparse.Namespace) -> int:
-    """Formats; says what was formatted in the words of Kafka's tool."""
+    """Formats, and prints what was formatted as Kafka's tool does."""
     import time
 
     from penstock.config.server import Settings
@@ -136,7 +127,7 @@ def random_uuid(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A log directory: what its meta.properties says, or what is wrong with it."""
+    """A log directory: its meta.properties, or what is wrong with it."""
 
     path: str
     meta: MetaProperties | None

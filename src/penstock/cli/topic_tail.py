@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.cli.common import Actions, add_action, with_client
+from penstock.cli.common import Actions, add_action, add_flag, add_option, with_client
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,20 +31,13 @@ class Look(NamedTuple):
 
 
 def register(actions: Actions[argparse.ArgumentParser]) -> argparse.ArgumentParser:
-    """Adds the action."""
     tail = add_action(
-        actions,
-        "tail",
-        tail_action,
-        "watch topics grow; with --lag, also the groups that read them",
-        "  penstock topics tail clicks --lag\n  penstock topics tail clicks orders --every 5 --json",
-    )
+        actions, "tail", tail_action, "watch topics grow; with --lag, also the groups that read them"
+    ).examples("penstock topics tail clicks --lag", "penstock topics tail clicks orders --every 5 --json")
     tail.add_argument("topics", nargs="+", metavar="TOPIC", help="topics to watch")
-    tail.add_argument("--lag", action="store_true", help="include the lag of each group with offsets there")
-    tail.add_argument(
-        "--every", type=float, default=1.0, metavar="SECONDS", help="interval between updates (default: 1)"
-    )
-    tail.add_argument("--count", type=int, metavar="N", help="stop after N updates")
+    add_flag(tail, "--lag", "include the lag of each group with offsets there")
+    add_option(tail, "--every", "SECONDS", "interval between updates", type=float, default=1.0)
+    add_option(tail, "--count", "N", "stop after N updates", type=int)
     return tail
 
 

@@ -19,7 +19,9 @@ from penstock.cli.common import (
     add_action,
     add_actions,
     add_bootstrap,
+    add_flag,
     add_json,
+    add_option,
     add_pairs,
     pairs,
     run_action,
@@ -40,42 +42,27 @@ run = run_action
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's actions."""
     from penstock.cli.topic_tail import register as register_tail
 
     actions = add_actions(parser)
-    list_ = add_action(
-        actions, "list", list_action, "list topics", "  penstock topics list\n  penstock topics list --json --internal"
+    list_ = add_action(actions, "list", list_action, "list topics").examples(
+        "penstock topics list", "penstock topics list --json --internal"
     )
-    list_.add_argument("--internal", action="store_true", help="include internal topics")
-    list_.add_argument("--sizes", action="store_true", help="include bytes on disk, summed over replicas")
+    add_flag(list_, "--internal", "include internal topics")
+    add_flag(list_, "--sizes", "include bytes on disk, summed over replicas")
     register_create(actions)
     describe = add_action(
-        actions,
-        "describe",
-        describe_action,
-        "show partitions, leaders, replicas, offsets and configs of topics",
-        "  penstock topics describe clicks",
-    )
+        actions, "describe", describe_action, "show partitions, leaders, replicas, offsets and configs of topics"
+    ).examples("penstock topics describe clicks")
     describe.add_argument("topics", nargs="+", metavar="TOPIC", help="topics to describe")
-    alter = add_action(
-        actions,
-        "alter",
-        alter_action,
-        "add partitions",
-        "  penstock topics alter clicks --partitions 12",
+    alter = add_action(actions, "alter", alter_action, "add partitions").examples(
+        "penstock topics alter clicks --partitions 12"
     )
     alter.add_argument("topic", metavar="TOPIC", help="topic to extend")
-    alter.add_argument(
-        "--partitions", type=int, required=True, metavar="N", help="total number of partitions afterwards"
-    )
+    add_option(alter, "--partitions", "N", "total number of partitions afterwards", type=int, required=True)
     add_assignment(alter, "of the new partitions")
-    delete = add_action(
-        actions,
-        "delete",
-        delete_action,
-        "delete topics and all their data",
-        "  penstock topics delete clicks orders",
+    delete = add_action(actions, "delete", delete_action, "delete topics and all their data").examples(
+        "penstock topics delete clicks orders"
     )
     delete.add_argument("topics", nargs="+", metavar="TOPIC", help="topics to delete")
     tail = register_tail(actions)
@@ -86,46 +73,32 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def register_create(actions: Any) -> None:
-    create = add_action(
-        actions,
-        "create",
-        create_action,
-        "create a topic",
-        "  penstock topics create clicks --partitions 6\n"
-        "  penstock topics create profiles --config retention.ms=-1 --config segment.ms=3600000",
+    create = add_action(actions, "create", create_action, "create a topic").examples(
+        "penstock topics create clicks --partitions 6",
+        "penstock topics create profiles --config retention.ms=-1 --config segment.ms=3600000",
     )
     create.add_argument("topic", metavar="TOPIC", help="name of the topic")
-    create.add_argument(
-        "--partitions",
-        type=int,
-        default=-1,
-        metavar="N",
-        help="number of partitions (default: the broker's num.partitions)",
+    add_option(
+        create, "--partitions", "N", "number of partitions (default: the broker's num.partitions)", type=int, default=-1
     )
-    create.add_argument(
-        "--replication-factor",
-        type=int,
-        default=-1,
-        metavar="N",
-        help="replicas of each partition (default: the broker's)",
+    add_option(
+        create, "--replication-factor", "N", "replicas of each partition (default: the broker's)", type=int, default=-1
     )
     add_pairs(create, "--config", "config of the topic")
-    create.add_argument("--if-not-exists", action="store_true", help="succeed without a change if the topic exists")
-    create.add_argument("--validate-only", action="store_true", help="check only; change nothing")
+    add_flag(create, "--if-not-exists", "succeed without a change if the topic exists")
+    add_flag(create, "--validate-only", "check only; change nothing")
     add_assignment(create, "of each partition, instead of the two numbers")
     add_json(create)
     add_bootstrap(create)
 
 
 def add_assignment(parser: argparse.ArgumentParser, of_what: str) -> None:
-    parser.add_argument(
-        "--replica-assignment", metavar="1:2,2:3", help=f"broker ids {of_what}: replicas by colon, partitions by comma"
+    add_option(
+        parser, "--replica-assignment", "1:2,2:3", f"broker ids {of_what}: replicas by colon, partitions by comma"
     )
 
 
 def list_action(arguments: argparse.Namespace) -> int:
-    """Lists topics."""
-
     async def job(client: Client) -> int:
         from penstock.cli.output import print_json, print_table, size_text
         from penstock.client.admin import describe_topics, partition_sizes
@@ -161,7 +134,6 @@ def summary(topic: MetadataResponseTopic, size_bytes: int | None) -> dict[str, A
 
 
 def create_action(arguments: argparse.Namespace) -> int:
-    """Creates a topic."""
     configs = pairs(arguments.config, "--config")
     assignment = parse_assignment(arguments.replica_assignment)
 
@@ -215,8 +187,6 @@ def parse_assignment(text: str | None) -> list[list[int]]:
 
 
 def describe_action(arguments: argparse.Namespace) -> int:
-    """Describes topics."""
-
     async def job(client: Client) -> int:
         from penstock.cli.output import print_json
         from penstock.client.admin import Resource, ResourceType, describe_configs, describe_topics
@@ -255,7 +225,6 @@ async def offsets(client: Client, topic: MetadataResponseTopic) -> Ranges:
 
 
 def topic_json(topic: MetadataResponseTopic, ranges: Ranges, configs: Sequence[Config]) -> dict[str, Any]:
-    """All of a topic in one JSON object."""
     partitions = []
     for each in topic.partitions:
         first, end = ranges.get(each.partition_index, (None, None))
@@ -302,7 +271,6 @@ def numbers(ids: Sequence[int]) -> str:
 
 
 def alter_action(arguments: argparse.Namespace) -> int:
-    """Adds partitions."""
     assignment = parse_assignment(arguments.replica_assignment)
 
     async def job(client: Client) -> int:

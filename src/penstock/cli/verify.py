@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.common import check_modules
+from penstock.cli.common import add_flag, add_option, check_modules
 from penstock.cli.lake import add_table, open_named
 from penstock.cli.output import counted
 from penstock.errors import UsageError
@@ -57,33 +57,24 @@ class Asked:
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments."""
     add_table(parser)
     parser.add_argument("--topic", help="only this topic")
-    parser.add_argument("--broker", metavar="HOST:PORT", help="also compare the table with what this broker has")
+    add_option(parser, "--broker", "HOST:PORT", "also compare the table with what this broker has")
     parser.add_argument(
         "--values",
         choices=VALUES,
         help="with --broker: compare the values of all rows, of a sample, or of none (default: sample)",
     )
-    parser.add_argument(
-        "--sample",
-        type=int,
-        default=SAMPLE_ROWS,
-        metavar="N",
-        help=f"rows of each partition in a sample (default: {SAMPLE_ROWS:,})",
-    )
+    add_option(parser, "--sample", "N", "rows of each partition in a sample", type=int, default=SAMPLE_ROWS)
     parser.add_argument(
         "--format",
         choices=("auto", "raw", "json", "avro"),
         default="auto",
         help="how the load decoded the values (default: detected from the table's columns)",
     )
-    parser.add_argument("--schema-registry", metavar="URL", help="schema registry for Avro values")
-    parser.add_argument(
-        "--quarantine", metavar="TABLE", help="table of rejected records (default: TABLE_quarantine, if it exists)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_option(parser, "--schema-registry", "URL", "schema registry for Avro values")
+    add_option(parser, "--quarantine", "TABLE", "table of rejected records (default: TABLE_quarantine, if it exists)")
+    add_flag(parser, "--json", "print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

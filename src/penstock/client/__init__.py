@@ -1,1 +1,1 @@
-"""A small async client for the command line, Guardian and pipelines: admin calls, plain produce and fetch."""
+"""A small async client for the command line and pipelines: admin calls, plain produce and fetch."""

@@ -1,7 +1,7 @@
-"""Administration of any Kafka cluster: topics, configs, offsets, log directories. One function an API.
+"""Administration of any Kafka cluster: topics, configs, offsets, log directories. One function for each API.
 
-Each takes a connected `Client` and answers with plain values; what the cluster refuses is raised as RequestError with
-the broker's own sentence. Requests that change something go to any broker: it forwards them to the controller.
+Each takes a connected `Client` and returns plain values; a refusal is raised as RequestError with the broker's own
+message. Requests that change something go to any broker, which forwards them to the controller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How the leader of a classic group shares the partitions: by range, evenly, or cooperatively.
+"""How the leader of a classic group divides the partitions among its members: by range, evenly, or cooperatively.
 
-The cooperative way is KIP-429's: a partition that shall move is given to nobody as long as its owner has not come back
-without it. Two that claim the same partition: the claim of the later generation counts.
+The cooperative way is KIP-429's: a partition that is to move is assigned to nobody until its owner has joined without
+it. If two members claim the same partition, the claim of the later generation counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Shares = dict[str, list[Partition]]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a member says when it joins."""
+    """The metadata that a member sends when it joins."""
 
     topics: Sequence[str]
     owned: Sequence[Partition]
@@ -30,40 +30,65 @@ Assignor = Callable[[Mapping[str, Wish], Mapping[str, int]], Shares]
 
 
 def by_range(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> Shares:
-    """Each topic in consecutive pieces."""
+    """Each topic in consecutive pieces, of which the first ones are larger by one if need be."""
     shares: Shares = {member: [] for member in wishes}
     for topic, count in sorted(partition_counts.items()):
         members = sorted(member for member, wish in wishes.items() if topic in wish.topics)
-        for index in range(count if members else 0):
-            shares[members[index * len(members) // count]].append((topic, index))
+        begin = 0
+        for rank, member in enumerate(members):
+            end = begin + count // len(members) + (rank < count % len(members))
+            shares[member] += [(topic, index) for index in range(begin, end)]
+            begin = end
     return shares
 
 
 def cooperatively(wishes: Mapping[str, Wish], partition_counts: Mapping[str, int]) -> Shares:
-    """Evenly, with as little movement as may be."""
+    """Evenly, with few moves: whoever has most gives to whoever has least, until nobody would gain by it."""
     owners = owners_of(wishes)
-    shares: Shares = {member: [] for member in wishes}
-    places = [(topic, index) for topic, count in sorted(partition_counts.items()) for index in range(count)]
-    fair, more = divmod(len(places), max(1, len(wishes)))  # so many each, and some have one more
-    left = []
-    for place in places:
-        owner = owners.get(place)
-        if owner is not None and place[0] in wishes[owner].topics and len(shares[owner]) < fair + (more > 0):
-            more -= len(shares[owner]) == fair
-            shares[owner].append(place)
-        else:
-            left.append(place)
+    shares: dict[str, dict[str, list[Partition]]] = {member: {} for member in wishes}
+    sizes = dict.fromkeys(wishes, 0)
+    takers = {topic: sorted(each for each in wishes if topic in wishes[each].topics) for topic in partition_counts}
+    left: list[Partition] = []
+
+    def give(place: Partition, member: str) -> None:
+        shares[member].setdefault(place[0], []).append(place)
+        sizes[member] += 1
+
+    for topic, count in sorted(partition_counts.items()):
+        for place in ((topic, index) for index in range(count if takers[topic] else 0)):
+            owner = owners.get(place)
+            if owner is not None and owner in takers[topic]:
+                give(place, owner)
+            else:
+                left.append(place)
     for place in left:
-        members = sorted(member for member, wish in wishes.items() if place[0] in wish.topics)
-        if members:
-            shares[min(members, key=lambda member: (len(shares[member]), member))].append(place)
-    for member, share in shares.items():
-        shares[member] = [place for place in share if owners.get(place, member) == member]
-    return shares
+        give(place, min(takers[place[0]], key=sizes.__getitem__))
+    while (move := next_move(takers, shares, sizes)) is not None:
+        giver, topic, taker = move
+        give(shares[giver][topic].pop(), taker)
+        sizes[giver] -= 1
+        if not shares[giver][topic]:
+            del shares[giver][topic]
+    return {
+        member: sorted(place for places in share.values() for place in places if owners.get(place, member) == member)
+        for member, share in shares.items()
+    }
+
+
+def next_move(
+    takers: Mapping[str, Sequence[str]], shares: Mapping[str, Mapping[str, object]], sizes: Mapping[str, int]
+) -> tuple[str, str, str] | None:
+    """Giver, topic and taker; None once the shares are as equal as the subscriptions allow."""
+    for giver in sorted(sizes, key=lambda member: -sizes[member]):
+        for topic in shares[giver]:
+            taker = min(takers[topic], key=sizes.__getitem__)
+            if sizes[taker] + 1 < sizes[giver]:
+                return giver, topic, taker
+    return None
 
 
 def owners_of(wishes: Mapping[str, Wish]) -> dict[Partition, str]:
-    """Who has what, by what they claim."""
+    """The owner of each partition, as the members claim."""
     owners: dict[Partition, str] = {}
     for member, wish in sorted(wishes.items(), key=lambda each: (each[1].generation, each[0])):
         owners.update(dict.fromkeys(wish.owned, member))

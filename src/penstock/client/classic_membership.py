@@ -1,17 +1,19 @@
-"""A place in a group of the classic protocol as a state machine: answers in, requests out; no connection and no clock.
+"""A membership in a group of the classic protocol as a state machine: answers in, requests out; no connection, no
+clock.
 
     membership = ClassicMembership("reports", ["clicks"], ASSIGNORS, session_timeout_ms=45_000, ...)
     request = membership.request(owned)
     match membership.heard(response): ...
 
 A member joins, syncs, and heartbeats until it is told to join again. In each generation one of the members, the leader,
-shares the partitions, by the first assignor that all of them offer; it needs to know how many there are (`share`). An
-eager member gives up everything before it joins. A cooperative one (KIP-429) joins with what it has, gives up what it
-is not assigned any more, and then joins once more, so that another may have it. `request` is what an eager member has
-to say next; a cooperative one calls `join`, `sync` and `heartbeat` by itself.
+assigns the partitions, by the first assignor that all of them offer; for that it needs their number (`share`). An eager
+member gives up everything before it joins. A cooperative one (KIP-429) joins with what it has, gives up what it is no
+longer assigned, and then joins once more, so that another may have it; for that the leader waits as long as a rebalance
+may take. `request` is what an eager member has to send next; a cooperative one calls `join`, `sync` and `heartbeat` by
+itself.
 
-Whose membership it is sends the requests, waits between them, reads and commits: `client.member` for real, and the
-simulator's members. `client.membership` is the same for consumer groups (KIP-848).
+The owner of a membership sends the requests, waits between them, reads and commits: `client.member`, or a member of the
+simulator. `client.membership` is the same for consumer groups (KIP-848).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
-from penstock.client.assignors import Assignor, Wish
+from penstock.client.assignors import Assignor, Shares, Wish
 from penstock.client.client import Partition, by_topic
 from penstock.client.groups import MOVED
 from penstock.client.membership import LOST, Heard
@@ -84,11 +86,13 @@ class ClassicMembership:
         self._owned: list[Partition] = []  # when it joined
         self._protocol_name: str | None = None  # how the generation shares; None: there is nothing to sync
         self._counts: Mapping[str, int] | None = None  # None: it has not shared, or need not
+        self._withholds = False  # it leads, and has assigned partitions to nobody until their owners give them up
+        self._beats = 0  # heartbeats in its generation
 
     # What it says
 
     def request(self, owned: Collection[Partition]) -> JoinGroupRequest | SyncGroupRequest | HeartbeatRequest:
-        """What an eager member says next that has these partitions: it joins when it has none any more."""
+        """The next request of an eager member with these partitions; it joins when it has none any more."""
         if not self.must_join or owned:
             return self.heartbeat()
         return self.join(owned) if self._protocol_name is None else self.sync()
@@ -114,18 +118,18 @@ class ClassicMembership:
 
     @property
     def wanted(self) -> list[str]:
-        """The topics that the members want, of which its leader has to know the number of partitions."""
+        """The topics that the members subscribe to; the leader needs their partition counts."""
         return sorted({topic for wish in self.wishes.values() for topic in wish.topics})
 
     @property
     def is_to_share(self) -> bool:
-        """Whether it leads a generation that waits for its shares."""
+        """Whether it leads a generation that has no assignment yet."""
         return self._protocol_name is not None and bool(self.wishes) and self._counts is None
 
     def share(self, counts: Mapping[str, int]) -> None:
-        """The leader learns how many partitions there are: when it has joined, and whenever it has looked again.
+        """Gives the leader the partition counts, when it has joined and whenever it has looked again.
 
-        If it is not what it shared by, there has to be another generation.
+        If they differ from those it assigned by, there has to be another generation.
         """
         if self._counts is not None and counts != self._counts:
             self.rejoin()
@@ -136,10 +140,11 @@ class ClassicMembership:
         self.must_join = True
 
     def sync(self) -> SyncGroupRequest:
-        """Asks for the assignment; the leader tells it, by the counts of `share`."""
-        shares = {}
+        """Asks for the assignment; the leader sends it, by the counts of `share`."""
+        shares: Shares = {}
         if self.wishes and self._protocol_name is not None:
             shares = self._assignors[self._protocol_name](self.wishes, self._counts or {})
+            self._withholds = withholds(self.wishes, self._counts or {}, shares)
         return SyncGroupRequest(
             group_id=self._group_id,
             generation_id=self.epoch,
@@ -161,8 +166,8 @@ class ClassicMembership:
             group_instance_id=self._instance_id,
         )
 
-    def farewell(self) -> LeaveGroupRequest | None:
-        """What a member says at its end, if anything: a static one goes without a word, to come back."""
+    def leave_request(self) -> LeaveGroupRequest | None:
+        """The last request of a member; None for a static one, which leaves silently, to come back."""
         if not self.member_id or self._instance_id is not None:
             return None
         return LeaveGroupRequest(group_id=self._group_id, members=[MemberIdentity(member_id=self.member_id)])
@@ -170,7 +175,7 @@ class ClassicMembership:
     # What it hears
 
     def heard(self, answer: Answer | None) -> Heard:
-        """Takes the answer to what it has said, None when none came."""
+        """Handles the answer to its last request, None if there was none."""
         code = ErrorCode.NETWORK_EXCEPTION if answer is None else ErrorCode(answer.error_code)
         self._protocol_name = None
         match answer:
@@ -179,6 +184,7 @@ class ClassicMembership:
             case SyncGroupResponse(error_code=ErrorCode.NONE):
                 return self._synced(answer)
             case HeartbeatResponse(error_code=ErrorCode.NONE):
+                self._wait_for_owners()
                 return Heard.REJOINS if self.must_join else Heard.STAYS
             case JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED):
                 self.member_id = answer.member_id
@@ -192,6 +198,16 @@ class ClassicMembership:
             return Heard.LOST
         return Heard.UNSERVED if answer is None or code in MOVED else Heard.REFUSED
 
+    def _wait_for_owners(self) -> None:
+        """Has a leader that withholds partitions join again once their owners had their time to.
+
+        One may not even know of them: a static member that died and came back is given its standing assignment without
+        a rebalance (KIP-345), and owns nothing that it would have to give up.
+        """
+        self._beats += 1
+        if self._withholds and self._beats * self.interval_ms > self._rebalance_timeout_ms:
+            self.rejoin()
+
     def lost(self, code: ErrorCode) -> None:
         """The coordinator does not know it, or not in this generation; it keeps its id if only that has changed."""
         if code is not ErrorCode.ILLEGAL_GENERATION:
@@ -201,6 +217,7 @@ class ClassicMembership:
     def _joined(self, answer: JoinGroupResponse) -> Heard:
         self.member_id, self.epoch = answer.member_id, answer.generation_id
         self._protocol_name, self._counts, self.wishes = answer.protocol_name, None, {}
+        self._withholds, self._beats = False, 0
         if answer.leader == self.member_id and not answer.skip_assignment:
             if answer.protocol_name not in self._assignors:
                 raise ProtocolError(f"group {self._group_id} shares by {answer.protocol_name}, which was not offered")
@@ -215,12 +232,19 @@ class ClassicMembership:
         return Heard.GIVEN
 
     def assigned(self, ids: Mapping[str, UUID]) -> dict[Partition, UUID]:
-        """What it is to have, with the ids of the topics, as far as they are known."""
+        """The assigned partitions with the ids of their topics, as far as they are known."""
         return {place: ids[place[0]] for place in self.target if place[0] in ids}
 
 
+def withholds(wishes: Mapping[str, Wish], counts: Mapping[str, int], shares: Shares) -> bool:
+    """Whether partitions that somebody subscribes to are nobody's."""
+    given = sum(map(len, shares.values()))
+    wanted = {topic for wish in wishes.values() for topic in wish.topics}
+    return given < sum(count for topic, count in counts.items() if topic in wanted)
+
+
 def wish_of(metadata: bytes) -> Wish:
-    """What a member says; nothing, if it cannot be read."""
+    """A member's metadata; an empty wish if it cannot be read."""
     try:
         said = decode_subscription(metadata)
     except ProtocolError:
@@ -230,6 +254,6 @@ def wish_of(metadata: bytes) -> Wish:
 
 
 def encode_share(places: Iterable[Partition]) -> bytes:
-    """An assignment as the leader sends it."""
+    """An assignment in the form that the leader sends."""
     named = [Assigned(topic=topic, partitions=some) for topic, some in by_topic(sorted(places)).items()]
     return encode(ConsumerProtocolAssignment(assigned_partitions=named), ASSIGNMENT_VERSION)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 from uuid import UUID
@@ -127,14 +128,18 @@ class Client:
             connection = self._connections.get(node_id)
             if connection is not None and not connection.closed:
                 return connection
-            if node_id is not None and node_id not in self._brokers:
-                await self.refresh([])
-            candidates = self._bootstrap if node_id is None else [self._brokers[node_id]]
+            candidates = self._bootstrap
+            if node_id is not None:
+                if node_id not in self._brokers:
+                    await self.refresh([])
+                if node_id not in self._brokers:
+                    raise UnreachableError(f"broker {node_id} is not in the cluster now")
+                candidates = [self._brokers[node_id]]
             connection = self._connections[node_id] = await self._first_of(candidates)
             return connection
 
     async def _first_of(self, candidates: Sequence[tuple[str, int]]) -> BrokerConnection:
-        """A connection to the first that answers. One that hangs does not hold up for long those after it."""
+        """A connection to the first address that answers. One that hangs does not delay those after it for long."""
         failure: PenstockError | None = None
         for limit_ms in (HURRY_MS, self._timeout_ms) if len(candidates) > 1 else (self._timeout_ms,):
             for host, port in candidates:
@@ -154,11 +159,19 @@ class Client:
         connection = await self.connection(node_id)
         return await connection.send(message, at_most=at_most, timeout_ms=timeout_ms)
 
+    async def ask_any(self, message: Any) -> Any:
+        """Asks a broker what any of them knows. One that hangs does not hold up for long those after it."""
+        if len(self._bootstrap) > 1:
+            connection = await self.connection(None)
+            with suppress(UnreachableError):
+                return await connection.send(message, timeout_ms=self._timeout_ms // 3)
+        return await self.send(message)
+
     async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
         """Asks for metadata (None: all topics) and remembers brokers, leaders and topic ids."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
-        answer: MetadataResponse = await self.send(request)
+        answer: MetadataResponse = await self.ask_any(request)
         self._brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
         for topic in answer.topics:
@@ -175,10 +188,13 @@ class Client:
         """Host and port by node id, as of the last metadata."""
         return self._brokers
 
-    async def topic(self, name: str) -> TopicState:
-        """Id and leaders of a topic. Raises RequestError (UNKNOWN_TOPIC_OR_PARTITION, ...)."""
+    async def topic(self, name: str, count: int = 0) -> TopicState:
+        """Id and leaders of a topic; asks again if it has fewer than `count` partitions as far as this client knows.
+
+        Raises RequestError (UNKNOWN_TOPIC_OR_PARTITION, ...).
+        """
         state = self._topics.get(name)
-        if state is None or -1 in state.leaders:
+        if state is None or -1 in state.leaders or len(state.leaders) < count:
             answer = await self.refresh([name])
             for topic in answer.topics:
                 if topic.error_code != ErrorCode.NONE:
@@ -331,7 +347,7 @@ class Client:
         return found
 
     def _retriable(self, partition: Partition, code: int, message: str | None = None) -> Partition:
-        """The partition, its leader forgotten, if a later try may go better; else raises RequestError."""
+        """The partition, after forgetting its leader, if a later try may succeed; otherwise raises RequestError."""
         error = ErrorCode(code)
         self._topics.pop(partition[0], None)
         if not error.retriable or error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -339,11 +355,12 @@ class Client:
         return partition
 
     async def _for_leaders(self, partitions: list[Partition], ask: Ask) -> None:
-        """Runs `ask(leader, its partitions)` for all leaders at once; repeats it for the partitions that it returns."""
+        """Runs `ask(leader, its partitions)` for all leaders at once, and again for the partitions that it returns."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_ms / 1000
         reason = "no leader"
         while True:
+            late = loop.time() > deadline  # who has waited all the time for a broker that hangs tries another one
             by_leader, again = await self._group_by_leader(partitions)
             answers = await asyncio.gather(*(ask(*item) for item in by_leader.items()), return_exceptions=True)
             for some, answer in zip(by_leader.values(), answers, strict=True):
@@ -358,7 +375,7 @@ class Client:
                     again += answer
             if not again:
                 return
-            if loop.time() > deadline:
+            if late:
                 names = ", ".join(f"{name}-{index}" for name, index in again[:5])
                 raise UnreachableError(f"gave up on {names} after {self._timeout_ms} ms: {reason}")
             partitions = again
@@ -369,7 +386,7 @@ class Client:
         by_leader: dict[int, list[Partition]] = {}
         leaderless: list[Partition] = []
         for name, index in partitions:
-            leaders = (await self.topic(name)).leaders
+            leaders = (await self.topic(name, index + 1)).leaders
             if not 0 <= index < len(leaders):
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 raise RequestError(code, f"{name} has partitions 0-{len(leaders) - 1}, not {index}")

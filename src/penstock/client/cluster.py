@@ -1,7 +1,7 @@
-"""Administration of a cluster as such: its brokers, its quorum, who leads, where replicas lie and move to.
+"""Administration of the cluster itself: its brokers, its quorum, leaders, where replicas lie and move to.
 
-One function an API, as in `admin`; topics and configs are there. Partitions are named by (topic, index). Where a
-request has an outcome for each partition, so has the answer: None for done, else why not.
+One function for each API, as in `admin`, which has topics and configs. Partitions are named by (topic, index). If a
+request has an outcome for each partition, so does the result: None for success, otherwise the error.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.client.admin import TIMEOUT_MS, refused
 from penstock.client.client import Partition
+from penstock.client.connection import NoAnswer
 from penstock.client.limits import CLIENT_CONFIG_RESOURCES
 from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.protocol.api import ApiKey
@@ -99,7 +100,7 @@ class QuorumState:
 
 @dataclass(frozen=True, slots=True)
 class Ongoing:
-    """A reassignment that is not done: all replicas that there are now, and which of them come and go."""
+    """An unfinished reassignment: all present replicas, and which of them are being added and removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -107,7 +108,7 @@ class Ongoing:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas that there will be."""
+        """The replicas after the reassignment."""
         return tuple(each for each in self.replicas if each not in self.removing)
 
 
@@ -260,17 +261,14 @@ async def replica_sizes(client: Client, node_ids: Iterable[int]) -> dict[tuple[s
 
 
 async def told_by_controller(client: Client, request: Any, what: str) -> Any:
-    """The answer to a request that brokers hand on to the active controller.
+    """The answer to a request that brokers forward to the active controller.
 
     Raises NoControllerError when none answers in `CONTROLLER_TIMEOUT_MS`, RequestError when it refuses.
     """
     connection = await client.connection(None)
     try:
         answer = await connection.send(request, timeout_ms=CONTROLLER_TIMEOUT_MS)
-    except UnreachableError:
-        if connection.closed:
-            raise
-        connection.close()  # answers come in order: the one that it still owes would hold up all that follow
+    except NoAnswer:
         raise NoControllerError(connection.address) from None
     if answer.error_code in NO_CONTROLLER:
         raise NoControllerError(connection.address)

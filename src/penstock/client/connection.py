@@ -16,7 +16,7 @@ from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 
 
 class NoAnswer(UnreachableError):
-    """A request had no answer in time."""
+    """A request had no answer in time; its connection is closed."""
 
 
 class BrokerConnection:
@@ -100,15 +100,20 @@ class BrokerConnection:
             return None
         self._waiting[correlation_id] = (key, version, future)
         try:
-            async with asyncio.timeout(self._timeout_s if timeout_ms is None else timeout_ms / 1000):
-                return await future
-        except TimeoutError:
-            raise NoAnswer(f"{self.address} did not answer {APIS[key].name} in time") from None
+            # not `asyncio.timeout`: when a process goes on that was stopped, time is up and the answer may be there
+            await asyncio.wait([future], timeout=self._timeout_s if timeout_ms is None else timeout_ms / 1000)
         finally:
             self._waiting.pop(correlation_id, None)
+            if future.done():
+                future.exception()  # asyncio would log it, had this request been cancelled as the connection ended
+        if not future.done():
+            error = NoAnswer(f"{self.address} did not answer {APIS[key].name} in time")
+            self.lost(error)  # as Kafka's clients do: a broker that hangs answers nothing else either
+            raise error
+        return future.result()
 
     def frame_received(self, frame: memoryview) -> None:
-        """Handles one response. A response whose request has timed out is dropped."""
+        """Handles one response. A response whose request was given up is dropped."""
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         entry = self._waiting.get(correlation_id)
         if entry is None:
@@ -123,7 +128,7 @@ class BrokerConnection:
             future.set_result(message)
 
     def lost(self, error: Exception) -> None:
-        """The connection is over: everyone who waits is told why."""
+        """The connection has ended: fails all requests in flight with the reason."""
         if self._failure is None:
             self._failure = error
         for _, _, future in self._waiting.values():
@@ -133,7 +138,7 @@ class BrokerConnection:
             self._transport.abort()
 
     def impossible(self, size_bytes: int) -> Exception:
-        """Why a response of this size is none."""
+        """The error for a response of an impossible size."""
         spoken = foreign_protocol(size_bytes)
         if spoken is None:
             return ProtocolError(f"a response of {size_bytes} bytes; at most {CLIENT_RESPONSE_BYTES}")
@@ -155,7 +160,7 @@ class BrokerConnection:
 
 
 def reason_of(error: OSError | TimeoutError) -> str:
-    """Why there is no connection, in words. A name with several addresses fails with no errno, but with all of them."""
+    """Why there is no connection. A name with several addresses fails without an errno, with the errors of all."""
     if isinstance(error, socket.gaierror):
         return f"the name cannot be resolved ({(error.strerror or str(error)).lower()})"
     if error.errno is not None:

@@ -91,7 +91,7 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed offset. `metadata` is what the committer has left with it."""
+    """A committed offset. `metadata` is the committer's."""
 
     offset: int
     leader_epoch: int = -1
@@ -120,9 +120,9 @@ async def coordinator(client: Client, group_id: str) -> int:
     while True:
         if version >= BATCHED_COORDINATORS_FROM:
             request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[group_id])
-            found = (await client.send(request)).coordinators[0]
+            found = (await client.ask_any(request)).coordinators[0]
         else:
-            found = await client.send(FindCoordinatorRequest(key=group_id, key_type=GROUP))
+            found = await client.ask_any(FindCoordinatorRequest(key=group_id, key_type=GROUP))
         if found.error_code not in MOVED or asyncio.get_running_loop().time() > deadline:
             refused(found.error_code, found.error_message, f"group {group_id}")
             if found.node_id not in client.brokers:
@@ -139,8 +139,8 @@ async def ask(
     *,
     at_most: int | None = None,
 ) -> tuple[Any, int]:
-    """The coordinator's answer and its node id; asks again for as long as `error_of(answer)` says that it has moved, or
-    its broker does not answer. So a request may be carried out twice.
+    """The coordinator's answer and its node id. Asks again, for COORDINATOR_TIMEOUT_S, while `error_of(answer)` says
+    that it has moved, or its broker does not answer; so a request may be carried out twice.
     """
     deadline = asyncio.get_running_loop().time() + COORDINATOR_TIMEOUT_S
     while True:
@@ -294,7 +294,7 @@ async def lags(client: Client, state: GroupState) -> list[Lag]:
 async def ends(
     client: Client, partitions: Sequence[Partition]
 ) -> tuple[dict[Partition, OffsetAt], dict[Partition, OffsetAt]]:
-    """First and next offsets of the partitions that there are still."""
+    """First and next offsets of those partitions that still exist."""
     names = sorted({name for name, _ in partitions})
     answer = await client.refresh(names) if names else None
     counts = {topic.name: len(topic.partitions) for topic in answer.topics if not topic.error_code} if answer else {}
@@ -305,7 +305,7 @@ async def ends(
 
 
 async def alter_offsets(client: Client, group_id: str, offsets: Mapping[Partition, int]) -> dict[Partition, ErrorCode]:
-    """Commits offsets for a group that has no members; what became of each partition.
+    """Commits offsets for a group that has no members; returns the result for each partition.
 
     Raises RequestError for the group as a whole: UNKNOWN_MEMBER_ID when it has members.
     """
@@ -357,7 +357,7 @@ def commit_error(answer: Any) -> int:
 
 
 async def delete_offsets(client: Client, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, ErrorCode]:
-    """Forgets committed offsets of topics that no member subscribes to."""
+    """Deletes committed offsets of topics that no member subscribes to."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for name, index in partitions:
         topics.setdefault(name, []).append(OffsetDeleteRequestPartition(partition_index=index))
@@ -375,7 +375,7 @@ async def delete_offsets(client: Client, group_id: str, partitions: Iterable[Par
 
 
 async def delete_groups(client: Client, group_ids: Sequence[str]) -> dict[str, ErrorCode]:
-    """Deletes groups without members; what became of each."""
+    """Deletes groups without members; returns the result for each."""
 
     async def delete(group_id: str) -> ErrorCode:
         request = DeleteGroupsRequest(groups_names=[group_id])

@@ -1,14 +1,15 @@
-"""A member of a group, for the command line: it heartbeats, takes what it is given, reads, commits.
+"""A member of a group, for the command line: it heartbeats, takes over its assignment, reads, commits.
 
     async with Member(client, "reports", ["clicks"]) as member:
         for topic, partition, record in await member.poll(): ...
         await member.commit()
 
-What to say to the coordinator, and what its answers mean, is known to `client.membership` for consumer groups (KIP-848)
-and to `client.classic_membership` for the classic protocol, where the member is an eager one. A task heartbeats; `poll`
-takes over a new assignment before it fetches: it commits, gives up what is not its own any more, and goes on from the
-committed offsets of what is new. A member that was fenced forgets what it had, and commits nothing of it. A topic that
-was deleted and made again is another topic: its id tells, and positions in the old one are forgotten, not committed.
+The requests to the coordinator, and the meaning of its answers, are in `client.membership` for consumer groups
+(KIP-848) and in `client.classic_membership` for the classic protocol, where the member is an eager one. A task
+heartbeats; `poll` takes over a new assignment before it fetches: it commits, gives up partitions it has lost, and
+continues from the committed offsets of new ones. A member that was fenced forgets its partitions, and commits nothing
+for them. A topic that was deleted and created again is another topic, with another id: positions in the old one are
+forgotten.
 
 Applications use their language's well-kept client; this one is at-least-once, of one process, and small.
 """
@@ -56,6 +57,8 @@ JOIN_GRACE_MS = 5_000
 """A join is answered when all have joined, or their time is up; then it is on its way."""
 SESSION_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS = 45_000, 3_000
 """Of a classic member, as in Kafka's consumer."""
+HEARTBEAT_TIMEOUT_MS = 15_000
+"""A coordinator that hangs leaves time for the next one in the same session."""
 METADATA_MAX_AGE_S = 60.0
 """How often the leader of a classic group looks for new partitions."""
 MADE_AGAIN = frozenset(
@@ -109,7 +112,6 @@ class Member:
         self._changed = asyncio.Event()
         self._said = asyncio.Event()
         self._look_at_s = 0.0
-        self._failure: PenstockError | None = None
         self._beating: asyncio.Task[None] | None = None
         self._decompress = bounded(Contexts())
 
@@ -142,20 +144,19 @@ class Member:
     ) -> None:
         assert self._beating is not None
         self._beating.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._beating
-        farewell = self.membership.farewell()
-        if farewell is not None:
+        await asyncio.gather(self._beating, return_exceptions=True)
+        if kind is None:  # else what `poll` gave last may not have been done
+            with suppress(PenstockError):  # it leaves even so
+                await self.commit()
+        request = self.membership.leave_request()
+        if request is not None:
             with suppress(PenstockError):
-                if kind is None:  # else what `poll` gave last may not have been done
-                    await self.commit()
-                await self._client.send(farewell, node_id=await coordinator(self._client, self._group_id))
+                await self._client.send(request, node_id=await coordinator(self._client, self._group_id))
 
     async def poll(self, limit: int = sys.maxsize) -> list[tuple[str, int, Record]]:
-        """Yields (topic, partition, record) for the records to read, in order within a partition; nothing after a time-
-        out.
+        """Returns (topic, partition, record) of records to read, in order within a partition; none after a timeout.
 
-        At most `limit` records. What an earlier call gave is taken for done: a new assignment commits it.
+        At most `limit` records. Records of an earlier call count as processed: a new assignment commits them.
         """
         await self._take_over()
         if not self.positions:
@@ -198,7 +199,7 @@ class Member:
         return {place: answer for place, answer in fetched.items() if place in self.positions}
 
     async def _forget_what_was_made_again(self) -> bool:
-        """Drops the positions in topics that have other ids by now; whether there were any."""
+        """Drops the positions in topics that have been created again; returns whether there were any."""
         ids = {name: (await self._client.topic(name)).topic_id for name, _ in self._read_from}
         old = [place for place, topic_id in self._read_from.items() if topic_id != ids.get(place[0], topic_id)]
         self._forget(old)
@@ -220,7 +221,7 @@ class Member:
     async def commit(self) -> None:
         """Commits how far this member has come. Raises RequestError, UnreachableError.
 
-        A member that was fenced meanwhile commits nothing: who has its partitions now reads them again.
+        A member that was fenced meanwhile commits nothing: the new owner of its partitions reads the records again.
         """
         offsets = {place: at for place, at in self.positions.items() if self._committed.get(place) != at}
         if not offsets or self._lost:
@@ -238,8 +239,8 @@ class Member:
 
     async def _take_over(self) -> None:
         """Starts to read the partitions that the heartbeats have assigned."""
-        if self._failure is not None:
-            raise self._failure
+        if self._beating is not None and self._beating.done():
+            await self._beating  # raises what has ended it
         while self._changed.is_set():
             self._changed.clear()
             if self._lost:
@@ -258,7 +259,7 @@ class Member:
                 self._said.set()
 
     async def _begin(self, places: list[Partition]) -> dict[Partition, int]:
-        """Where to begin: where the group has committed, or as `start` says."""
+        """Where to begin: at the group's committed offsets, or as `start` says."""
         if not places:
             return {}
         held = await committed(self._client, self._group_id)
@@ -274,28 +275,27 @@ class Member:
     # Heartbeats
 
     async def _beat(self) -> None:
-        """Says what there is to say until it is cancelled, or until the coordinator refuses for good."""
+        """Sends heartbeats until it is cancelled, or until the coordinator refuses for good."""
         node_id: int | None = None
-        try:
-            while True:
-                answer = None
-                with suppress(UnreachableError):
-                    if node_id is None:
-                        node_id = await coordinator(self._client, self._group_id)
-                    answer = await self._say(node_id)
-                if not await self._heard(answer):
-                    node_id = None
-                    await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
-        except PenstockError as error:
-            self._failure = error
-            self._changed.set()
+        while True:
+            answer = None
+            with suppress(UnreachableError):
+                if node_id is None:
+                    node_id = await coordinator(self._client, self._group_id)
+                answer = await self._say(node_id)
+            if not await self._heard(answer):
+                node_id = None
+                await asyncio.sleep(CLIENT_RETRY_BACKOFF_MS / 1000)
 
     async def _say(self, node_id: int) -> Any:
-        """Says what is next; the answer, of the kind that the membership takes."""
+        """Sends the next request and returns the answer."""
         await self._look()
-        request = self.membership.request({} if self._lost else dict(self._read_from))
+        owned = {} if self._lost else dict(self._read_from)
+        if isinstance(self.membership, ClassicMembership):
+            owned |= self._assigned  # it may be taking these over
+        request = self.membership.request(owned)
         if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
-            return await self._client.send(request, node_id=node_id)
+            return await self._client.send(request, node_id=node_id, timeout_ms=HEARTBEAT_TIMEOUT_MS)
         timeout_ms = REBALANCE_TIMEOUT_MS + JOIN_GRACE_MS
         try:
             return await self._client.send(request, node_id=node_id, timeout_ms=timeout_ms)
@@ -313,7 +313,7 @@ class Member:
             place.share(counts)
 
     async def _heard(self, answer: Any) -> bool:
-        """Does what an answer says, and waits until something is to be said; whether the coordinator gave it.
+        """Acts on an answer, and waits until the next request is due; returns whether a coordinator has answered.
 
         Raises RequestError when it refuses for good.
         """
@@ -341,7 +341,7 @@ class Member:
         return True
 
     def _refused(self, answer: Any) -> None:
-        """Takes the other protocol, if that is left to it. Raises RequestError."""
+        """Changes to the other protocol, if that is allowed. Raises RequestError."""
         code, message = ErrorCode(answer.error_code), None
         if self._protocol is None and self.membership.epoch == JOIN and code in NO_CONSUMER_GROUP:
             self.membership = self._place_in(CLASSIC)
@@ -349,7 +349,7 @@ class Member:
         if isinstance(answer, ConsumerGroupHeartbeatResponse):
             message = answer.error_message
         elif code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-            message = f"its members share the partitions by none of {', '.join(ASSIGNORS)}"
+            message = f"its members are no consumers, or share the partitions by none of {', '.join(ASSIGNORS)}"
         raise RequestError(code, f"group {self._group_id}: {message or code.name}")
 
     async def _resolve(self) -> None:
@@ -363,7 +363,7 @@ class Member:
             self._assigned = self.membership.assigned(self._ids)
 
     async def _wait(self, interval_ms: int) -> None:
-        """Until the next heartbeat is due."""
+        """Waits until the next heartbeat is due."""
         with suppress(TimeoutError):  # sooner, when there is something to say: that the assignment is taken over
             async with asyncio.timeout(interval_ms / 1000):  # wait_for of 3.11 may swallow the end
                 await self._said.wait()

@@ -1,15 +1,15 @@
-"""A place in a consumer group (KIP-848) as a state machine: answers in, requests out; no connection and no clock.
+"""A membership in a consumer group (KIP-848) as a state machine: answers in, requests out; no connection and no clock.
 
     membership = Membership("reports", member_id, ["clicks"], rebalance_timeout_ms=60_000)
     request = membership.request(owned)
     match membership.heard(response): ...
 
-The coordinator decides who reads what, and the member says what it has, when that has changed. After an error, or an
-answer that did not come, it is unknown what the coordinator has heard: the next heartbeat says everything, and is told
-the whole assignment again. A member that lost its place has nothing any more, and joins again by its next heartbeat.
+The coordinator decides who reads what, and the member reports its partitions when they have changed. After an error, or
+without an answer, it is unknown what the coordinator has heard: the next heartbeat reports everything, and gets the
+whole assignment again. A member that was fenced has no partitions any more, and joins again with its next heartbeat.
 
-Whose membership it is sends the requests, waits between them (`interval_ms`, or not at all after it has taken over an
-assignment), reads and commits: `client.member` for real, and the simulator's members.
+The owner of a membership sends the requests, waits between them (`interval_ms`, or not at all after it has taken over
+an assignment), reads and commits: `client.member`, or a member of the simulator.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Owned = Mapping[Partition, UUID]
 
 
 class Heard(Enum):
-    """What came of a heartbeat, or in the classic protocol of a join or sync."""
+    """The result of a heartbeat, or in the classic protocol of a join or sync."""
 
     STAYS = "a member, with the assignment that it had"
     GIVEN = "a member, with the assignment in `target`"
@@ -93,21 +93,21 @@ class Membership:
         return request
 
     def sign_of_life(self) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat that says nothing new, of a member that is giving up partitions."""
+        """A heartbeat with nothing new, of a member that is giving up partitions."""
         return self._request(self.epoch)
 
-    def farewell(self) -> ConsumerGroupHeartbeatRequest | None:
-        """What a member says at its end, if it is one; a static one is to come back."""
+    def leave_request(self) -> ConsumerGroupHeartbeatRequest | None:
+        """The last request of a member, None if it is none; a static one says that it will be back."""
         if self.epoch == JOIN:
             return None
         return self._request(LEAVE if self._instance_id is None else LEAVE_FOR_A_WHILE)
 
     def say_all(self) -> None:
-        """The next heartbeat says everything."""
+        """Has the next heartbeat report everything."""
         self._said = None
 
     def heard(self, answer: ConsumerGroupHeartbeatResponse | None) -> Heard:
-        """Takes the answer to a heartbeat, None when none came."""
+        """Handles the answer to a heartbeat, None if there was none."""
         code = ErrorCode.NETWORK_EXCEPTION if answer is None else ErrorCode(answer.error_code)
         if answer is not None and code is ErrorCode.NONE:
             self.epoch, self.interval_ms = answer.member_epoch, answer.heartbeat_interval_ms
@@ -125,7 +125,7 @@ class Membership:
         return Heard.UNSERVED if answer is None or code in MOVED else Heard.REFUSED
 
     def assigned(self, ids: Mapping[str, UUID]) -> dict[Partition, UUID]:
-        """What it is to have, with the ids of the topics, as far as they are known."""
+        """The assigned partitions with the ids of their topics, as far as they are known."""
         names = {topic_id: name for name, topic_id in ids.items()}
         return {(names[topic_id], index): topic_id for topic_id, index in self.target if topic_id in names}
 

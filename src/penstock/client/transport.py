@@ -1,8 +1,8 @@
-"""The bytes of a connection, both ways: requests are written as they are, what comes is cut into frames.
+"""The bytes of a connection of the client: writes requests, and cuts what arrives into frames.
 
-Frames are received without a copy where it matters: small ones are cut out of a scratch buffer, a large one (a fetch)
-gets a buffer of its own size that the socket fills directly and the decoded message then views. asyncio's transports do
-a handshake, where there is one, before `dial` returns.
+Small frames are copied out of a scratch buffer; a large one (a fetch) gets a buffer of its own size, which the socket
+fills directly and the decoded message views. TLS goes into `dial`: asyncio's transports finish their handshake before
+it returns.
 """
 
 from __future__ import annotations

@@ -23,9 +23,7 @@ KNOWN_CLASSES = {
     "metric.reporters": ("org.apache.kafka.common.metrics.JmxReporter",),
 }
 """Class names of Kafka that have a counterpart here. Every other class name is an error."""
-NOT_YET_SUPPORTED_CLASSES = {
-    "authorizer.class.name": ("org.apache.kafka.metadata.authorizer.StandardAuthorizer",),
-}
+NOT_YET_SUPPORTED_CLASSES = {"authorizer.class.name": ("org.apache.kafka.metadata.authorizer.StandardAuthorizer",)}
 """Class names that will have a counterpart; accepting one before it works would leave a cluster open."""
 
 

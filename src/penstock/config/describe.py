@@ -47,11 +47,6 @@ class Described(NamedTuple):
     doc: str | None
     synonyms: tuple[Synonym, ...]
 
-    @property
-    def is_default(self) -> bool:
-        """Whether no layer above the defaults says anything."""
-        return self.source is Source.DEFAULT_CONFIG
-
 
 def describe_topic(
     settings: Settings, overrides: Mapping[str, str], names: Collection[str] | None = None

@@ -21,106 +21,67 @@ NOT_YET = " Kept, and without meaning as long as there are no {} groups."
 SHARE, STREAMS = NOT_YET.format("share"), NOT_YET.format("streams")
 
 
-def timed(name: str, default: int, doc: str, *, at_least: int = 1) -> Setting[int]:
+def timed(name: str, default: int, *, at_least: int = 1) -> Setting[int]:
     """A number whose default is the broker's setting of the same name after `group.`."""
-    return Setting(name, INT, default=default, at_least=at_least, broker=((f"group.{name}", 1),), doc=doc)
+    return Setting(name, INT, default=default, at_least=at_least, broker=((f"group.{name}", 1),))
 
 
 class GroupConfigs(Group):
     """The configs of one group; make them with `resolve`."""
 
-    consumer_session_timeout_ms = timed(
-        "consumer.session.timeout.ms",
-        45 * SECOND_MS,
-        "After this long without a heartbeat a member of the group is taken for dead.",
+    consumer_session_timeout_ms = timed("consumer.session.timeout.ms", 45 * SECOND_MS).documented(
+        "After this long without a heartbeat a member of the group is taken for dead."
     )
-    consumer_heartbeat_interval_ms = timed(
-        "consumer.heartbeat.interval.ms",
-        5 * SECOND_MS,
-        "Time between two heartbeats of a member while the group is stable.",
+    consumer_heartbeat_interval_ms = timed("consumer.heartbeat.interval.ms", 5 * SECOND_MS).documented(
+        "Time between two heartbeats of a member while the group is stable."
     )
-    consumer_assignment_interval_ms = timed(
-        "consumer.assignment.interval.ms",
-        1 * SECOND_MS,
-        "Shortest time between two assignments of the group.",
-        at_least=0,
+    consumer_assignment_interval_ms = timed("consumer.assignment.interval.ms", 1 * SECOND_MS, at_least=0).documented(
+        "Shortest time between two assignments of the group."
     )
-    share_session_timeout_ms = timed(
-        "share.session.timeout.ms",
-        45 * SECOND_MS,
-        "After this long without a heartbeat a member of the share group is taken for dead." + SHARE,
+    share_session_timeout_ms = timed("share.session.timeout.ms", 45 * SECOND_MS).documented(
+        "After this long without a heartbeat a member of the share group is taken for dead." + SHARE
     )
-    share_heartbeat_interval_ms = timed(
-        "share.heartbeat.interval.ms",
-        5 * SECOND_MS,
-        "Time between two heartbeats of a member of the share group." + SHARE,
+    share_heartbeat_interval_ms = timed("share.heartbeat.interval.ms", 5 * SECOND_MS).documented(
+        "Time between two heartbeats of a member of the share group." + SHARE
     )
     share_record_lock_duration_ms = timed(
-        "share.record.lock.duration.ms",
-        30 * SECOND_MS,
-        "How long a member has a record for itself before it is delivered again." + SHARE,
-        at_least=SECOND_MS,
+        "share.record.lock.duration.ms", 30 * SECOND_MS, at_least=SECOND_MS
+    ).documented("How long a member has a record for itself before it is delivered again." + SHARE)
+    share_delivery_count_limit = timed("share.delivery.count.limit", 5, at_least=2).documented(
+        "How often a record is delivered at most." + SHARE
     )
-    share_delivery_count_limit = timed(
-        "share.delivery.count.limit", 5, "How often a record is delivered at most." + SHARE, at_least=2
-    )
-    share_partition_max_record_locks = timed(
-        "share.partition.max.record.locks",
-        2000,
-        "How many records of a partition members may have at a time." + SHARE,
-        at_least=100,
+    share_partition_max_record_locks = timed("share.partition.max.record.locks", 2000, at_least=100).documented(
+        "How many records of a partition members may have at a time." + SHARE
     )
     share_auto_offset_reset = Setting(
-        "share.auto.offset.reset",
-        STRING,
-        default="latest",
-        check=share_offset_reset,
-        doc="Where a share group begins in a partition: `earliest`, `latest`, or `by_duration:` and a time of ISO 8601 "
-        "to go back." + SHARE,
+        "share.auto.offset.reset", STRING, default="latest", check=share_offset_reset
+    ).documented(
+        "Where a share group begins in a partition: `earliest`, `latest`, or `by_duration:` and a time of ISO 8601 "
+        "to go back." + SHARE
     )
     share_isolation_level = Setting(
-        "share.isolation.level",
-        STRING,
-        default="read_uncommitted",
-        one_of=("read_committed", "read_uncommitted"),
-        doc="Whether a share group gets records of transactions that are open or aborted." + SHARE,
+        "share.isolation.level", STRING, default="read_uncommitted", one_of=("read_committed", "read_uncommitted")
+    ).documented("Whether a share group gets records of transactions that are open or aborted." + SHARE)
+    share_renew_acknowledge_enable = Setting("share.renew.acknowledge.enable", BOOLEAN, default=True).documented(
+        "Whether members may keep a record for themselves for longer." + SHARE
     )
-    share_renew_acknowledge_enable = Setting(
-        "share.renew.acknowledge.enable",
-        BOOLEAN,
-        default=True,
-        doc="Whether members may keep a record for themselves for longer." + SHARE,
+    share_assignment_interval_ms = timed("share.assignment.interval.ms", 1 * SECOND_MS, at_least=0).documented(
+        "Shortest time between two assignments of the share group." + SHARE
     )
-    share_assignment_interval_ms = timed(
-        "share.assignment.interval.ms",
-        1 * SECOND_MS,
-        "Shortest time between two assignments of the share group." + SHARE,
-        at_least=0,
+    streams_session_timeout_ms = timed("streams.session.timeout.ms", 45 * SECOND_MS).documented(
+        "After this long without a heartbeat a member of the streams group is taken for dead." + STREAMS
     )
-    streams_session_timeout_ms = timed(
-        "streams.session.timeout.ms",
-        45 * SECOND_MS,
-        "After this long without a heartbeat a member of the streams group is taken for dead." + STREAMS,
+    streams_heartbeat_interval_ms = timed("streams.heartbeat.interval.ms", 5 * SECOND_MS).documented(
+        "Time between two heartbeats of a member of the streams group." + STREAMS
     )
-    streams_heartbeat_interval_ms = timed(
-        "streams.heartbeat.interval.ms",
-        5 * SECOND_MS,
-        "Time between two heartbeats of a member of the streams group." + STREAMS,
-    )
-    streams_num_standby_replicas = timed(
-        "streams.num.standby.replicas", 0, "Standby copies of each task's state." + STREAMS, at_least=0
+    streams_num_standby_replicas = timed("streams.num.standby.replicas", 0, at_least=0).documented(
+        "Standby copies of each task's state." + STREAMS
     )
     streams_initial_rebalance_delay_ms = timed(
-        "streams.initial.rebalance.delay.ms",
-        3 * SECOND_MS,
-        "How long an empty streams group waits for more members after the first one has joined." + STREAMS,
-        at_least=0,
-    )
-    streams_assignment_interval_ms = timed(
-        "streams.assignment.interval.ms",
-        1 * SECOND_MS,
-        "Shortest time between two assignments of the streams group." + STREAMS,
-        at_least=0,
+        "streams.initial.rebalance.delay.ms", 3 * SECOND_MS, at_least=0
+    ).documented("How long an empty streams group waits for more members after the first one has joined." + STREAMS)
+    streams_assignment_interval_ms = timed("streams.assignment.interval.ms", 1 * SECOND_MS, at_least=0).documented(
+        "Shortest time between two assignments of the streams group." + STREAMS
     )
 
     @classmethod

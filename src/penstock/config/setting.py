@@ -4,7 +4,7 @@ A group of settings is a class whose attributes are `Setting`s. Through the clas
 (`Settings.log_segment_bytes.default`), through an instance the value (`settings.log_segment_bytes`), typed:
 
     class NetworkSettings(Group):
-        max_connections = Setting("max.connections", INT, default=2**31 - 1, at_least=0, dynamic=CLUSTER, doc="...")
+        max_connections = Setting("max.connections", INT, default=2**31 - 1, at_least=0).documented("...")
 
 `Setting` is a descriptor without `__set__`, so a value that stands in the instance's `__dict__` is found first and
 reading one costs what reading any attribute costs. Instances are immutable.
@@ -16,6 +16,7 @@ CLASS, PASSWORD): tools compare the printed form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any, Generic, Self, TypeVar, overload
 
@@ -51,6 +52,7 @@ class Source(IntEnum):
     GROUP_CONFIG = 8
 
 
+@dataclass(slots=True, eq=False)
 class Setting(Generic[T]):
     """The declaration of one setting.
 
@@ -60,72 +62,44 @@ class Setting(Generic[T]):
     value that returns the end of a sentence when it is wrong (see `penstock.config.checks`); `dynamic`, who may change
     it at run time; `topic`, the topic config that this broker setting is the default of; `broker`, for a topic config,
     the broker settings that give its default, the first that is set wins, each with the factor that turns its unit
-    into ours; `required`, no default makes sense; `internal`, hidden from DescribeConfigs and the docs, as in Kafka.
+    into ours; `required`, no default makes sense; `internal`, hidden from DescribeConfigs and the docs, as in Kafka;
+    `doc`, what it means: `Setting(...).documented("...")`.
     """
 
-    __slots__ = (
-        "also",
-        "any_case",
-        "at_least",
-        "at_most",
-        "attribute",
-        "broker",
-        "check",
-        "default",
-        "doc",
-        "dynamic",
-        "internal",
-        "name",
-        "one_of",
-        "required",
-        "topic",
-        "type",
-    )
+    name: str
+    type: ValueType[T]
+    _: KW_ONLY
+    default: T
+    doc: str = ""
+    at_least: float | None = None
+    at_most: float | None = None
+    also: tuple[Any, ...] = ()
+    one_of: tuple[str, ...] = ()
+    any_case: bool = False
+    check: Callable[[Any], str | None] | None = None
+    dynamic: Dynamic = READ_ONLY
+    topic: str | None = None
+    broker: tuple[tuple[str, int], ...] = ()
+    required: bool = False
+    internal: bool = False
 
-    def __init__(
-        self,
-        name: str,
-        type: ValueType[T],  # noqa: A002 - reads as it should in a declaration
-        *,
-        default: T,
-        doc: str,
-        at_least: float | None = None,
-        at_most: float | None = None,
-        also: tuple[Any, ...] = (),
-        one_of: tuple[str, ...] = (),
-        any_case: bool = False,
-        check: Callable[[Any], str | None] | None = None,
-        dynamic: Dynamic = READ_ONLY,
-        topic: str | None = None,
-        broker: tuple[tuple[str, int], ...] = (),
-        required: bool = False,
-        internal: bool = False,
-    ) -> None:
-        self.name = name
-        self.type = type
-        self.default = default
-        self.doc = doc
-        self.at_least = at_least
-        self.at_most = at_most
-        self.also = also
-        self.one_of = one_of
-        self.any_case = any_case
-        self.check = check
-        self.dynamic = dynamic
-        self.topic = topic
-        self.broker = broker
-        self.required = required
-        self.internal = internal
-        self.attribute = name.replace(".", "_")
+    @property
+    def attribute(self) -> str:
+        """The name as an attribute of a group has it."""
+        return self.name.replace(".", "_")
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        assert name == self.attribute, f"{owner.__name__}.{name} declares {self.name}: call it {self.attribute}"
+    def documented(self, doc: str) -> Setting[T]:
+        """The same with its meaning, in sentences that the docs and DescribeConfigs show."""
+        return replace(self, doc=doc)
+
+    def __set_name__(self, owner: object, name: str) -> None:
+        assert name == self.attribute, f"{owner}.{name} declares {self.name}: call it {self.attribute}"
 
     @overload
-    def __get__(self, instance: None, owner: type) -> Setting[T]: ...
+    def __get__(self, instance: None, owner: object) -> Setting[T]: ...
     @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object, owner: type) -> Setting[T] | T:
+    def __get__(self, instance: object, owner: object) -> T: ...
+    def __get__(self, instance: object, owner: object) -> Setting[T] | T:
         if instance is None:
             return self
         return self.default  # a group that is still being built; afterwards the instance's own value is found first

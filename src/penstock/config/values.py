@@ -62,7 +62,6 @@ class ValueType(Generic[T_co]):
 
     @property
     def sensitive(self) -> bool:
-        """Whether values of this type are secrets."""
         return self.name == "PASSWORD"
 
     def __repr__(self) -> str:

@@ -1,1 +1,1 @@
-"""Coordinators: state machines over the internal topics, one for each partition of `__consumer_offsets` and its kin."""
+"""Coordinators: state machines over internal topics such as `__consumer_offsets`, one for each partition."""

@@ -13,13 +13,13 @@ from penstock.log.table import ReplicaTable
 
 
 class LowerRecoveryPoint(WriteCheckpoint):
-    """Writes the recovery points with that of a log that was cut."""
+    """Writes the recovery points, with the lower one of a log that was truncated."""
 
     __slots__ = ()
 
 
 class Checkpointing:
-    """Notes offsets, and has the files written."""
+    """Collects changed offsets, and has the checkpoint files written."""
 
     def __init__(self, table: ReplicaTable, deadlines: Deadlines, outbox: Outbox) -> None:
         self._table = table
@@ -27,19 +27,19 @@ class Checkpointing:
         self._outbox = outbox
 
     def note(self, replica: Replica, checkpoint: Checkpoint, offset: int) -> None:
-        """Has an offset written with the next of these checkpoints, which are of the replica's directory."""
+        """Has an offset written with the next write of this checkpoint, which belongs to the replica's directory."""
         if checkpoint.set(replica.key, offset):
-            self._expect(replica.directory, checkpoint)
+            self.expect(replica.directory, checkpoint)
 
     def note_recovery_point(self, replica: Replica, log: Log) -> None:
         """Like `note`, for a log's recovery point."""
         self.note(replica, replica.directory.recovery_points, log.recovery_point)
 
     def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
-        """A partition is gone: it leaves all checkpoints of its directory."""
+        """Removes a deleted partition from all checkpoints of its directory."""
         for checkpoint in directory.checkpoints:
             if checkpoint.remove(partition):
-                self._expect(directory, checkpoint)
+                self.expect(directory, checkpoint)
 
     def write(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint as it is now, if it changed."""
@@ -48,9 +48,9 @@ class Checkpointing:
             self._outbox.emit(write, self._written)
 
     def write_stale(self, directory: LogDirectory) -> None:
-        """Writes those that have forgotten a partition: one of the same name is about to be made.
+        """Writes the checkpoints from which a partition was removed, since a new one of the same name will be created.
 
-        Were the old offsets still in the file after a crash, the new log would begin at the old one's start and be
+        If the old offsets were still in the file after a crash, the new log would begin at the old one's start and be
         trusted up to the old one's recovery point.
         """
         for checkpoint in directory.checkpoints:
@@ -58,8 +58,9 @@ class Checkpointing:
                 self.write(directory, checkpoint)
 
     def lower_recovery_point(self, replica: Replica, log: Log, now_ms: int) -> None:
-        """A log was cut. The truncation ends when no checkpoint speaks of more than is left: were records appended
-        before, a recovery after a crash would trust them without a look."""
+        """A log was truncated. The truncation ends when no checkpoint is beyond the new end: a recovery after a crash
+        would trust records appended before that without a check.
+        """
         directory = replica.directory
         checkpoint = directory.recovery_points
         lowered = (checkpoint.get(replica.key) or 0) > log.recovery_point
@@ -79,7 +80,8 @@ class Checkpointing:
     def _written(self, operation: WriteCheckpoint, result: None, now_ms: int) -> None:
         self._deadlines.seen(now_ms)
 
-    def _expect(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
+    def expect(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
+        """Has a checkpoint written after its interval: it has become dirty."""
         settings = self._table.settings
         if checkpoint is directory.high_watermarks:
             interval_ms = settings.replica_high_watermark_checkpoint_interval_ms

@@ -28,7 +28,7 @@ TopicPartition = tuple[str, int]
 
 
 class MalformedCheckpoint(ValueError):
-    """A checkpoint file that is not one. Says which line is wrong."""
+    """A malformed checkpoint file; the message names the line."""
 
 
 def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
@@ -81,7 +81,7 @@ class Checkpoint:
         self._offsets: dict[TopicPartition, int] = {}
 
     def load(self, disk: Disk) -> None:
-        """Reads the file from a blocking disk; a missing one says nothing.
+        """Reads the file from a blocking disk; a missing one is empty.
 
         Raises:
             MalformedCheckpoint: it cannot be trusted; the checkpoint stays empty.
@@ -96,15 +96,19 @@ class Checkpoint:
         return self._offsets.get(partition)
 
     def set(self, partition: TopicPartition, offset: int) -> bool:
-        """Notes an offset; whether that made the checkpoint dirty."""
-        if self._offsets.get(partition) == offset:
+        """Sets an offset; returns whether that made the checkpoint dirty."""
+        offsets = self._offsets
+        if self.dirty:
+            offsets[partition] = offset
             return False
-        self._offsets[partition] = offset
-        was_dirty, self.dirty = self.dirty, True
-        return not was_dirty
+        if offsets.get(partition) == offset:
+            return False
+        offsets[partition] = offset
+        self.dirty = True
+        return True
 
     def remove(self, partition: TopicPartition) -> bool:
-        """Forgets a partition; whether that made the checkpoint dirty."""
+        """Removes a partition; returns whether that made the checkpoint dirty."""
         if self._offsets.pop(partition, None) is None:
             return False
         was_dirty, self.dirty = self.dirty, True
@@ -112,6 +116,6 @@ class Checkpoint:
         return not was_dirty
 
     def take(self) -> dict[TopicPartition, int]:
-        """The offsets to write now; clean from here on."""
+        """Returns the offsets to write now; the checkpoint is clean from here on."""
         self.dirty = self.stale = False
         return dict(self._offsets)

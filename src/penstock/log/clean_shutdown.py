@@ -1,7 +1,7 @@
-"""`.kafka_cleanshutdown`: the file by which a log directory says that it was stopped cleanly.
+"""`.kafka_cleanshutdown`: the file that marks a log directory as cleanly stopped.
 
 It is the last thing written at a clean stop, after all logs and checkpoints are on disk, and removed, durably, before
-anything is written at the next start. It carries the broker's epoch at the time, which registration sends back so that
+anything is written at the next start. It contains the broker's epoch at the time, which registration sends back so that
 the controller knows that nothing was lost (KIP-966). Without the file every log of the directory is recovered.
 """
 

@@ -1,6 +1,6 @@
-"""One heap of deadlines: functions to call at a time, in the order of (time, when they were set).
+"""One heap of deadlines: functions to call at a time, in the order of (time, when they were added).
 
-Nearly all of them are called, to the millisecond, so this is no timer wheel: `node.timers` says what each is for.
+Nearly all of them are called, to the millisecond, so this is no timer wheel; `node.timers` compares the two.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from heapq import heappop, heappush
 
 
 class Deadlines:
-    """Nothing is cancelled: a function that is called too late for its purpose sees that by itself.
+    """Nothing is cancelled: a function that is called although it is not needed any more must find that out itself.
 
-    Attributes: `now_ms`, the latest time that an event brought; it stands still while nothing happens.
+    Args: `wake_by`, told of each deadline.
+    Attributes: `now_ms`, the time of the latest event; it stands still while nothing happens.
     """
 
-    __slots__ = ("_due", "_heap", "_sequence", "now_ms")
+    __slots__ = ("_due", "_heap", "_sequence", "_wake_by", "now_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, wake_by: Callable[[int], None] = lambda deadline_ms: None) -> None:
         self.now_ms = 0
+        self._wake_by = wake_by
         self._due: deque[tuple[int, int, Callable[[int], None]]] = deque()
         self._heap: list[tuple[int, int, Callable[[int], None]]] = []
         self._sequence = 0
@@ -32,15 +34,16 @@ class Deadlines:
         """Schedules `function(now_ms)` for the deadline."""
         self._sequence += 1
         heappush(self._heap, (deadline_ms, self._sequence, function))
+        self._wake_by(deadline_ms)
 
     def after(self, delay_ms: int, function: Callable[[int], None]) -> None:
         """Like `at`, with the time counted from the latest event."""
         self.at(self.now_ms + delay_ms, function)
 
     def due(self, now_ms: int) -> Iterator[Callable[[int], None]]:
-        """Takes what is due, one after the other: when one is called and raises, those after it stay.
+        """Takes the functions that are due, one by one: if a call of one raises, the later ones stay.
 
-        What is set meanwhile for now or earlier waits for the next time.
+        Those added meanwhile for now or earlier wait for the next call.
         """
         self.seen(now_ms)
         while self._heap and self._heap[0][0] <= now_ms:
@@ -49,6 +52,6 @@ class Deadlines:
             yield self._due.popleft()[2]
 
     def next_ms(self) -> int | None:
-        """The earliest deadline, or one that has passed."""
+        """The earliest deadline, perhaps in the past; None if there is none."""
         first = self._due or self._heap
         return first[0][0] if first else None

@@ -1,11 +1,11 @@
-"""What the log manager has done to a log directory, each an `Operation` that carries all it needs.
+"""The log manager's operations on a log directory, each an `Operation` that contains all it needs.
 
-Operations on one replica have its name as their order, as the operations of its log do. Those on checkpoint files, the
-mark of a clean stop and new replicas share one order: the last one to be emitted is the last to be written, and a new
-replica comes after the checkpoint that has forgotten an older one of its name.
+Operations on one replica have its name as their order, like the operations of its log. Those on checkpoint files, the
+mark of a clean stop and new replicas share one order: the last one emitted is the last one written, and a new replica
+is created after the checkpoint from which an older one of its name was removed.
 
-`replica` and `replicas` are for the manager, which takes up the result: `run` does not look at them. A name would not
-do: by then it may be that of another replica.
+`replica` and `replicas` are for the manager, which handles the result: `run` does not look at them. A name would not
+do: by then it may belong to another replica.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class CreateReplicas(Operation):
     """Makes the directories of new replicas: all of them, then one fsync of the log directory.
 
     The file with the topic id appears by a rename, so that a crash leaves all of it or nothing: a directory with half
-    of it could not be opened, one without it is tied to its topic when it is. So its own directory needs no fsync.
+    of it could not be opened, one without it gets the id when it is opened. So its own directory needs no fsync.
 
-    The result are the names that were there already: nobody knows what is in those.
+    The result is the names that existed already, whose content is unknown.
     """
 
     __slots__ = ("names", "replicas")
@@ -81,7 +81,7 @@ class WritePartitionMetadata(Operation):
 
 
 class OpenLog(Operation):
-    """Opens a log in the lane. The result is the Log, or the RecoveryNeeded or StorageError that keeps it shut."""
+    """Opens a log in the lane. The result is the Log, or the RecoveryNeeded or StorageError that prevents it."""
 
     __slots__ = ("arguments", "log_owner", "loop_disk", "random", "replica", "wall")
 
@@ -112,7 +112,7 @@ class OpenLog(Operation):
 
 
 class RecoverLog(TaskOperation):
-    """Recovers a log after an unclean stop. The result is the report, or the StorageError that keeps it shut."""
+    """Recovers a log after an unclean stop. The result is the report, or the StorageError that prevents it."""
 
     __slots__ = ("arguments", "replica")
 
@@ -140,7 +140,7 @@ class RecoverLog(TaskOperation):
 
 
 class SetAside(Operation):
-    """Renames a replica's directory, durably: to `-delete` when it is to go, to `-stray` when it is nobody's."""
+    """Renames a replica's directory, durably: to `-delete` to be removed, to `-stray` if it is not this node's."""
 
     __slots__ = ("name", "renamed")
 
@@ -169,9 +169,9 @@ class RemoveDirectory(Operation):
 
 
 class ReadRange(Operation):
-    """Reads a range so that it is resident; nobody wants the bytes.
+    """Reads a range so that it is resident; the bytes are not used.
 
-    That the file was deleted meanwhile is no error: who wanted to read it is run again, and finds out.
+    A file that was deleted meanwhile is no error: the reader runs again and finds out.
     """
 
     __slots__ = ("length", "path", "position")
@@ -188,9 +188,9 @@ class ReadRange(Operation):
 
 
 class ReadBytes(Operation):
-    """Reads a range for `reader`, who takes up the result: the bytes, or None when the file was deleted meanwhile.
+    """Reads a range for `reader`, which handles the result: the bytes, or None if the file was deleted meanwhile.
 
-    `is_data` is for the reader, too: whether it wants the bytes, or just that they are resident.
+    `is_data` is for the reader: whether it wants the bytes, or only wants them to be resident.
     """
 
     __slots__ = ("is_data", "piece", "reader")
@@ -247,7 +247,7 @@ class WriteCheckpoint(Operation):
 
 
 class MarkCleanStop(Operation):
-    """The last operation on a directory: says that all that was to be written has been."""
+    """The last operation on a directory: marks it as cleanly stopped, since everything has been written."""
 
     __slots__ = ("broker_epoch",)
 

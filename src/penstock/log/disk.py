@@ -15,6 +15,7 @@ with "/" between parts; "" is the directory itself.
 from __future__ import annotations
 
 import errno
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -39,10 +40,10 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """A range of a file that a response carries without its bytes having been read.
+    """A range of a file that a response contains without its bytes having been read; the shell reads it when it sends.
 
-    `directory` is the index of the log directory, `path` is within it. The shell reads it when it sends.
-    `names_version` is the disk's at the time when the path was this file's; None: whichever has it when it is read.
+    `directory` is the index of the log directory, `path` is relative to it. `names_version` is the disk's version at
+    which the path named this file; None: whichever file has it when it is read.
     """
 
     directory: int
@@ -68,11 +69,11 @@ class Disk(Protocol):
 
     @property
     def names_version(self) -> int:
-        """Counts the changes of what the names in the directory mean; see `FileSlice`."""
+        """Counts renames, removals and truncations, which change what a path means; see `FileSlice`."""
         ...
 
     def find(self, piece: FileSlice) -> str:
-        """The path that the file of a slice has now. FileNotFoundError if it is gone, whatever has its name."""
+        """The present path of the file that a slice means. FileNotFoundError if that file is gone."""
         ...
 
     def read(self, path: str, position: int, length: int) -> bytes:
@@ -159,10 +160,10 @@ class OperationOwner(Protocol):
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None: ...
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """A bug: one of the two has raised `error`. Ends what the operation was for, and nothing else."""
+        """A bug: the operation, or the handling of its end, raised `error`. Ends only what the operation was for."""
 
 
-class Operation:
+class Operation(ABC):
     """Work on one log directory that may block. Subclasses define `run`.
 
     Attributes:
@@ -170,7 +171,7 @@ class Operation:
         order: operations with the same (directory, order) run one at a time, first-in first-out. A log's name, usually.
         inline: whether the shell may run it on the loop when the disk is healthy (small appends to the page cache);
             otherwise it always goes to the lane (fsync, roll, unlink, reads from a cold file).
-        owner: told about the end of it.
+        owner: told how it ended.
     """
 
     __slots__ = ("directory", "inline", "order", "owner")
@@ -181,6 +182,6 @@ class Operation:
         self.owner = owner
         self.inline = inline
 
+    @abstractmethod
     def run(self, disk: Disk) -> Any:
         """Does the work on a blocking disk, off the loop or on it. Touches no state that the loop uses."""
-        raise NotImplementedError

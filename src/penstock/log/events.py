@@ -1,6 +1,6 @@
-"""What the log directories have to tell a person: values that the shell logs, one event a line.
+"""Events of the log directories for people: values that the shell logs, one event a line.
 
-The room does not log. It hands each of these to the `report` function it was given.
+The room does not log. It passes each of these to the `report` function that it was given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class DirectoryFailed:
 
 @dataclass(frozen=True, slots=True)
 class LogBroken:
-    """The files of one log are beyond use; it answers KAFKA_STORAGE_ERROR, the others of its directory go on."""
+    """The files of one log are unusable: it answers KAFKA_STORAGE_ERROR, the others of its directory go on."""
 
     log: str
     reason: str

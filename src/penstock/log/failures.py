@@ -1,4 +1,6 @@
-"""What the log manager gives up: a log whose files are beyond use, or a log directory with all its logs, for good."""
+"""A log directory fails: it goes offline with all its logs, until the next start. A single log with unusable files, or
+whose state a bug has left unknown, goes offline alone.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from penstock.log.table import ReplicaTable
 
 
 class Failures:
-    """Says so to a person, to the node, and to those who wait for a log."""
+    """Takes logs and directories offline, and tells the operator, the node, and whoever waits for a log."""
 
     def __init__(self, table: ReplicaTable, report: Callable[[LogEvent], None], listener: LogListener) -> None:
         self._table = table
@@ -22,7 +24,7 @@ class Failures:
         self._listener = listener
 
     def replica_broken(self, replica: Replica, error: StorageError, now_ms: int) -> None:
-        """Takes one log offline whose files are unusable."""
+        """Takes one log offline, whose files are unusable."""
         replica.state = State.BROKEN
         replica.error = error
         self._report(LogBroken(replica.name, str(error)))
@@ -34,7 +36,7 @@ class Failures:
         self.directory_failed(log.disk.directory, error, now_ms)
 
     def log_broke(self, replica: Replica, log: Log, error: Exception, now_ms: int) -> None:
-        """A bug: an open log does not know its own state any more. Its files are as they are, to be recovered."""
+        """A bug: an open log no longer knows its own state. Its files are left as they are, to be recovered."""
         del self._table.open[log.name]
         replica.log = None
         why = StorageError(f"{log.name} is given up after a bug: {error!r}")
@@ -42,7 +44,7 @@ class Failures:
         self._listener.log_failed(log, OSError(EIO, str(why)), now_ms)
 
     def directory_failed(self, index: int, error: OSError, now_ms: int) -> None:
-        """Takes a directory offline: its logs are forgotten, those who wait for one are called."""
+        """Takes a directory offline: its logs are forgotten, and whoever waits for one of them is told."""
         table, directory = self._table, self._table.directories[index]
         if directory.error is not None:
             return

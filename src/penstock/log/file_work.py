@@ -1,7 +1,7 @@
-"""What a log has done to its files: the operations that wait and run, and how much of what they wrote is durable.
+"""A log's changes to its files: the operations that wait and run, and how much of what they wrote is durable.
 
-A log makes its operations, queues them here and says when each has ended; what comes of that for offsets and readers is
-the log's own business. Appends of one turn join one open `Write`, until another operation follows it or it is taken.
+A log creates its operations, queues them here and says when each has ended; what that means for offsets and readers is
+decided by the log. Appends of one turn join one open `Write`, until another operation follows it or it is taken.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FileWork:
     # The queue
 
     def add(self, operation: Operation) -> bool:
-        """Has an operation wait to be taken. Whether it is the first that does."""
+        """Queues an operation. Returns whether it is the first one waiting."""
         self.outstanding += 1
         self.pending.append(operation)
         return len(self.pending) == 1
@@ -79,14 +79,17 @@ class FileWork:
         return len(self.pending) == 1
 
     def seal_write(self, flush_messages: int) -> None:
-        """Decides what goes with the open write; later appends begin another."""
+        """Completes the open write, with index entries and an fsync if they are due; later appends begin another."""
         write, self.open_write = self.open_write, None
         if write is None:
             return
         segment = write.segment
-        write.largest = segment.largest(self.segments.disk)
-        if segment.index_tails_are_long:
-            write.index_writes = segment.take_index_tails()
+        assert segment.largest_timestamp_ms is not None, "the active segment knows its largest timestamp"
+        write.largest = segment.largest_timestamp_ms, segment.largest_timestamp_offset
+        if segment.indexes_grew:
+            segment.indexes_grew = False
+            if segment.index_tails_are_long:
+                write.index_writes = segment.take_index_tails()
         if write.end_offset - self.recovery_point >= flush_messages:
             write.sync_paths = self._unflushed_paths()
             write.sync_directory = self.name if self.directory_dirty else None
@@ -113,7 +116,7 @@ class FileWork:
             self.first_unflushed_ms = now_ms
 
     def give_up(self) -> list[Step]:
-        """Nothing more will be written. Returns what was reserved for the writes that have not completed."""
+        """Nothing more will be written. Returns the reservations of the writes that have not completed."""
         self.open_write = None
         steps = [step for write in self.writes for step in write.steps]
         self.writes.clear()
@@ -122,7 +125,7 @@ class FileWork:
     # Flushing
 
     def rolled(self, base_offset: int, *, follows: bool) -> list[int]:
-        """A segment is begun; `follows`: just after the last record of the one before. Returns the `rolls` to note."""
+        """A segment begins; `follows`: directly after the last record before. Returns the `rolls` to record."""
         self.directory_dirty = True
         self.rolls = [offset for offset in self.rolls if offset > self.recovery_point]
         if follows and base_offset > self.recovery_point:
@@ -141,7 +144,7 @@ class FileWork:
         self.directory_dirty = True
 
     def flush(self, log: OperatedLog, end_offset: int) -> Flush | None:
-        """A flush of everything up to the end, in order with appends; None where one has been queued already."""
+        """A flush of everything up to the end, in order with appends; None if one is queued already."""
         if end_offset <= max(self.recovery_point, self.flush_requested) and not self.directory_dirty:
             return None
         self.flush_requested = end_offset
@@ -152,7 +155,7 @@ class FileWork:
         return flush
 
     def flush_rolled(self, log: OperatedLog, old: Segment, roll: Roll) -> Flush:
-        """A flush in the background of the segment that was closed, and those before it."""
+        """A background flush of the segment that was closed, and of those before it."""
         covered = [each for each in self.segments.all if not each.flushed and each.base_offset <= old.base_offset]
         paths = [path for segment in covered for path in segment.paths]
         if roll.snapshot:
@@ -161,7 +164,7 @@ class FileWork:
         return Flush(log, roll.new.base_offset, covered, paths, order=order)
 
     def close(self, log: OperatedLog, end_offset: int, snapshot: Snapshot) -> Close | None:
-        """The last operation, of a log whose active segment is sealed; None where the files say all already."""
+        """The last operation, of a log whose active segment is sealed; None if the files are complete already."""
         segment = self.segments.all[-1]
         memory_only = snapshot or segment.offset_index.tail or segment.time_index.tail or segment.aborted_index.tail
         if not memory_only and not self.outstanding and not self.directory_dirty and self.recovery_point == end_offset:
@@ -169,7 +172,7 @@ class FileWork:
         return Close(log, end_offset, self._unflushed(), segment, snapshot)
 
     def flushed_to(self, offset: int, log_end_offset: int, now_ms: int) -> bool:
-        """Notes that everything below an offset is durable. Returns whether the recovery point moves."""
+        """Everything below an offset is durable. Returns whether the recovery point moves."""
         offset = min(offset, log_end_offset)
         if offset <= self.recovery_point:
             return False

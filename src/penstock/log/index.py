@@ -14,6 +14,7 @@ are never longer than their entries, which Kafka accepts: it resizes the active 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from struct import Struct
 from typing import Any, ClassVar
 
@@ -77,34 +78,36 @@ class Index:
             return self.ENTRY.unpack_from(self.tail, (slot - self.written) * self.ENTRY.size)
         return self.ENTRY.unpack(self._read(disk, slot, 1))
 
-    def floor(self, disk: Disk, target: int, column: int) -> tuple[Any, ...] | None:
-        """The last entry whose `column` (rising through the file) is at most `target`; None if there is none."""
+    def floor(self, disk: Disk, target: int, column: int, end: int | None = None) -> tuple[Any, ...] | None:
+        """The last entry whose `column` (rising through the file) is at most `target`; None if there is none.
+
+        The column rises from about 0 to about `end`, if that is given, and mostly by even steps: the first look is
+        where the target would then be, and nearly always the only one.
+        """
         unpack, size, tail = self.ENTRY.unpack_from, self.ENTRY.size, self.tail
-        if tail and unpack(tail)[column] <= target:
-            return self._floor_within(tail, target, column)
+        if tail:
+            in_tail = unpack(tail)[column]
+            if in_tail <= target:
+                return self._floor_within(tail, target, column)
+            end = in_tail if end is not None else None
         low, high = 0, self.written
+        slot = high // 2 if not end else high * target // end - INDEX_BLOCK_ENTRIES // 2
         while high - low > INDEX_BLOCK_ENTRIES:
-            middle = (low + high) // 2
-            if unpack(self._read(disk, middle, 1))[column] <= target:
-                low = middle
+            slot = max(low, min(slot, high - INDEX_BLOCK_ENTRIES))
+            block = self._read(disk, slot, INDEX_BLOCK_ENTRIES)
+            if unpack(block)[column] > target:
+                high = slot
+            elif unpack(block, len(block) - size)[column] <= target:
+                low = slot + INDEX_BLOCK_ENTRIES - 1
             else:
-                high = middle
-        if low == high:
-            return None
-        block = self._read(disk, low, high - low)
-        assert len(block) == (high - low) * size
-        return self._floor_within(block, target, column)
+                return self._floor_within(block, target, column)
+            slot = (low + high) // 2
+        return self._floor_within(self._read(disk, low, high - low), target, column) if low < high else None
 
     def _floor_within(self, block: bytes | bytearray, target: int, column: int) -> tuple[Any, ...] | None:
         unpack, size = self.ENTRY.unpack_from, self.ENTRY.size
-        low, high = 0, len(block) // size
-        while low < high:
-            middle = (low + high) // 2
-            if unpack(block, middle * size)[column] <= target:
-                low = middle + 1
-            else:
-                high = middle
-        return unpack(block, (low - 1) * size) if low else None
+        above = bisect_right(range(len(block) // size), target, key=lambda slot: unpack(block, slot * size)[column])
+        return unpack(block, (above - 1) * size) if above else None
 
     def _read(self, disk: Disk, slot: int, count: int) -> bytes:
         size = self.ENTRY.size
@@ -135,12 +138,12 @@ class OffsetIndex(Index):
 
     def position_for(self, disk: Disk, offset: int) -> int:
         """Position of a batch at or before the one that holds `offset`. May raise NotResident."""
-        found = self.floor(disk, offset - self.base_offset, 0)
+        found = self.floor(disk, offset - self.base_offset, 0, self.last_offset - self.base_offset)
         return found[1] if found else 0
 
-    def position_before(self, disk: Disk, position: int) -> int:
-        """The last indexed position that is at most `position`. May raise NotResident."""
-        found = self.floor(disk, position, 1)
+    def position_before(self, disk: Disk, position: int, size_bytes: int) -> int:
+        """The last indexed position that is at most `position`, in a segment of this size. May raise NotResident."""
+        found = self.floor(disk, position, 1, size_bytes)
         return found[1] if found else 0
 
 

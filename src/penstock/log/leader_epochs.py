@@ -1,9 +1,10 @@
-"""Leader epoch -> the offset at which it began, in memory and in `leader-epoch-checkpoint` (KIP-101, KIP-279).
+"""The leader epoch cache: epoch -> the offset at which it began, and its file `leader-epoch-checkpoint` (KIP-101,
+KIP-279).
 
 The file is text: version `0`, the number of entries, then `epoch offset` a line. It is written whole, before the first
-record of a new epoch: an epoch that has no record is known to its leader alone, so a leader of thousands of partitions
-that nobody writes to has no file to write. A cut is written a little later, and a stale file is harmless: opening the
-log cuts again.
+record of a new epoch is. An epoch without records is known to its leader alone, so a leader of thousands of unused
+partitions writes no files. Truncations are written a little later; a stale file is harmless, since opening the log
+truncates again.
 """
 
 from __future__ import annotations
@@ -19,10 +20,7 @@ VERSION = 0
 
 
 class LeaderEpochs:
-    """The epochs of one log. Both `epochs` and `start_offsets` rise.
-
-    `dirty` says that the file does not have the latest change yet.
-    """
+    """The epochs of one log. Both `epochs` and `start_offsets` rise. `dirty`: the file lacks the latest change."""
 
     __slots__ = ("dirty", "epochs", "start_offsets")
 
@@ -43,7 +41,7 @@ class LeaderEpochs:
         return list(zip(self.epochs, self.start_offsets, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Notes that `epoch` begins at `start_offset`. False when that is known. Entries it contradicts are dropped."""
+        """Records that `epoch` begins at `start_offset`; drops entries that this contradicts. False if it was known."""
         assert epoch >= 0, epoch
         assert start_offset >= 0, start_offset
         if self.epochs and epoch == self.epochs[-1] and start_offset >= self.start_offsets[-1]:

@@ -45,6 +45,7 @@ start a worker."""
 RECOVERY_CHANGES_MAX_BYTES = 64 * MiB
 """What a worker may report to be written in the recovery of one log; one with more is done in the lane."""
 RECOVERY_TASK_MAX_MS = 120_000
-"""How long a worker may take to recover a log, and so much longer for each GiB; the lane does it when that is over."""
+"""How long a worker may take to recover a log, and so much longer for each GiB, which 9 MB/s are enough for. When that
+is over, the lane begins anew, and takes what it takes."""
 PREFERRED_DIRECTORIES_MAX = 10_000
 """Replicas that do not exist yet and of which a node remembers the log directory that somebody wants them in."""

@@ -1,4 +1,4 @@
-"""What the log manager tells the node about its logs: the part of `LogOwner` that replication lives on."""
+"""What the log manager tells the node about its logs: the part of `LogOwner` that replication needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class LogListener(Protocol):
-    """Called on the loop, with the log's and the manager's state already new."""
+    """Called on the loop, after the state of the log and the manager has changed."""
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
         """`log_end_offset` has moved forward."""
@@ -24,4 +24,4 @@ class LogListener(Protocol):
         """An operation of the log failed; `directory_failed` follows."""
 
     def directory_failed(self, index: int, error: OSError, now_ms: int) -> None:
-        """A directory went offline; its logs are forgotten already."""
+        """A directory went offline; its logs have been forgotten."""

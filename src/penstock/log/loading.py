@@ -1,8 +1,8 @@
-"""From the files of a log to its state: what opening does, and a truncation when it has cut the files.
+"""From the files of a log to its state, when it is opened and after a truncation has changed the files.
 
 Only the listing, the small files, the ends of the active segment's indexes and what comes after its last index entry
-are read; after a clean stop that is all there is to do. Producer state newer than the latest snapshot is replayed from
-batch headers. Files that contradict each other raise `RecoveryNeeded`.
+are read; after a clean stop that is all. Producer state newer than the latest snapshot is replayed from batch headers.
+Files that contradict each other raise `RecoveryNeeded`.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ class OpenArguments:
 
 @dataclass(slots=True)
 class Loaded:
-    """The state that the files of a log say. `snapshots` are the offsets of the `.snapshot` files, rising;
-    `stale_paths` are files of no use; `deleted_paths` wait to be unlinked."""
+    """The state of a log according to its files. `snapshots`: offsets of the `.snapshot` files, rising; `stale_paths`:
+    useless files; `deleted_paths`: files to be unlinked.
+    """
 
     segments: list[Segment]
     log_end_offset: int
@@ -122,7 +123,7 @@ def listing(disk: Disk, name: str) -> dict[str, FileInfo]:
 
 
 def load_segments(name: str, files: Mapping[str, FileInfo], wall_ms: int) -> list[Segment]:
-    """The segments by their files' names and sizes, nothing read. Raises RecoveryNeeded when an index is missing."""
+    """The segments from their files' names and sizes, nothing read. Raises RecoveryNeeded if an index is missing."""
     return [
         load_segment(name, info, files, wall_ms) for info in files.values() if offset_of(info.name, LOG) is not None
     ]
@@ -134,7 +135,7 @@ def is_deleted(file: str) -> bool:
 
 
 def load_segment(name: str, info: FileInfo, files: Mapping[str, FileInfo], wall_ms: int) -> Segment:
-    """A segment by its files' sizes, nothing read."""
+    """A segment from its files' sizes, nothing read."""
     base_offset = offset_of(info.name, LOG)
     assert base_offset is not None
     segment = Segment(name, base_offset, wall_ms, size_bytes=info.size_bytes)
@@ -158,7 +159,7 @@ def count_entries(name: str, index: Index, info: FileInfo | None) -> None:
 
 
 def load_active(disk: Disk, segment: Segment) -> int:
-    """Reads what appending to a segment needs to know; returns the offset after its last batch."""
+    """Reads what appending to a segment requires; returns the offset after its last batch."""
     name, index = segment.name, segment.offset_index
     position = 0
     if index.written:
@@ -208,7 +209,7 @@ def load_leader_epochs(disk: Disk, name: str, files: Mapping[str, FileInfo]) -> 
 
 
 def load_topic_id(disk: Disk, name: str, files: Mapping[str, FileInfo]) -> UUID | None:
-    """Raises StorageError when there is a partition.metadata that cannot be read: no recovery mends that."""
+    """Raises StorageError for a partition.metadata that cannot be read: no recovery repairs that."""
     info = files.get(PARTITION_METADATA)
     if info is None:
         return None
@@ -244,7 +245,7 @@ def load_snapshot(
 
 
 def recall(disk: Disk, segment: Segment, producers: ProducerState) -> None:
-    """Looks at the log's end for the batches before the last one of each producer, which a snapshot leaves out.
+    """Reads, at the log's end, the batches before the last one of each producer, which a snapshot leaves out.
 
     A producer that had several batches in flight when its broker died sends all of them again, the oldest first.
     """
@@ -275,7 +276,7 @@ def recall(disk: Disk, segment: Segment, producers: ProducerState) -> None:
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """A batch that cannot be read, or is of an old format, keeps this log shut and no other."""
+    """Turns an unreadable batch, or one of an old format, into an error of this log alone."""
     try:
         yield
     except (CorruptRecordError, InvalidRecordError) as error:
@@ -283,7 +284,7 @@ def readable(name: str) -> Iterator[None]:
 
 
 def without_strays(snapshots: list[int], segments: list[Segment]) -> tuple[list[int], list[int]]:
-    """Snapshots worth keeping: the latest, and those at which a segment begins; and the others."""
+    """Splits snapshots into those worth keeping (the latest, and those at which a segment begins) and the others."""
     bases = {segment.base_offset for segment in segments}
     kept = [offset for offset in snapshots if offset in bases or offset == snapshots[-1]]
     return kept, [offset for offset in snapshots if offset not in kept]

@@ -21,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.config.topic import TopicConfig
-from penstock.config.values import LONG_MAX
 from penstock.errors import ErrorCode, RequestError, StorageError
 from penstock.log.disk import Buffer, Disk, Operation
 from penstock.log.file_work import FileWork
@@ -31,10 +29,10 @@ from penstock.log.loading import Loaded, OpenArguments
 from penstock.log.names import LEADER_EPOCHS
 from penstock.log.operations import Close, DeleteFiles, Flush, ReplaceFile, Roll, Write
 from penstock.log.producer_snapshot import Snapshot, Snapshots
-from penstock.log.producer_state import Origin
+from penstock.log.producer_state import CLIENT, Origin, new
 from penstock.log.results import Appended, Duplicate, LogOwner, LogRead, Randomness
 from penstock.log.retention import Retention
-from penstock.log.runs import Run, follower_batches, reserve_producers, runs_of, stamped, whole_batches
+from penstock.log.runs import BatchAt, add_aborted, follower_batches, reserve_producers, runs_of, stamped, whole_batches
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
 from penstock.log.truncation import Cut, Truncate
@@ -49,7 +47,7 @@ class Log:
     Attributes:
         name: directory within the log directory, `<topic>-<partition>`.
         topic_id: from partition.metadata, None when there is no such file.
-        config: may be replaced at any time by `update_config`.
+        config: may be replaced at any time; files that exist stay as they are until the next roll.
         log_start_offset: first offset that readers may have.
         log_end_offset: the offset after the last completed append.
         reserved_end_offset: the offset after the last prepared append; the next one gets it.
@@ -137,24 +135,9 @@ class Log:
         return self.files.recovery_point
 
     @property
-    def idle(self) -> bool:
-        """Whether no operation waits or runs."""
-        return self.files.outstanding == 0
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """What read_committed may read up to: the high watermark, or where the oldest transaction begins that is open
-        or has its marker above the high watermark."""
-        bound = self.producers.first_unstable_offset(high_watermark)
-        return high_watermark if bound is None or bound > high_watermark else bound
-
-    @property
     def size_bytes(self) -> int:
         """Bytes of all segments' records, as in DescribeLogDirs."""
         return self.segments.size_bytes
-
-    def update_config(self, config: TopicConfig) -> None:
-        """Applies new settings to future appends; existing files stay unchanged until the next roll."""
-        self.config = config
 
     # Appending
 
@@ -181,23 +164,23 @@ class Log:
         StorageError when the log has failed.
         """
         size_bytes = len(records)
-        self.check_append(size_bytes)
+        config = self.config
+        if self.failed or self.closed or self.truncating or size_bytes > config.max_segment_bytes:
+            self.check_append(size_bytes)
         first = header or read_header(records)
         batches = [(0, first)] if first.size_bytes == size_bytes else whole_batches(records)
         append_time_ms = NO_TIMESTAMP
-        if self.config.log_append_time:
+        if config.log_append_time:
             append_time_ms = self.wall.at(now_ms)
             batches = [stamped(records, position, batch, append_time_ms) for position, batch in batches]
         base_offset = next_offset = self.reserved_end_offset
         for position, batch in batches:
             assign_offset(records, position, next_offset, leader_epoch)
             next_offset += batch.last_offset_delta + 1
-        if origin is Origin.CLIENT:
-            for _, batch in batches:
-                if batch.producer_id >= 0 and (known := self.producers.duplicate_of(batch)):
-                    return Duplicate(known.first_offset, known.last_offset, known.timestamp_ms)
-        self._append(Run(records, batches, base_offset, leader_epoch, origin), now_ms)
-        return Appended(base_offset, next_offset - 1, append_time_ms, size_bytes)
+            if batch.producer_id >= 0 and origin is CLIENT and (known := self.producers.duplicate_of(batch)):
+                return Duplicate(known.first_offset, known.last_offset, known.timestamp_ms)
+        self._append(records, batches, base_offset, leader_epoch, origin=origin, now_ms=now_ms)
+        return new(Appended, (base_offset, next_offset - 1, append_time_ms, size_bytes))
 
     def check_append(self, size_bytes: int) -> None:
         """Raises as `append_as_leader` would, whatever the batches of this size hold. Origin.RAFT asks nothing more."""
@@ -227,7 +210,7 @@ class Log:
             return Appended(self.reserved_end_offset, self.reserved_end_offset - 1, NO_TIMESTAMP, 0)
         size_bytes = 0
         for run in runs_of(view, batches, self.config.max_segment_bytes):
-            self._append(run, now_ms)
+            self._append(*run[:-1], origin=run.origin, now_ms=now_ms)
             size_bytes += len(run.records)
         return Appended(batches[0][1].base_offset, batches[-1][1].next_offset - 1, NO_TIMESTAMP, size_bytes)
 
@@ -239,27 +222,47 @@ class Log:
         self._check_usable()
         self.leader_epochs.assign(leader_epoch, self.reserved_end_offset)
 
-    def _append(self, run: Run, now_ms: int) -> None:
-        """Reserves a place for batches and their producers' state, or raises RequestError and changes nothing."""
-        steps = reserve_producers(self.producers, run)
-        records, batches, base_offset, leader_epoch, _ = run
+    def _note_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Has the file say where the epoch of the next record begins, if it does not yet."""
         if leader_epoch > self.leader_epochs.latest:
-            self.leader_epochs.assign(leader_epoch, base_offset)
+            self.leader_epochs.assign(leader_epoch, start_offset)
         if self.leader_epochs.dirty:
             self._write_epochs()
+
+    def _append(
+        self,
+        records: Buffer,
+        batches: Sequence[BatchAt],
+        base_offset: int,
+        leader_epoch: int,
+        *,
+        origin: Origin,
+        now_ms: int,
+    ) -> None:
+        """Reserves a place for a run of batches (`Run`) and their producers' state, or raises RequestError and changes
+        nothing.
+        """
+        producers, epochs, config = self.producers, self.leader_epochs, self.config
         last_offset = base_offset - 1
         largest_timestamp_ms = NO_TIMESTAMP
+        idempotent = False
         for _, batch in batches:
             last_offset += batch.last_offset_delta + 1
             largest_timestamp_ms = max(largest_timestamp_ms, batch.max_timestamp_ms)
+            if batch.producer_id >= 0:
+                idempotent = True
+        steps = reserve_producers(producers, records, batches, base_offset, origin) if idempotent else []
+        if leader_epoch > epochs.latest or epochs.dirty:
+            self._note_epoch(leader_epoch, base_offset)
+        size_bytes = len(records)
         segments = self.segments.all
         if not segments or segments[-1].should_roll(
-            self.config, len(records), largest_timestamp_ms, last_offset, self.wall.at(now_ms)
+            config, size_bytes, largest_timestamp_ms, last_offset, now_ms + self.wall.ahead_ms
         ):
-            self.producers.undo(steps)  # the snapshot of the roll is of the time before these batches
+            producers.undo(steps)  # the snapshot of the roll is of the time before these batches
             gap_fits_its_index = last_offset - self.reserved_end_offset <= RELATIVE_OFFSET_MAX
             self._roll(self.reserved_end_offset if gap_fits_its_index else base_offset, now_ms)
-            steps = reserve_producers(self.producers, run)
+            steps = reserve_producers(producers, records, batches, base_offset, origin) if idempotent else []
         segment = segments[-1]
         write = self.files.open_write
         if write is None:
@@ -267,18 +270,16 @@ class Log:
             if self.files.begin_write(write):
                 self.owner.log_has_operations(self)
         write.chunks.append(records)
-        write.size_bytes += len(records)
-        interval_bytes = self.config.index_interval_bytes
-        offset = base_offset
+        write.size_bytes += size_bytes
+        interval_bytes = config.index_interval_bytes
+        end_offset = base_offset
         for _, batch in batches:
-            offset += batch.last_offset_delta + 1
-            segment.reserve(batch.size_bytes, offset - 1, batch.max_timestamp_ms, interval_bytes)
-        for step in steps:
-            if step.completed is not None and step.completed.aborted:
-                _, first, last, _, last_stable_offset = step.completed
-                segment.aborted_index.append(step.producer_id, first, last, last_stable_offset)
-        write.steps += steps
-        write.end_offset = self.reserved_end_offset = self.producers.end_offset = last_offset + 1
+            end_offset += batch.last_offset_delta + 1
+            segment.reserve(batch.size_bytes, end_offset - 1, batch.max_timestamp_ms, interval_bytes)
+        if idempotent:
+            add_aborted(segment, steps)
+            write.steps += steps
+        write.end_offset = self.reserved_end_offset = producers.end_offset = end_offset
 
     # Reading
 
@@ -300,7 +301,7 @@ class Log:
         if upper_offset is None or upper_offset > end_offset:
             upper_offset = end_offset
         if offset >= upper_offset:
-            return LogRead([], 0, offset, -1, -1)
+            return LogRead([], 0, offset)
         up_to_end = upper_offset == end_offset and not self.truncating
         return self.segments.read(offset, upper_offset, max_bytes, up_to_end=up_to_end, at_least_one=at_least_one)
 
@@ -345,7 +346,7 @@ class Log:
         self.files.outstanding -= 1
         if self.failed:
             return
-        if type(operation) is Write:
+        if operation.__class__ is Write:
             self._write_completed(operation, now_ms)
         elif isinstance(operation, Flush):
             self._flush_completed(operation, now_ms)
@@ -358,7 +359,7 @@ class Log:
             self._truncate_completed(loaded, deleted, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        """Handles a failed operation: undoes all reservations; the log is dead from here on."""
+        """Handles a failed operation: undoes all reservations. The log cannot be used any more."""
         self.files.outstanding -= 1
         if self.failed:
             return
@@ -368,11 +369,11 @@ class Log:
         self.owner.log_failed(self, error, now_ms)
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """The end of an operation broke off half way."""
+        """A bug at the end of an operation, which was handled only in part."""
         self.broke(error, now_ms)
 
     def broke(self, error: Exception, now_ms: int) -> None:
-        """A bug: the log does not know its own state any more. It is dead, and its files are as they are."""
+        """A bug: the log no longer knows its own state. It cannot be used any more; its files are left as they are."""
         if not self.failed:
             self.failed = True
             self.files.give_up()
@@ -386,7 +387,7 @@ class Log:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is being truncated")
 
     def _write_completed(self, write: Write, now_ms: int) -> None:
-        self.files.write_completed(write, self.wall.at(now_ms), now_ms)
+        self.files.write_completed(write, now_ms + self.wall.ahead_ms, now_ms)
         if self.truncating:
             return
         self.log_end_offset = write.end_offset
@@ -457,11 +458,6 @@ class Log:
     def _flushed_to(self, offset: int, now_ms: int) -> None:
         if self.files.flushed_to(offset, self.log_end_offset, now_ms):
             self.owner.log_flushed(self, now_ms)
-
-    def flush_deadline_ms(self) -> int | None:
-        """When flush.ms wants a flush; None when nothing is unflushed or flush.ms is off."""
-        first_ms = self.files.first_unflushed_ms
-        return None if first_ms < 0 or self.config.flush_ms == LONG_MAX else first_ms + self.config.flush_ms
 
     def close(self, now_ms: int) -> None:
         """Writes what memory holds (index tails, producer snapshot), flushed; `owner.log_closed` when done.
@@ -585,7 +581,7 @@ class Log:
         if not count:
             return 0
         if count == len(self.segments.all):
-            self._roll(self.reserved_end_offset, now_ms)
+            self.roll(now_ms)
         doomed = self.segments.take_oldest(count)
         self.snapshots.forget(segment.base_offset for segment in doomed)
         if self.segments.bases[0] > self.log_start_offset:
@@ -593,7 +589,3 @@ class Log:
         paths = [path for segment in doomed for path in segment.possible_paths]
         self._queue(DeleteFiles(self, paths))
         return count
-
-    def next_retention_ms(self) -> int | None:
-        """The wall time at which retention deletes the oldest segment; None if never. May raise NotResident."""
-        return self.segments.next_retention_ms(Retention.of(self.config, self.log_start_offset, self.log_end_offset))

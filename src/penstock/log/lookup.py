@@ -84,18 +84,23 @@ def locate(disk: Disk, segment: Segment, offset: int) -> Place | None:
     return None
 
 
-def cut(disk: Disk, segment: Segment, position: int, max_bytes: int, end: int) -> tuple[int, int]:
+def cut(
+    disk: Disk, segment: Segment, position: int, max_bytes: int, end: int, *, at_least_one: bool
+) -> tuple[int, int]:
     """(size of the whole batches from `position` on within `max_bytes`, the offset after them); (0, -1) for none.
 
-    `position` and `end` are batch boundaries with more than `max_bytes` between them.
+    `position` and `end` are batch boundaries with more than `max_bytes` between them. `at_least_one`: the first batch
+    counts even if it is larger.
     """
     limit = position + max_bytes
-    next_offset = -1
-    start = max(position, segment.offset_index.position_before(disk, limit))
+    start = position
+    if max_bytes > HEADER_WINDOW_BYTES:  # otherwise the index leads no nearer
+        start = max(position, segment.offset_index.position_before(disk, limit, segment.size_bytes))
     for place in places(disk, segment.log_path, start, end):
         if place.position + place.size_bytes > limit:
-            next_offset = place.base_offset if place.position > position else -1
-            return place.position - position, next_offset
+            if place.position > position:
+                return place.position - position, place.base_offset
+            return (place.size_bytes, place.last_offset + 1) if at_least_one else (0, -1)
     raise AssertionError(f"{segment.log_path}: the batches from {position} to {end} fit into {max_bytes} bytes")
 
 

@@ -77,6 +77,7 @@ class LogManager:
         listener: the node's replication, told when a log advanced, was cut or failed.
         wall: the wall time of retention and of what is stamped.
         bug: gets what should never be raised; it ends one replica.
+        wake_by: told of each deadline.
 
     Attributes:
         table: what there is and where.
@@ -95,13 +96,14 @@ class LogManager:
         listener: LogListener,
         wall: WallTime | None = None,
         bug: Report = raise_it,
+        wake_by: Callable[[int], None] = lambda deadline_ms: None,
     ) -> None:
         wall = wall or WallTime()
         self.cluster_id = ""
         self._report = report
         self._random = random
         self.table = table = ReplicaTable(directories, settings, topic_config)
-        self.deadlines = deadlines = Deadlines()
+        self.deadlines = deadlines = Deadlines(wake_by)
         self._failures = failures = Failures(table, report, listener)
         self.outbox = outbox = Outbox(table, deadlines, failures, bug)
         self._checkpointing = points = Checkpointing(table, deadlines, outbox)
@@ -201,7 +203,7 @@ class LogManager:
     def stop(self, broker_epoch: int, now_ms: int) -> None:
         """Begins a clean stop: flush and close all logs, write checkpoints, mark the directories.
 
-        `finish_stop` is to be called after whatever ends from then on.
+        Call `finish_stop` after every event from then on.
         """
         table = self.table
         if table.stopping:
@@ -220,7 +222,7 @@ class LogManager:
         self._stopping.proceed()
 
     def finish_stop(self) -> bool:
-        """Goes on with a clean stop if nothing of its last step is under way; whether that completes it."""
+        """Continues a clean stop if nothing of its last step is under way; returns whether it is complete."""
         if self.table.stopping:
             self._stopping.proceed()
         return self.stopped
@@ -233,11 +235,11 @@ class LogManager:
     # Replicas
 
     def create(self, requests: Sequence[ReplicaRequest], now_ms: int) -> None:
-        """Makes the replicas that are missing: in the wished directory, else in the one with fewest, as Kafka.
+        """Creates missing replicas, in the wished directory, otherwise in the one with the fewest, as Kafka.
 
-        All of one call are one operation a directory. A replica that is there under another topic id is set aside
-        first. Those for which no directory is left (all offline or cordoned) are left out; `exists` tells. So are those
-        that may lie in a directory which is offline: made anew elsewhere, an empty replica would pass for the full one.
+        All of one call are one operation for each directory. A replica with another topic id is set aside first.
+        Replicas are left out, which `exists` tells, if no directory is left for them (all offline or cordoned), or if
+        they may lie in a directory which is offline: an empty one elsewhere would be taken for the full one.
         """
         created = []
         for request in requests:
@@ -269,7 +271,7 @@ class LogManager:
         return min(candidates, key=lambda directory: directory.replicas, default=None)
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
-        """Whether a directory keeps what it has and gets nothing new (cordoned.log.dirs)."""
+        """Whether a directory gets no new replicas (cordoned.log.dirs)."""
         cordoned = self.table.settings.cordoned_log_dirs
         return directory.path in cordoned or "*" in cordoned
 
@@ -278,7 +280,7 @@ class LogManager:
         return self.table.find(topic, partition) is not None
 
     def is_broken(self, topic: str, partition: int) -> bool:
-        """Whether the replica is there and cannot be opened, while its directory is well."""
+        """Whether the replica exists but cannot be opened, although its directory is online."""
         replica = self.table.find(topic, partition)
         return replica is not None and replica.error is not None
 
@@ -300,22 +302,22 @@ class LogManager:
         return replica.log if replica is not None and replica.state is State.OPEN else None
 
     def delete(self, topic: str, partition: int, now_ms: int) -> None:
-        """Takes the replica away at once; its directory is renamed, and removed after `file.delete.delay.ms`."""
+        """Removes the replica at once; its directory is renamed, and deleted after `file.delete.delay.ms`."""
         self.moving.abandon((topic, partition), now_ms)
         replica = self.table.find(topic, partition)
         if replica is not None:
             self._directories.dismiss(replica, "delete", now_ms)
 
     def settings_changed(self, settings: Settings) -> None:
-        """The broker's settings are others."""
+        """Applies new broker settings."""
         self.table.settings = settings
 
     def config_changed(self, topic: str) -> None:
-        """The topic's configuration is another: open logs get it, and retention looks again."""
+        """Applies a topic's new configuration to its open logs and to retention."""
         config = self.table.topic_config(topic)
         for replica in self.table.of_topic(topic):
             if replica.log is not None:
-                replica.log.update_config(config)
+                replica.log.config = config
                 self._flushes.expect(replica, replica.log)
             self._retention.changed(replica)
 
@@ -357,10 +359,12 @@ class LogManager:
         return replica.high_watermark if replica is not None else 0
 
     def set_high_watermark(self, topic: str, partition: int, offset: int) -> None:
-        """Remembers it for the next checkpoint."""
+        """Keeps a high watermark for the next checkpoint."""
         replica = self.table.find(topic, partition)
         if replica is not None:
-            self._checkpointing.note(replica, replica.directory.high_watermarks, offset)
+            directory = replica.directory
+            if directory.high_watermarks.set((topic, partition), offset):
+                self._checkpointing.expect(directory, directory.high_watermarks)
 
     # Time and operations
 
@@ -375,7 +379,7 @@ class LogManager:
                 self._retiring.look(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` is due next; None when there is nothing to wait for."""
+        """When `tick` must be called next; None if nothing is due."""
         return self.deadlines.next_ms() if not self.table.stopping else None
 
     @property
@@ -384,7 +388,7 @@ class LogManager:
         return bool(self.outbox.waiting) or self.table.stopping
 
     def take_operations(self) -> Sequence[Operation]:
-        """The operations to run now, those of the open logs included; gone from here."""
+        """Returns the operations to run now, including those of the open logs, and forgets them."""
         taken = self.outbox.take()
         if self.table.stopping:
             self._stopping.proceed()
@@ -392,10 +396,10 @@ class LogManager:
         return taken
 
     def read_failed(self, directory: int, error: OSError, now_ms: int) -> None:
-        """A read failed. A file that retention has removed meanwhile is nothing; else the directory is broken."""
+        """Handles a failed read. A file that retention has removed is no fault; otherwise the directory has failed."""
         if not isinstance(error, FileNotFoundError):
             self.fail_directory(directory, error, now_ms)
 
     def fail_directory(self, index: int, error: OSError, now_ms: int) -> None:
-        """Takes a directory offline: its logs are forgotten, those who wait for one are called."""
+        """Takes a directory offline: its logs are forgotten, and whoever waits for one of them is told."""
         self._failures.directory_failed(index, error, now_ms)

@@ -41,7 +41,7 @@ Key = tuple[str, int]
 class Moving:
     """The future replicas of a log manager. See the module's head.
 
-    Attributes: `preferred`, directories that replicas are to be made in which are not there yet.
+    Attributes: `preferred`, the directories for replicas that are not created yet.
     """
 
     _table: ReplicaTable
@@ -56,7 +56,7 @@ class Moving:
     _unrecovered: set[Key] = field(default_factory=set, init=False)
 
     def prefer(self, key: Key, directory: LogDirectory) -> None:
-        """A replica that is made later goes to this directory."""
+        """A replica that is created later goes to this directory."""
         self.preferred.pop(key, None)
         self.preferred[key] = directory
         if len(self.preferred) > PREFERRED_DIRECTORIES_MAX:
@@ -78,7 +78,7 @@ class Moving:
         return self._logs.get(replica, now_ms)
 
     def note_high_watermark(self, key: Key, offset: int) -> None:
-        """The future replica's, for the next checkpoint of its directory."""
+        """Keeps the future replica's high watermark for the next checkpoint of its directory."""
         replica = self._table.futures.get(key)
         if replica is not None:
             self._checkpointing.note(replica, replica.directory.high_watermarks, offset)
@@ -89,7 +89,7 @@ class Moving:
         return replica.high_watermark if replica is not None else 0
 
     def abandon(self, key: Key, now_ms: int) -> None:
-        """The move is off: the future replica goes, the one in use is served again."""
+        """Cancels a move: deletes the future replica, and serves the one in use again."""
         future = self._table.futures.get(key)
         if future is not None:
             self._directories.dismiss(future, "delete", now_ms)
@@ -107,12 +107,12 @@ class Moving:
         self._logs.close(replica, now_ms)
 
     def both_closed(self, key: Key) -> bool:
-        """Whether nothing goes on any more in either of the two."""
+        """Whether both logs are closed and nothing of them is under way."""
         main, future = self._table.find(*key), self._table.futures.get(key)
         return main is not None and future is not None and main.state is future.state is State.CLOSED
 
     def swap(self, key: Key) -> None:
-        """Takes the future replica into use, and the other one away. Both are frozen and closed."""
+        """Takes the future replica into use, and deletes the other one. Both are frozen and closed."""
         table = self._table
         main, future = table.find(*key), table.futures[key]
         assert main is not None
@@ -134,7 +134,7 @@ class Moving:
         self._outbox.emit(first, partial(self._left, main), ended=lambda: self._outbox.emit(*use))
 
     def promote(self, key: Key, topic_id: UUID) -> None:
-        """Takes a future replica into use that is the only one of its partition."""
+        """Takes a future replica into use that is its partition's only one."""
         future = self._table.futures[key]
         if future.state is not State.CLOSED:
             self._unrecovered.add(key)
@@ -142,8 +142,9 @@ class Moving:
         self._outbox.emit(*self._into_use(future))
 
     def _into_use(self, future: Replica) -> tuple[SetAside, Done[SetAside]]:
-        """The table has the replica under its partition from now on; its directory gets the name by the renaming given,
-        with the function that is to hear of it."""
+        """Puts the future replica into the table under its partition; returns the renaming of its directory, and its
+        callback.
+        """
         name = future.name
         self._table.remove(future)
         future.own_name = None

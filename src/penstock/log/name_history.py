@@ -1,8 +1,8 @@
-"""What became of the files of a log directory under their names, so that a slice means the same file for ever.
+"""What happened to the files of a log directory under their names, so that a slice always means the same file.
 
-A slice names its file by the path, and by how many changes of names there had been when it was made. A rename since
-then is followed, of the file or of the directory it is in; a file that was removed, or cut to less than the slice
-needs, is gone, whatever has its name now.
+A slice names its file by the path, and by the number of name changes when it was made. A later rename is followed, of
+the file or of the directory it is in; a file that was removed, or cut to less than the slice needs, is gone, whatever
+has its name now.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NameHistory:
         self._forgotten = 0
 
     def renamed(self, old: str, new: str) -> None:
-        """A file or directory got another name; one that had it is removed by that."""
+        """A file or directory got another name; anything that had that name before is removed."""
         self._note(new, None)
         self._note(old, new)
 
@@ -57,9 +57,9 @@ class NameHistory:
                 del self._changes[oldest]
 
     def find(self, piece: FileSlice) -> str:
-        """The path that the file of a slice has now.
+        """The present path of the file that a slice means.
 
-        Raises FileNotFoundError when the file is gone, or it is so long ago that nobody knows.
+        Raises FileNotFoundError if the file is gone, or if the change is too old to be remembered.
         """
         path, version = piece.path, piece.names_version
         if version is None or version == self.version:

@@ -1,4 +1,4 @@
-"""What somebody is told who wants to know at once what takes a look at files first: a log, or a directory's sizes."""
+"""The exception for callers that want at once what requires reading files first: a log, or a directory's sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.errors import NotResident
 
 
 class Opening:
-    """A log on its way to being open. `when_done` functions are called once, on the loop, however it ended."""
+    """A log on its way to being open. The functions in `when_done` are called once, on the loop, however it ended."""
 
     __slots__ = ("name", "when_done")
 
@@ -17,7 +17,7 @@ class Opening:
         self.when_done: list[Callable[[int], None]] = []
 
     def done(self, now_ms: int) -> None:
-        """Calls everybody who waits."""
+        """Calls all that wait."""
         waiting, self.when_done = self.when_done, []
         for function in waiting:
             function(now_ms)

@@ -1,8 +1,8 @@
-"""From a directory to an open log and back: recovered if it must be, opened when somebody asks, closed by LRU.
+"""From a directory to an open log and back: recovered if necessary, opened on demand, closed by LRU.
 
-`proceed` takes a replica that somebody waits for one step nearer to being open; each step ends in a completion that
-either takes the next or calls those who wait. After an unclean stop `recover_next` keeps a few recoveries going of logs
-that nobody has asked for yet; one that is asked for begins at once.
+`proceed` takes the next step towards opening a replica that somebody waits for; when a step has completed, either the
+next one follows or the waiting functions are called. After an unclean stop `recover_next` keeps a few recoveries going
+of logs that nobody has asked for yet; one that is asked for begins at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from penstock.records.wall import WallTime
 
 @dataclass(eq=False)
 class OpenLogs:
-    """Opens logs, recovers them, closes them; it is the `LogOwner` of those that are open."""
+    """Opens, recovers and closes logs; the `LogOwner` of those that are open."""
 
     _table: ReplicaTable
     _deadlines: Deadlines
@@ -100,7 +100,7 @@ class OpenLogs:
             self._outbox.emit(operation, self._opened, broke=self._broke)
 
     def _open_unused(self, replica: Replica, now_ms: int) -> None:
-        """Opens a log that has no file yet, at once: there is nothing to read."""
+        """Opens a log without files at once: there is nothing to read."""
         replica.unused = False
         arguments = self._arguments(replica, now_ms)
         start = arguments.log_start_offset
@@ -141,14 +141,14 @@ class OpenLogs:
                 self._replace_stray(replica)
         else:
             self._tie_to_topic(replica, result)
-            result.update_config(self._table.topic_config(replica.topic))  # it may have changed meanwhile
+            result.config = self._table.topic_config(replica.topic)  # it may have changed meanwhile
             self._now_open(replica, result, now_ms)
 
     def _broke(self, operation: OpenLog | RecoverLog, error: Exception, now_ms: int) -> None:
         self._failures.replica_broken(operation.replica, StorageError(f"a bug: {error!r}"), now_ms)
 
     def _tie_to_topic(self, replica: Replica, log: Log) -> None:
-        """A directory without a topic id (an older broker made it) gets the one that it was assigned for."""
+        """Writes the assigned topic id into a directory that has none (an older broker made it)."""
         if log.topic_id is None and replica.topic_id is not None:
             log.topic_id = replica.topic_id
             index = replica.directory.index
@@ -156,7 +156,7 @@ class OpenLogs:
         replica.topic_id = log.topic_id
 
     def _replace_stray(self, replica: Replica) -> None:
-        """The files are of a topic of the same name, deleted while this node was away: a new one takes its place."""
+        """The files belong to a deleted topic of the same name: replaces them by a new replica."""
         opening, replica.opening = replica.opening, None
         successor = Replica(replica.topic, replica.partition, replica.topic_id, replica.directory, State.CREATING)
         successor.opening = opening
@@ -167,7 +167,7 @@ class OpenLogs:
         self._directories.create([successor], self.now_closed)
 
     def _now_open(self, replica: Replica, log: Log, now_ms: int) -> None:
-        """A log was opened: those who wait get it, and the one least recently used may have to close."""
+        """A log was opened: whoever waits gets it, and the least recently used one may have to close."""
         table = self._table
         replica.state = State.OPEN
         replica.log = log
@@ -240,7 +240,7 @@ class OpenLogs:
             replica.log.close(now_ms)
 
     def _close_oldest(self, now_ms: int) -> None:
-        """Closes what is too much: the logs longest unused. One that is busy stays, and goes after a later opening."""
+        """Closes the least recently used logs beyond the limit. A busy one is closed after a later opening."""
         opened = self._table.open
         excess = len(opened) - self._table.open_logs_max
         for replica in list(islice(opened.values(), excess + BUSY_LOGS_PASSED_OVER_MAX)):
@@ -248,7 +248,7 @@ class OpenLogs:
                 return
             if replica.state is State.CLOSING:
                 excess -= 1
-            elif replica.state is State.OPEN and replica.log is not None and replica.log.idle:
+            elif replica.state is State.OPEN and replica.log is not None and not replica.log.files.outstanding:
                 self.close(replica, now_ms)
                 excess -= 1
 
@@ -269,8 +269,8 @@ class OpenLogs:
             self._outbox.waiting.append(log)
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
-        replica = self._table.holder(log)
-        if replica is not None:
+        replica = self._table.open.get(log.name)  # as `holder`, which costs every append a call
+        if replica is not None and replica.log is log:
             self._deadlines.seen(now_ms)
             self._retention.changed(replica)
             self._flushes.expect(replica, log)

@@ -8,6 +8,7 @@ meet files that are deleted meanwhile, and passes over them.
 from __future__ import annotations
 
 import errno
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -46,7 +47,7 @@ class OperatedLog(OperationOwner, Protocol):
 
 
 class LogOperation(Operation):
-    """An operation of a log. Subclasses define `work`."""
+    """An operation of a log, which fails if an earlier one has."""
 
     __slots__ = ("fuse",)
 
@@ -64,8 +65,9 @@ class LogOperation(Operation):
             self.fuse.blown = True
             raise
 
+    @abstractmethod
     def work(self, disk: Disk) -> Any:
-        raise NotImplementedError
+        """Does what `run` does as long as no earlier operation of the log has failed."""
 
 
 class Write(LogOperation):
@@ -96,8 +98,13 @@ class Write(LogOperation):
         "sync_paths",
     )
 
-    def __init__(self, log: OperatedLog, segment: Segment) -> None:
-        super().__init__(log, inline=True)
+    def __init__(self, log: OperatedLog, segment: Segment) -> None:  # one is made for every turn with an append
+        files = log.files
+        self.directory = files.directory
+        self.order = files.name
+        self.owner = log
+        self.inline = True
+        self.fuse = files.fuse
         self.segment = segment
         self.path = segment.log_path
         self.position = segment.reserved_bytes
@@ -106,8 +113,8 @@ class Write(LogOperation):
         self.end_offset = 0
         self.largest = segment.largest_written
         self.steps: list[Step] = []
-        self.index_writes: list[IndexWrite] = []
-        self.sync_paths: list[str] = []
+        self.index_writes: Sequence[IndexWrite] = ()
+        self.sync_paths: Sequence[str] = ()
         self.sync_directory: str | None = None
 
     def work(self, disk: Disk) -> None:
@@ -223,7 +230,7 @@ class DeleteFiles(LogOperation):
 
 
 class Close(Flush):
-    """Writes what memory alone holds of the `active` segment, then flushes: the files say all afterwards."""
+    """Writes what only memory has of the `active` segment, then flushes: afterwards the files are complete."""
 
     __slots__ = ("index_writes", "name", "snapshot")
 

@@ -1,7 +1,7 @@
 """Operations of the log manager: those that wait until the node takes them, and those under way.
 
-A part emits an operation with the function that is to hear of its end. Nobody hears of one that failed, which takes its
-directory offline, nor of one in a directory that has failed meanwhile.
+A part emits an operation with the function to call at its end. It is not called for an operation that failed, which
+takes its directory offline, or whose directory has failed meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Callbacks(NamedTuple):
 
 
 class Outbox:
-    """See the module's head. It is the owner of all operations that it emits.
+    """See the module's head. The owner of all operations that it emits.
 
     Attributes: `waiting`, operations to be taken, and open logs that have some.
     """
@@ -67,7 +67,7 @@ class Outbox:
         return not self._under_way
 
     def take(self) -> list[Operation]:
-        """The operations to run now, those of the open logs included; gone from here."""
+        """Returns the operations to run now, including those of the open logs, and forgets them."""
         taken: list[Operation] = []
         directories = self._table.directories
         while self.waiting:
@@ -84,8 +84,9 @@ class Outbox:
                 else:
                     self._end(item)
                     del self._under_way[item]
-        if any(directory.error is not None for directory in directories):
-            taken = [operation for operation in taken if directories[operation.directory].error is None]
+        for directory in directories:
+            if directory.error is not None:
+                return [operation for operation in taken if directories[operation.directory].error is None]
         return taken
 
     def _end(self, operation: Operation) -> Callbacks:
@@ -110,7 +111,7 @@ class Outbox:
         del self._under_way[operation]
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """A bug: what the operation was for ends."""
+        """A bug: ends what the operation was for."""
         callbacks = self._end(operation)
         del self._under_way[operation]
         if callbacks.broke is not None:

@@ -1,5 +1,4 @@
-"""Open logs forget producers that have been silent for `producer.id.expiration.ms`; a closed log forgets all of them
-that its snapshot does not have."""
+"""Open logs forget producers silent for `producer.id.expiration.ms`; closed ones forget all that no snapshot has."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from penstock.log.table import ReplicaTable
 
 
 class ProducerExpiry:
-    """Looks through the open logs that know producers; there is a deadline only while there are such."""
+    """Checks open logs that know producers; a deadline exists only while there are any."""
 
     def __init__(self, table: ReplicaTable, deadlines: Deadlines) -> None:
         self._table = table
@@ -22,7 +21,7 @@ class ProducerExpiry:
         self._expiring: deque[str] = deque()
 
     def expect(self, replica: Replica, log: Log) -> None:
-        """A log was opened or written to: has it looked through, if it knows any producers."""
+        """A log was opened or written to: has it checked, if it knows any producers."""
         if log.producers.producers and log.name not in self._with_producers:
             if not self._with_producers:
                 self._set()

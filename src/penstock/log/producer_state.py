@@ -1,15 +1,16 @@
-"""What a log knows of its idempotent and transactional producers (KIP-98), as of its reserved end.
+"""The state of a log's idempotent and transactional producers (KIP-98), as of its reserved end.
 
 Each producer id has one immutable `Producer`: its epoch, the last five batches, the first offset of an open
 transaction. A batch replaces it by a new one, so undoing an append is putting the old one back. State is reserved when
 an append is prepared and stays reserved if it completes; a rejected or failed append undoes its steps, last one first.
 
-Sequences are checked for batches of clients only (`Origin`). A producer that is not known may begin with any sequence:
-its records may have been deleted. Kafka's ProducerStateManager and ProducerAppendInfo are the reference.
+A producer's sequence is checked here (`check_sequence`), for batches of clients only (`Origin`). An unknown producer
+may begin with any sequence: its records may have been deleted. Kafka's ProducerStateManager and ProducerAppendInfo are
+the reference.
 
-Open transactions bound the last stable offset from their first record until their marker is replicated: a completed
-one moves to `unreplicated` and leaves it when the high watermark has passed the marker. Who asks for the bound tells
-the high watermark; who moves that tells too, since nobody may ask for long.
+An open transaction bounds the last stable offset from its first record until its marker is replicated: a completed one
+moves to `unreplicated`, and leaves it when the high watermark has passed the marker. Callers pass the high watermark
+when they ask for the bound, and also when it moves, since nobody may ask for a long time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from typing import NamedTuple
 
 from penstock.errors import ErrorCode, RequestError
 from penstock.log.limits import BATCHES_PER_PRODUCER, PRODUCER_IDS_PER_PARTITION_MAX
-from penstock.records.batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from penstock.records.batch import (
+    CONTROL_FLAG,
+    MAX_SEQUENCE,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+)
 
 NO_OFFSET = -1
 NO_COORDINATOR_EPOCH = -1
@@ -36,6 +45,9 @@ class Origin(Enum):
     COORDINATOR = "coordinator"
     REPLICATION = "replication"
     RAFT = "raft"
+
+
+CLIENT = Origin.CLIENT
 
 
 class Batch(NamedTuple):
@@ -71,10 +83,10 @@ class Marker(NamedTuple):
 
 
 class VerificationGuard:
-    """Leave to begin a transaction of a producer epoch here, once its coordinator says that it goes on (KIP-890).
+    """Permission to begin a transaction of a producer epoch here, once its coordinator confirms it (KIP-890).
 
-    It goes stale with the producer's next batch or marker, with a newer epoch, and when the log is cut: the answer may
-    be about a transaction that has ended since.
+    It becomes invalid with the producer's next batch or marker, with a newer epoch, and when the log is truncated: the
+    confirmation may be about a transaction that has ended since.
     """
 
     __slots__ = ("producer_epoch",)
@@ -103,6 +115,8 @@ class Step(NamedTuple):
 
 
 UNKNOWN = Producer()
+new = tuple.__new__
+"""Makes a named tuple at a third of the cost of its own constructor, which is written in Python."""
 
 
 class ProducerState:
@@ -149,7 +163,7 @@ class ProducerState:
         """The guard that a producer's next transactional batch needs; None while it has a transaction open in that
         epoch.
 
-        Who asks twice before the batch comes gets the same guard.
+        A second call before the batch returns the same guard.
         """
         producer = self.producers.get(producer_id, UNKNOWN)
         if producer.transaction_first_offset != NO_OFFSET and producer.epoch == producer_epoch:
@@ -196,13 +210,13 @@ class ProducerState:
             )
         if self._guards:
             self._guards.pop(producer_id, None)
-        if header.is_control:
+        if header.attributes & CONTROL_FLAG:
             return self._end_transaction(header, base_offset, origin, marker, before)
-        if origin is Origin.CLIENT:
+        if origin is CLIENT:
             check_sequence(header, producer)
         first_offset = producer.transaction_first_offset
         started = NO_OFFSET
-        if header.is_transactional:
+        if header.attributes & TRANSACTIONAL_FLAG:
             if first_offset == NO_OFFSET:
                 started = first_offset = base_offset
                 self.ongoing[base_offset] = producer_id
@@ -211,25 +225,16 @@ class ProducerState:
                 ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has a transaction open and wrote outside of it"
             )
         kept = producer.batches if producer.epoch == header.producer_epoch else ()
-        last_delta = header.last_offset_delta
-        batch = Batch(
-            header.base_sequence,
-            header.last_sequence,
-            base_offset,
-            base_offset + last_delta,
-            header.max_timestamp_ms,
-        )
-        self.producers.pop(producer_id, None)
-        self.producers[producer_id] = Producer(
-            header.producer_epoch,
-            (*kept[-BATCHES_PER_PRODUCER + 1 :], batch),
-            first_offset,
-            producer.coordinator_epoch,
-            header.max_timestamp_ms,
-        )
-        if before is None and len(self.producers) > PRODUCER_IDS_PER_PARTITION_MAX:
+        last_offset, timestamp_ms = base_offset + header.last_offset_delta, header.max_timestamp_ms
+        batch = new(Batch, (header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp_ms))
+        batches = (*kept[-BATCHES_PER_PRODUCER + 1 :], batch)
+        changed = (header.producer_epoch, batches, first_offset, producer.coordinator_epoch, timestamp_ms)
+        producers = self.producers
+        producers.pop(producer_id, None)
+        producers[producer_id] = new(Producer, changed)
+        if before is None and len(producers) > PRODUCER_IDS_PER_PARTITION_MAX:
             self._forget_idlest()
-        return Step(producer_id, before, None, started)
+        return new(Step, (producer_id, before, None, started))
 
     def _end_transaction(
         self, header: BatchHeader, offset: int, origin: Origin, marker: Marker | None, before: Producer | None
@@ -272,15 +277,14 @@ class ProducerState:
             else:
                 self.producers[step.producer_id] = step.before
 
-    def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """First offset of the oldest transaction that is open, or whose marker is not below the high watermark; None
-        if there is none."""
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """What read_committed may read up to: the high watermark, or where the oldest transaction begins that is open
+        or has its marker above the high watermark."""
         self.replicated_to(high_watermark)
-        first = next(iter(self.ongoing), None)
+        first = next(iter(self.ongoing), high_watermark)
         if self.unreplicated:
-            oldest = min(self.unreplicated)
-            return oldest if first is None else min(first, oldest)
-        return first
+            first = min(first, *self.unreplicated)
+        return first if first < high_watermark else high_watermark
 
     def replicated_to(self, high_watermark: int) -> None:
         """The high watermark (or the log start) has moved: transactions that ended below it no longer bound readers."""
@@ -292,8 +296,8 @@ class ProducerState:
     def remove_idle(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets producers without an open transaction that have been idle for this long.
 
-        Their batches' timestamps, which Kafka asks, do not count: a clock that is set, or a client that writes records
-        of last week, would have a batch that is sent again appended twice.
+        Idle time does not go by their batches' timestamps, as in Kafka: after the clock was set, or for a client that
+        writes records of last week, a batch that is sent again would be appended twice.
         """
         known, self._idle_since = self._idle_since, {}
         for producer_id, producer in list(self.producers.items()):

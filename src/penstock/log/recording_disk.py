@@ -1,7 +1,7 @@
-"""A disk that changes nothing: it reads another one, and keeps what is done to it in memory, as a list of changes.
+"""A disk that changes nothing: it reads another one, and keeps all changes in memory, as a list.
 
-Who reads it sees the changes. `apply` makes them on the real disk, one after the other as they were recorded, so that a
-crash in between leaves what it would have left behind without the detour.
+Reads see the changes. `apply` makes them on the real disk, in the order in which they were recorded, so that a crash in
+between leaves what it would have left without the detour.
 """
 
 from __future__ import annotations

@@ -217,13 +217,13 @@ class Recovery:
                 continue
             if producers is None or producers.end_offset < base:
                 producers = self._producers_at(base, bases[:number])
-            cut = self._recover_segment(base, producers, epochs)
+            following = bases[number + 1] if number + 1 < len(bases) else None
+            cut = self._recover_segment(base, following, producers, epochs)
             self._write_snapshot(producers)
             if number < first:
                 continue
-            following = bases[number + 1 : number + 2]
-            if following and producers.end_offset < following[0] and self._was_gapless(following[0]):
-                self.report.lost.append(OffsetRange(producers.end_offset, following[0]))
+            if following is not None and producers.end_offset < following and self._was_gapless(following):
+                self.report.lost.append(OffsetRange(producers.end_offset, following))
                 cut = True
             if cut:
                 self._set_aside_segments(bases[number + 1 :])
@@ -250,14 +250,19 @@ class Recovery:
             return True
         return False
 
-    def _recover_segment(self, base: int, producers: ProducerState, epochs: LeaderEpochs) -> bool:
-        """Rebuilds one segment's indexes from its batches; whether something had to be cut from it."""
+    def _recover_segment(
+        self, base: int, following: int | None, producers: ProducerState, epochs: LeaderEpochs
+    ) -> bool:
+        """Rebuilds one segment's indexes from its batches; whether something had to be cut from it.
+
+        `following` is the base offset of the next segment, if there is one.
+        """
         segment = Segment(self.name, base, self.wall_ms)
         path = segment.log_path
         size_bytes = self.disk.size(path)
         next_offset = base
         doubtful = None
-        for position, header, data in in_order(scan(self.disk, path, size_bytes), base):
+        for position, header, data in in_order(scan(self.disk, path, size_bytes), base, following):
             if header.last_offset - base > RELATIVE_OFFSET_MAX:
                 break
             next_offset = header.next_offset
@@ -281,7 +286,7 @@ class Recovery:
         self.touched += segment.paths
         if valid_bytes == size_bytes:
             return False
-        self._cut(segment, valid_bytes, size_bytes, next_offset)
+        self._cut(segment, following, valid_bytes, size_bytes, next_offset)
         return True
 
     def _write_again(self, path: str, start: int, end: int) -> None:
@@ -299,11 +304,15 @@ class Recovery:
 
     # What is cut
 
-    def _cut(self, segment: Segment, valid_bytes: int, size_bytes: int, next_offset: int) -> None:
+    def _cut(
+        self, segment: Segment, following: int | None, valid_bytes: int, size_bytes: int, next_offset: int
+    ) -> None:
         """Cuts a segment after its valid bytes; intact batches behind them are copied aside first."""
         path = segment.log_path
         lost = self._lost(path, valid_bytes, size_bytes, next_offset)
         if lost is not None:
+            if following is not None and next_offset < following < lost.end:
+                lost = OffsetRange(next_offset, following)  # the last of them has a base offset that was raised
             aside = f"{path}{CORRUPT}"
             for position in range(valid_bytes, size_bytes, RECOVERY_CHUNK_BYTES):
                 data = self.disk.read(path, position, min(RECOVERY_CHUNK_BYTES, size_bytes - position))
@@ -399,11 +408,12 @@ def base_of(file: str) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() else NO_OFFSET
 
 
-def in_order(batches: Iterable[Scanned], next_offset: int) -> Iterator[Scanned]:
+def in_order(batches: Iterable[Scanned], next_offset: int, following: int | None) -> Iterator[Scanned]:
     """The batches from `next_offset` on, up to the first whose base offset cannot be right.
 
     No CRC covers a base offset. One that goes back is wrong; one that leaves a gap is, too, if the batch after it goes
-    back into that gap.
+    back into that gap, or if the segment that follows begins there. A segment that begins further back says nothing:
+    it may have been deleted once, and a power failure brought it back.
     """
     after_gap: Scanned | None = None
     for batch in batches:
@@ -420,7 +430,7 @@ def in_order(batches: Iterable[Scanned], next_offset: int) -> Iterator[Scanned]:
             continue
         yield batch
         next_offset = batch[1].next_offset
-    if after_gap is not None:
+    if after_gap is not None and not (following is not None and next_offset <= following < after_gap[1].next_offset):
         yield after_gap
 
 

@@ -39,7 +39,7 @@ class PlannedRecovery:
 
 @dataclass(frozen=True, slots=True)
 class PlanRecovery(Task):
-    """Recovers a log on paper. See the module's head. Attributes: `scan_bytes`, how much there is to scan, roughly."""
+    """Plans a recovery. See the module's head. Attributes: `scan_bytes`, roughly how much there is to scan."""
 
     report_type: ClassVar[type] = PlannedRecovery
     arguments: OpenArguments

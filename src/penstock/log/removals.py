@@ -1,4 +1,4 @@
-"""What was deleted stays `file.delete.delay.ms` under another name, for those who read it still; then it is removed."""
+"""Deleted files keep another name for `file.delete.delay.ms`, for those who still read them; then they are removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.log.table import ReplicaTable
 
 
 class Removals:
-    """Files and directories that are to be removed."""
+    """Files and directories that are to be removed later."""
 
     def __init__(self, table: ReplicaTable, deadlines: Deadlines, outbox: Outbox) -> None:
         self._table = table

@@ -41,7 +41,7 @@ class State(Enum):
 class ReplicaRequest:
     """A replica that this node is to have. `directory_id` is the controller's wish; None lets the node choose.
 
-    `is_new`: it has just been assigned to this node, so that it cannot lie in a directory which is offline.
+    `is_new`: it has just been assigned to this node, so it cannot lie in a directory which is offline.
     """
 
     topic: str
@@ -140,13 +140,13 @@ class Replica:
         return self.opening.when_done
 
     def wait(self) -> NotOpen:
-        """The exception for those who want the log now."""
+        """The exception for a caller who wants the log now."""
         self.when_open()
         assert self.opening is not None
         return NotOpen(self.directory.index, self.opening)
 
     def done(self, now_ms: int) -> None:
-        """Calls those who wait, whatever came of it."""
+        """Calls all that wait for the log, whatever the result."""
         opening, self.opening = self.opening, None
         if opening is not None:
             opening.done(now_ms)

@@ -1,6 +1,6 @@
-"""The directories of replicas: made when one is assigned to this node, renamed when it goes.
+"""The directories of replicas: created when one is assigned to this node, renamed when it leaves.
 
-A directory of a name is made only after an older one of that name has been renamed.
+A directory is created only after an older one of the same name has been renamed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Made = Callable[[Replica, int], None]
 
 @dataclass(eq=False)
 class ReplicaDirectories:
-    """Makes them and sets them aside."""
+    """Creates them and sets them aside."""
 
     _table: ReplicaTable
     _outbox: Outbox
@@ -72,7 +72,7 @@ class ReplicaDirectories:
                 self._failures.replica_broken(replica, StorageError(f"a bug: {error!r}"), now_ms)
 
     def leave(self, replica: Replica, suffix: str, now_ms: int) -> None:
-        """Forgets a replica that is out of the table already, and has its directory renamed: `delete` or `stray`."""
+        """Forgets a replica that was removed from the table, and has its directory renamed: `delete` or `stray`."""
         self._checkpointing.forget(replica.directory, replica.key)
         if replica.log is not None:
             self._table.open.pop(replica.log.name, None)
@@ -88,7 +88,7 @@ class ReplicaDirectories:
         self.leave(replica, suffix, now_ms)
 
     def set_aside(self, replica: Replica, suffix: str) -> None:
-        """Renames the directory of a replica that is out of the table already.
+        """Renames the directory of a replica that was removed from the table.
 
         Operations on the replica alone come first by their order; for those on many replicas the renaming is held back.
         """
@@ -108,7 +108,7 @@ class ReplicaDirectories:
             self._outbox.emit(rename, self._left)
 
     def leave_if_held(self, replica: Replica) -> None:
-        """An operation on many replicas has ended: this one of them may be waiting to leave."""
+        """An operation on many replicas has ended, for which this one's renaming may have been held back."""
         rename = self._held.pop(replica, None)
         if rename is not None:
             self._outbox.emit(rename, self._left)

@@ -1,4 +1,4 @@
-"""What a log answers, and what it asks of those who hold it."""
+"""The results of a log, and what it requires of its owner."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from penstock.log.disk import FileSlice
 L_contra = TypeVar("L_contra", contravariant=True)
 
 
-@dataclass(slots=True)
-class Appended:
+class Appended(NamedTuple):
     """Records that were given their offsets. They are in the log once `log_end_offset` is above `last_offset`.
 
     `log_append_time_ms` is -1 with create time. `size_bytes` is what was appended.
@@ -38,17 +37,12 @@ class Duplicate:
 class LogRead:
     """The result of a read: consecutive whole batches, as slices of files.
 
-    `segment_base_offset` and `position` say where the first batch is; `next_offset` is where the next read goes on
-    (the requested offset when nothing was found). `first_batch_bytes` is the size of a first batch that alone is
-    larger than the limit, when it was left out for that (`at_least_one` not set), else 0.
+    `next_offset` is where the next read goes on: the requested offset when nothing was found.
     """
 
     slices: list[FileSlice]
     size_bytes: int
     next_offset: int
-    segment_base_offset: int
-    position: int
-    first_batch_bytes: int = 0
 
 
 class AbortedTransaction(NamedTuple):
@@ -67,9 +61,7 @@ class Randomness(Protocol):
 
 
 class LogOwner(Protocol[L_contra]):
-    """The holder of a log, which is told what happens to it. All calls are on the loop, after the log's state has
-    changed.
-    """
+    """The owner of a log, which hears what happens to it, on the loop, after the log's state has changed."""
 
     def log_has_operations(self, log: L_contra) -> None:
         """Operations wait: call `log.take_operations()` before this turn of the loop ends and emit them in order."""
@@ -84,20 +76,21 @@ class LogOwner(Protocol[L_contra]):
         """`recovery_point` has moved forward: everything below it survives a power failure."""
 
     def log_cut(self, log: L_contra, now_ms: int) -> None:
-        """The files of a truncation are cut. `recovery_point` may have gone back: call `end_truncation` once that is
-        durable, or a crash would trust new records below the old point without having checked them."""
+        """The files of a truncation are cut. `recovery_point` may be lower: call `end_truncation` once that is durable,
+        or a crash would trust unchecked new records.
+        """
 
     def log_truncated(self, log: L_contra, now_ms: int) -> None:
         """A truncation has ended; the log may be appended to again."""
 
     def log_closed(self, log: L_contra, now_ms: int) -> None:
-        """The files say all that memory said: a clean start may follow. The object is done with."""
+        """The files are complete: a clean start may follow. The object is not used any more."""
 
     def log_files_deleted(self, log: L_contra, paths: Sequence[str], now_ms: int) -> None:
         """Files were renamed to `.deleted`: emit `UnlinkFiles` for them after `config.file_delete_delay_ms`."""
 
     def log_failed(self, log: L_contra, error: OSError, now_ms: int) -> None:
-        """An operation failed. The log is dead and its directory must go offline."""
+        """An operation failed. The log cannot be used any more, and its directory must go offline."""
 
     def log_broke(self, log: L_contra, error: Exception, now_ms: int) -> None:
-        """Called after a bug has made this log's state unreliable. The log is dead; its directory is not affected."""
+        """A bug has made this log's state unreliable. It cannot be used any more; its directory is not affected."""

@@ -1,8 +1,8 @@
-"""Which segments of a log retention removes: one rule for open logs and for those that nobody has opened.
+"""Retention: which segments of a log are removed; one rule for open logs and for those not opened since the start.
 
-As Kafka's: segments go from the oldest on, and only those that end at or below `removable_end_offset`. What lies wholly
-below `start_offset` goes always, but never the active segment. With `cleanup.policy=delete`, a segment goes also while
-the log without it still has `retention.bytes`, and once its newest record is older than `retention.ms`.
+As in Kafka, segments are removed from the oldest on, and only those that end at or below `removable_end_offset`. A
+segment wholly below `start_offset` is always removed, but never the active one. With `cleanup.policy=delete`, so is a
+segment without which the log still has `retention.bytes`, or whose newest record is older than `retention.ms`.
 
 An active segment older than `segment.ms` is closed by the next append, not by a clock: on an idle log it stays active
 until all of it is too old to keep.
@@ -57,11 +57,11 @@ class Retention(NamedTuple):
         return cls(config.retention_ms, config.retention_bytes, log_start_offset, high_watermark)
 
     def due(self, segments: Sequence[Extent], wall_ms: int, time_ms: Callable[[int], int]) -> list[str]:
-        """Why each of the oldest segments goes; those beyond the result stay.
+        """The reason for removing each of the oldest segments; those beyond the result stay.
 
         Args:
             segments: all of the log, oldest first, the active one last.
-            time_ms: gives the time that `retention.ms` counts from, by a segment's place; asked only when it matters.
+            time_ms: returns the time that `retention.ms` counts from, by a segment's index; called only if needed.
         """
         reasons: list[str] = []
         excess_bytes = sum(segment.size_bytes for segment in segments) - self.retention_bytes

@@ -1,6 +1,6 @@
-"""Which replicas retention looks at, and when: those that changed since the last look, and those whose time has come.
+"""Which replicas retention looks at, and when: those that have changed since the last time, and those that are due.
 
-Looks are an interval apart (`log.retention.check.interval.ms`), and there is none while there is nothing to look at.
+It looks at intervals of `log.retention.check.interval.ms`, and not at all while there is nothing to look at.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from penstock.records.wall import WallTime
 
 
 class RetentionSchedule:
-    """In wall time, as the records' timestamps are. Attributes: `look_due`, whether the time for a look has come."""
+    """In wall time, like the records' timestamps. Attributes: `look_due`, whether it is time to look."""
 
     def __init__(self, table: ReplicaTable, deadlines: Deadlines, wall: WallTime) -> None:
         self.look_due = False
         self._table = table
         self._deadlines = deadlines
         self._wall = wall
-        self._changed: dict[tuple[str, int], Replica] = {}
+        self._changed: dict[Replica, None] = {}
         self._heap: list[tuple[int, int, Replica]] = []
         self._sequence = 0
         self._earliest_look_ms = 0
@@ -30,30 +30,30 @@ class RetentionSchedule:
         self._ahead_ms = 0
 
     def begin(self, now_ms: int) -> None:
-        """Sets the first look."""
+        """Sets the first deadline."""
         self._earliest_look_ms = now_ms + self._table.settings.log_initial_task_delay_ms
         self.arm()
 
     def changed(self, replica: Replica) -> None:
-        """A replica has grown, or its rules are others: look at the next opportunity.
+        """A replica has grown, or its configuration has changed: look at it next time.
 
-        One on its way into use begins where the other of its partition does.
+        A future replica begins where the one in use does.
         """
-        if replica.is_future:
+        if replica.own_name is not None:
             return
-        self._changed[replica.key] = replica
+        self._changed[replica] = None
         if self._look_set_ms is None or self._look_set_ms > self._earliest_look_ms:
             self.arm()
 
     def expect(self, replica: Replica, due_ms: int | None) -> None:
-        """Look again then; None for not before a change. Replaces what was expected before. `arm` follows."""
+        """Sets when to look again (None: not before a change), instead of any earlier setting. Then call `arm`."""
         replica.retention_ms = due_ms
         if due_ms is not None:
             self._sequence += 1
             heappush(self._heap, (due_ms, self._sequence, replica))
 
     def clock_moved(self) -> None:
-        """The clock may have been set ahead: what falls due by it does so sooner."""
+        """The clock may have been set ahead, so that replicas are due sooner."""
         if self._wall.ahead_ms - self._ahead_ms >= RETENTION_WALL_STEP_MS:
             self.arm()
 
@@ -66,13 +66,13 @@ class RetentionSchedule:
         while self._heap and self._heap[0][0] <= wall_ms:
             due_ms, _, replica = heappop(self._heap)
             if replica.retention_ms == due_ms:
-                taken.setdefault(replica.key, replica)
-        for replica in taken.values():
+                taken[replica] = None
+        for replica in taken:
             replica.retention_ms = None
-        return list(taken.values())
+        return list(taken)
 
     def arm(self) -> None:
-        """Sets the next look: when there is something to look at, but not before the interval is over."""
+        """Sets the next deadline: when there is something to look at, but not before the interval is over."""
         due_ms = self._next_ms()
         if due_ms is None or not self._table.begun:
             return

@@ -1,7 +1,7 @@
-"""Retention as it is carried out: open logs retire their own segments, those that nobody has open by their files.
+"""Carries out retention: open logs remove their own segments, those of closed logs are removed by their files.
 
-Of a closed log the names, sizes and times of the files are enough. A segment ends where the next begins; its largest
-timestamp is the last entry of its time index (or the time the file was modified, if it has none, as Kafka does).
+The names, sizes and times of a closed log's files are enough. A segment ends where the next begins; its largest
+timestamp is the last entry of its time index (or, if it has none, the file's modification time, as in Kafka).
 `RetireSegments` applies the rule (`penstock.log.retention`) in the lane, to a few replicas at a time. Only a log whose
 active segment itself is too old must be opened, since a new segment takes its place.
 """
@@ -41,9 +41,9 @@ class Retired:
     """The result of retention for one replica.
 
     Attributes:
-        paths: files that are renamed, to be removed later.
-        size_bytes: of the records that are left.
-        next_ms: when age may delete something next; None for never without appends.
+        paths: files that were renamed, to be removed later.
+        size_bytes: of the remaining records.
+        next_ms: when age may remove something next; None for never without appends.
         needs_log: the active segment is too old, so the log must be opened.
     """
 
@@ -67,9 +67,9 @@ class SegmentFile:
 
 
 class RetireSegments(Operation):
-    """Takes old segments of closed logs away, by the rule for each. The result is a `Retired` for each.
+    """Removes old segments of closed logs, by the rule for each. The result is a `Retired` for each.
 
-    `replicas` are for who takes up the result; `run` does not look at them.
+    `replicas` are for the caller, which handles the result; `run` does not look at them.
     """
 
     __slots__ = ("replicas", "requests", "wall_ms")
@@ -138,7 +138,7 @@ def retire(disk: Disk, name: str, rule: Retention, wall_ms: int) -> Retired:
 
 @dataclass(eq=False)
 class Retiring:
-    """Looks at the replicas that the schedule names: open logs retire their own segments, closed ones in the lane."""
+    """Looks at replicas that are due: open logs remove segments themselves, the lane does it for closed ones."""
 
     _table: ReplicaTable
     _deadlines: Deadlines
@@ -153,7 +153,7 @@ class Retiring:
     _compaction_reported: set[str] = field(default_factory=set, init=False)
 
     def look(self, now_ms: int) -> None:
-        """Looks at all that is due."""
+        """Looks at all replicas that are due."""
         for replica in self._schedule.take(now_ms):
             if replica.state in (State.GONE, State.BROKEN) or replica.directory.error is not None:
                 continue
@@ -185,7 +185,8 @@ class Retiring:
         before_bytes = log.size_bytes
         try:
             segments = log.delete_old_segments(now_ms, replica.high_watermark)
-            next_ms = log.next_retention_ms()
+            rule = Retention.of(log.config, log.log_start_offset, replica.high_watermark)
+            next_ms = log.segments.next_retention_ms(rule)
         except NotResident as missing:
             read = ReadRange(missing.directory, self._outbox, missing.path, missing.position, missing.length)
             self._outbox.emit(read, self._look_again)

@@ -1,4 +1,4 @@
-"""Batches on their way into a log: what is told from their bytes and headers before they have a place in it."""
+"""Batches on their way into a log: what their bytes and headers say before they have a place in it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from penstock.errors import CorruptRecordError, ErrorCode, RequestError
 from penstock.log.disk import Buffer
 from penstock.log.loading import marker_of
 from penstock.log.producer_state import Marker, Origin, ProducerState, Step
+from penstock.log.segment import Segment
 from penstock.records.batch import BatchHeader, WritableBuffer, check_crc, headers, set_log_append_time
 
 BatchAt = tuple[int, BatchHeader]
@@ -84,19 +85,30 @@ def stamped(records: WritableBuffer, position: int, batch: BatchHeader, append_t
     return position, batch._replace(max_timestamp_ms=append_time_ms)
 
 
-def reserve_producers(producers: ProducerState, run: Run) -> list[Step]:
-    """Applies the batches to their producers' state, or nothing if one of them is refused."""
+def reserve_producers(
+    producers: ProducerState, records: Buffer, batches: Sequence[BatchAt], base_offset: int, origin: Origin
+) -> list[Step]:
+    """Applies the batches of a run to their producers' state, or nothing if one of them is refused."""
     steps: list[Step] = []
-    offset = run.base_offset
-    for position, batch in run.batches:
+    offset = base_offset
+    for position, batch in batches:
         if batch.producer_id >= 0:
             marker: Marker | None = None
             if batch.is_control:
-                marker = marker_of(run.records, batch, position)
+                marker = marker_of(records, batch, position)
             try:
-                steps.append(producers.reserve(batch, offset, run.origin, marker))
+                steps.append(producers.reserve(batch, offset, origin, marker))
             except RequestError:
                 producers.undo(steps)
                 raise
         offset += batch.last_offset_delta + 1
     return steps
+
+
+def add_aborted(segment: Segment, steps: Sequence[Step]) -> None:
+    """Adds the aborted transactions that these steps have ended to the index of the segment with their markers."""
+    for step in steps:
+        if step.completed is not None and step.completed.aborted:
+            _, first, last, _, last_stable_offset = step.completed
+            segment.aborted_index.append(step.producer_id, first, last, last_stable_offset)
+            segment.indexes_grew = True

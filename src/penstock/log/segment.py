@@ -44,17 +44,20 @@ class Segment:
         modified_ms: last change of the file, for retention of records without timestamps.
         roll_jitter_ms: taken off segment.ms.
         bytes_since_index: since the last index entry.
+        indexes_grew: an index may have got an entry since somebody asked whether their tails are long.
         flushed: a closed segment whose files were fsynced.
         log_path: of the file of its records.
         walks: what came of searches of its batches (`penstock.log.lookup`), for those who come back for it.
     """
 
     __slots__ = (
+        "_indexes_fit",
         "aborted_index",
         "base_offset",
         "bytes_since_index",
         "created_ms",
         "flushed",
+        "indexes_grew",
         "largest_timestamp_ms",
         "largest_timestamp_offset",
         "largest_written",
@@ -85,6 +88,8 @@ class Segment:
         self.modified_ms = wall_ms
         self.roll_jitter_ms = 0
         self.bytes_since_index = 0
+        self.indexes_grew = True
+        self._indexes_fit: int | None = None
         self.flushed = False
         self.offset_index = OffsetIndex(self.path(OFFSET_INDEX), base_offset)
         self.time_index = TimeIndex(self.path(TIME_INDEX), base_offset)
@@ -110,24 +115,22 @@ class Segment:
     ) -> bool:
         """Whether a batch with these properties belongs into a new segment (Kafka's LogSegment.shouldRoll)."""
         reserved = self.reserved_bytes
-        if reserved + size_bytes > limits.max_segment_bytes:
+        if reserved + size_bytes > limits.max_segment_bytes or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return True
+        if reserved > 0:  # how long it has been open goes by its records' timestamps if they have any
+            first_ms = self.rolling_timestamp_ms
+            waited_ms = largest_timestamp_ms - first_ms if first_ms >= 0 else wall_ms - self.created_ms
+            if waited_ms > limits.max_segment_ms - self.roll_jitter_ms:
+                return True
         index_bytes = limits.segment_index_bytes
-        return (
-            (
-                reserved > 0
-                and self.waited_ms(wall_ms, largest_timestamp_ms) > limits.max_segment_ms - self.roll_jitter_ms
-            )
-            or self.offset_index.is_full(index_bytes)
-            or self.time_index.is_full(index_bytes)
-            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
-        )
+        return index_bytes != self._indexes_fit and self._indexes_full(index_bytes)
 
-    def waited_ms(self, wall_ms: int, largest_timestamp_ms: int) -> int:
-        """How long the segment has been open, by its records' timestamps if they have any."""
-        if self.rolling_timestamp_ms >= 0:
-            return largest_timestamp_ms - self.rolling_timestamp_ms
-        return wall_ms - self.created_ms
+    def _indexes_full(self, index_bytes: int) -> bool:
+        """Whether an index is full. If none is, that is known until one gets its next entry, or another limit."""
+        if self.offset_index.is_full(index_bytes) or self.time_index.is_full(index_bytes):
+            return True
+        self._indexes_fit = index_bytes
+        return False
 
     def reserve(self, size_bytes: int, last_offset: int, largest_timestamp_ms: int, index_interval_bytes: int) -> int:
         """A place for a batch; returns its position. Adds to the indexes when it is time."""
@@ -145,6 +148,8 @@ class Segment:
             self.offset_index.append(last_offset, position)
             self.time_index.append(largest, self.largest_timestamp_offset)
             self.bytes_since_index = 0
+            self.indexes_grew = True
+            self._indexes_fit = None
         self.bytes_since_index += size_bytes
         self.reserved_bytes = position + size_bytes
         return position
@@ -153,6 +158,7 @@ class Segment:
         """Adds the last time entry, as when a segment is rolled or closed: retention goes by it."""
         if self.largest_timestamp_ms is not None and self.largest_timestamp_ms >= 0:
             self.time_index.append(self.largest_timestamp_ms, self.largest_timestamp_offset)
+            self.indexes_grew = True
 
     @property
     def index_tails_are_long(self) -> bool:

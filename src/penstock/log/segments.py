@@ -1,8 +1,8 @@
-"""The segments of a log: which there are, where an offset lies in them, and what readers get of them.
+"""The segments of a log: which there are, where an offset lies in them, and what readers get from them.
 
-Offsets at which appends and reads ended are remembered with their positions, so a consumer that goes on where it was,
-or that waits at the end, needs no look-up at all; others find their batch through the indexes (`penstock.log.lookup`).
-Whatever looks into a file may raise NotResident.
+Offsets at which appends and reads ended are remembered with their positions, so a consumer that continues where it was,
+or waits at the end, needs no look-up; others find their batch through the indexes (`penstock.log.lookup`). Whatever
+reads a file may raise NotResident.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from penstock.log.disk import Disk, FileSlice
 from penstock.log.limits import POSITION_HINTS_MAX
-from penstock.log.lookup import cut, first_at_time, first_of_max_time, locate, places
+from penstock.log.lookup import cut, first_at_time, first_of_max_time, locate
 from penstock.log.results import AbortedTransaction, LogRead
 from penstock.log.retention import UNKNOWN_END_OFFSET, Retention, extents
 from penstock.log.segment import Segment
@@ -67,7 +67,7 @@ class Segments:
         return taken
 
     def due(self, rule: Retention, end_offset: int, wall_ms: int) -> list[str]:
-        """Why each of the oldest segments goes, of a log that ends at `end_offset` with all that is reserved."""
+        """Why retention removes each of the oldest segments, of a log that ends at `end_offset` (reserved)."""
         if not self.all[-1].reserved_bytes:
             end_offset = UNKNOWN_END_OFFSET
         return rule.due(
@@ -84,7 +84,9 @@ class Segments:
 
     def written(self, segment: Segment, end_offset: int) -> None:
         """The records of a segment up to an offset are in its file."""
-        remember(self.ends, end_offset, (segment.base_offset, segment.size_bytes))
+        self.ends[end_offset] = segment.base_offset, segment.size_bytes
+        if len(self.ends) > POSITION_HINTS_MAX:
+            del self.ends[next(iter(self.ends))]
 
     def forget_positions(self) -> None:
         """Forgets remembered positions, which may be wrong from now on."""
@@ -111,7 +113,7 @@ class Segments:
                 return self._slice(segment, (start, end, next_offset), offset, max_bytes, at_least_one)
             if next_offset >= upper_offset:
                 break
-        return LogRead([], 0, offset, -1, -1)
+        return LogRead([], 0, offset)
 
     def _slice(
         self, segment: Segment, extent: tuple[int, int, int], offset: int, max_bytes: int, at_least_one: bool
@@ -120,15 +122,12 @@ class Segments:
         start, end, next_offset = extent
         size_bytes = end - start
         if size_bytes > max_bytes:
-            size_bytes, next_offset = cut(self.disk, segment, start, max_bytes, end)
+            size_bytes, next_offset = cut(self.disk, segment, start, max_bytes, end, at_least_one=at_least_one)
             if not size_bytes:
-                first = next(places(self.disk, segment.log_path, start, end))
-                if not at_least_one:
-                    return LogRead([], 0, offset, segment.base_offset, start, first.size_bytes)
-                size_bytes, next_offset = first.size_bytes, first.last_offset + 1
+                return LogRead([], 0, offset)
         remember(self.hints, next_offset, (segment.base_offset, start + size_bytes))
         piece = FileSlice(self.disk.directory, segment.log_path, start, size_bytes, self.disk.names_version)
-        return LogRead([piece], size_bytes, next_offset, segment.base_offset, start)
+        return LogRead([piece], size_bytes, next_offset)
 
     def _position(self, segment: Segment, offset: int) -> int:
         """Position of the first batch of the segment that ends at or after `offset`; its size if there is none."""

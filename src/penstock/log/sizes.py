@@ -1,4 +1,4 @@
-"""The sizes of replicas: of an open log it knows itself, of a closed one by its files, asked for once and kept."""
+"""The sizes of replicas: an open log knows its own; that of a closed one is computed from its files once, and kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEASURE_BATCH_MAX = 1000
 
 
 class Sizes:
-    """Has the sizes of all closed logs of a directory added up when that of one is wanted."""
+    """Has the sizes of all closed logs of a directory computed when that of one is wanted."""
 
     def __init__(self, table: ReplicaTable, outbox: Outbox) -> None:
         self._table = table

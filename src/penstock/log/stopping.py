@@ -1,6 +1,6 @@
-"""A clean stop: close all logs, then write the checkpoints, then mark the directories, then it is done.
+"""A clean stop: close all logs, then write the checkpoints, then mark the directories.
 
-A directory whose recovery was not complete is not marked, so that the next start goes on with it.
+A directory whose recovery was not complete is not marked, so that the next start continues it.
 """
 
 from __future__ import annotations
@@ -49,5 +49,5 @@ class Stopping:
         return not self._table.open and self._outbox.quiet
 
     def _good(self, directory: LogDirectory) -> bool:
-        """Whether every log of the directory is as its files say."""
+        """Whether the files of every log of the directory are complete."""
         return not any(replica.state in NOT_GOOD for replica in self._table.of_directory(directory))

@@ -1,7 +1,7 @@
-"""What the metadata says of the directories that were found: which are this node's, and which of two of a partition.
+"""What the metadata says about the directories that were found: which belong to this node, and which of two is right.
 
 A partition is found in two log directories when one of them failed, the partition left this node and came back, to
-another directory, and then the first one was mended.
+another directory, and then the first one was repaired.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.log.table import ReplicaTable
 
 @dataclass(eq=False)
 class Strays:
-    """Takes up what a start finds, and sets aside what is not this node's."""
+    """Adopts the replicas found at start, and sets aside those that are not this node's."""
 
     _table: ReplicaTable
     _logs: OpenLogs
@@ -33,7 +33,7 @@ class Strays:
     _rivals: list[Replica] = field(default_factory=list, init=False)
 
     def found(self, replica: Replica) -> None:
-        """A replica that was found at start. Of two of a partition the first is in the table for the time being."""
+        """Adopts a replica found at start. Of two of a partition the first is in the table for the time being."""
         other = self._table.find(*replica.key)
         if other is None:
             self._use(replica)
@@ -42,7 +42,7 @@ class Strays:
             self._report(FoundTwice(replica.name, other.directory.path, replica.directory.path))
 
     def _use(self, replica: Replica) -> None:
-        """Has a replica in the table, to be recovered if it must be."""
+        """Puts a replica into the table, to be recovered if necessary."""
         self._table.add(replica)
         self._retention.changed(replica)
         if replica.state is State.UNRECOVERED:
@@ -53,11 +53,11 @@ class Strays:
     ) -> None:
         """Renames directories of partitions that are not this node's, once the metadata is known.
 
-        Of a partition that was found in two log directories the one which is in the metadata's is kept. When the
+        Of a partition found in two log directories, the one in the directory that the metadata names is kept. If the
         metadata names neither, the partition is not served.
 
         Args:
-            assigned: gives the topic id of a partition of this node, or None. directory: the id of its log directory.
+            assigned: returns the topic id of a partition of this node, or None. directory: the id of its log directory.
         """
         rivals, self._rivals = self._rivals, []
         for rival in rivals:

@@ -1,4 +1,4 @@
-"""The replicas of a node as the log manager and its parts share them: what there is and where, and no rules."""
+"""The replicas of a node, as the log manager and its parts share them: which exist and where, without rules."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ReplicaTable:
     def find(self, topic: str, partition: int) -> Replica | None:
         """The replica in use, in whatever state."""
         partitions = self._replicas.get(topic)
-        return partitions.get(partition) if partitions is not None else None
+        return None if partitions is None else partitions.get(partition)
 
     def find_name(self, name: str) -> Replica | None:
         """The replica whose directory has this name."""
@@ -66,7 +66,7 @@ class ReplicaTable:
         return self.futures.get(future) if future is not None else None
 
     def holder(self, log: Log) -> Replica | None:
-        """The replica whose log this is; None when it was deleted or its directory failed meanwhile."""
+        """The replica whose log this is; None if it was deleted or its directory failed meanwhile."""
         replica = self.open.get(log.name)
         return replica if replica is not None and replica.log is log else None
 

@@ -1,4 +1,4 @@
-"""Cutting a log, in the lane: the files first, then its state anew from the files."""
+"""Truncating a log, in the lane: first the files, then its state is loaded again from the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks through the records of a batch: what is looked for, and what came of it."""
+"""Searches through the records of a batch: what is looked for, and the result."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""AlterPartition: a leader tells which replicas are in sync, and the controller decides (KIP-497, KIP-841, KIP-903).
+"""AlterPartition: a leader proposes which replicas are in sync, and the controller decides (KIP-497, KIP-841, KIP-903).
 
-The leader speaks for the partition epoch that it knows; whatever it does not know yet makes it wrong, and the error
-says what it should do: fetch the newest metadata, or look for another controller. A replica that is fenced, going, or
-has restarted since (its broker epoch differs) may not join.
+The proposal is for the partition epoch that the leader knows; if that is outdated, it is refused, and the error says
+what the leader should do: fetch the newest metadata, or look for another controller. A replica that is fenced, shutting
+down, or has restarted since (its broker epoch differs) may not join.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def altered(
 def problem_of(
     controller: Controller, broker_id: int, partition: PartitionRegistration, wanted: WantedIsr
 ) -> ErrorCode:
-    """Why the leader may not have what it wants; NONE if it may.
+    """The error for the leader's proposal; NONE if it is accepted.
 
     A leader that knows a newer epoch has spoken to a newer controller than this one.
     """
@@ -129,5 +129,5 @@ def recovers_rightly(isr_size: int, partition: PartitionRegistration, state: int
 
 
 def may_join(controller: Controller, replica: int, epoch: int) -> bool:
-    """Whether a replica may be in sync: its broker is active and has not restarted since the leader heard of it."""
+    """Whether a replica may be in sync: its broker is active and has not restarted since the leader heard from it."""
     return controller.is_active(replica) and epoch in (ANY_EPOCH, controller.image.brokers[replica].epoch)

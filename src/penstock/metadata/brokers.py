@@ -1,8 +1,8 @@
-"""Brokers and controllers in the cluster: registration, fencing, controlled shutdown, and what follows for leaders.
+"""Brokers and controllers in the cluster: registration, fencing, controlled shutdown, and the effects on leaders.
 
-A broker registers fenced, with an incarnation id of its own making; its epoch is the offset at which its registration
-was appended. Once it has caught up with that it is unfenced and may lead. On a clean stop it first gives up its
-leaderships. The decisions upon heartbeats are in `heartbeats`.
+A broker registers fenced, with an incarnation id that it has chosen; its epoch is the offset of its registration. Once
+it has read the log up to that it is unfenced and may lead. On a clean stop it first gives up its leaderships. The
+decisions on heartbeats are in `heartbeats`.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def register_broker(
 ) -> Result[int]:
     """Registers a broker; the response is its epoch. `next_offset` is the offset of the first record to be appended.
 
-    A new incarnation is fenced, and leaves leaderships and in-sync replicas that the one before it may have left
-    behind; the same one amends its registration and stays as it is. Whether the one before still has a session is
-    the caller's to check, before (`heartbeats.Heartbeats.check_registration`).
+    A new incarnation is fenced, and loses leaderships and in-sync replicas that the earlier one may have left behind;
+    the same one changes its registration and is otherwise unaffected. The caller must check before whether the earlier
+    one still has a session (`heartbeats.Heartbeats.check_registration`).
 
     Raises RequestError INVALID_REGISTRATION or UNSUPPORTED_VERSION.
     """
@@ -122,7 +122,7 @@ def check_directories(controller: Controller, registration: Registration) -> Non
 
 
 def check_features(controller: Controller, registration: Registration, kraft_version: int) -> None:
-    """Every finalized level must be one that the broker supports."""
+    """Raises RequestError unless the broker supports every finalized level."""
     if METADATA_VERSION not in registration.features:
         raise RequestError(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
     finalized = {**controller.image.features, KRAFT_VERSION: kraft_version}
@@ -162,7 +162,7 @@ def register_controller(
 
 
 def unfence_broker(controller: Controller, broker_id: int, broker_epoch: int) -> Result[None]:
-    """Lets a broker lead; partitions without a leader that it is in sync with get it.
+    """Lets a broker lead, also partitions without a leader whose in-sync replica it has.
 
     Raises RequestError STALE_BROKER_EPOCH.
     """
@@ -176,9 +176,9 @@ def unfence_broker(controller: Controller, broker_id: int, broker_epoch: int) ->
 
 
 def fence_broker(controller: Controller, broker_id: int, broker_epoch: int, *, in_steps: bool = False) -> Result[None]:
-    """Takes a broker out of leadership and, where others are in sync, out of the in-sync replicas.
+    """Removes a broker from leaderships and, where others are in sync, from the in-sync replicas.
 
-    With `in_steps`, a broker of many partitions is only fenced: `duties` takes the partitions then.
+    With `in_steps`, a broker with many partitions is only fenced: `duties` handles the partitions then.
     """
     broker = checked(controller, broker_id, broker_epoch)
     if broker.fenced:
@@ -203,7 +203,7 @@ def departure(controller: Controller, broker_id: int, in_steps: bool) -> Sequenc
 
 
 def unregister_broker(controller: Controller, broker_id: int) -> Result[None]:
-    """Forgets a broker. Its replicas stay assigned to it; nothing waits for them any more.
+    """Removes a broker's registration. Its replicas stay assigned to it; nothing waits for them any more.
 
     Raises RequestError BROKER_ID_NOT_REGISTERED.
     """
@@ -225,7 +225,6 @@ def change(
     log_dirs: Sequence[UUID] = (),
     cordoned_log_dirs: Sequence[UUID] | None = None,
 ) -> BrokerRegistrationChangeRecord:
-    """The record of a change of a broker's registration."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker.id,
         broker_epoch=broker.epoch,
@@ -243,7 +242,6 @@ def checked(controller: Controller, broker_id: int, broker_epoch: int) -> Broker
         raise RequestError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
     if broker.epoch != broker_epoch:
         raise RequestError(
-            ErrorCode.STALE_BROKER_EPOCH,
-            f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
+            ErrorCode.STALE_BROKER_EPOCH, f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
         )
     return broker

@@ -1,8 +1,8 @@
 """Changing configs: the controller's side of AlterConfigs and IncrementalAlterConfigs.
 
-Topic configs are checked against `penstock.config.topic` with the overrides that would result, those of groups against
-`penstock.config.group`; broker configs against the settings that may change at run time. A resource is changed as a
-whole or not at all.
+Topic configs are validated by `penstock.config.topic`, with the overrides that would result, group configs by
+`penstock.config.group`; broker configs by the settings that may change at run time. A resource is changed as a whole or
+not at all.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def alter_configs(
 def replace_configs(
     controller: Controller, wanted: Mapping[Resource, Mapping[str, str]]
 ) -> Result[dict[Resource, ApiError]]:
-    """Replaces all configs of each resource: what is not named goes back to its default."""
+    """Replaces all configs of each resource; those that are not given return to their defaults."""
     return alter_configs(
         controller,
         {
@@ -182,7 +182,7 @@ def check_resource(
 
 
 def check_broker_name(controller: Controller, name: str) -> None:
-    """A broker resource is a broker's id, or empty for all brokers."""
+    """Raises RequestError unless the name of a broker resource is a broker's id, or empty for all brokers."""
     if not name:
         return
     if not name.removeprefix("-").isdecimal():
@@ -194,7 +194,7 @@ def check_broker_name(controller: Controller, name: str) -> None:
 
 
 def check_broker_configs(controller: Controller, name: str, overrides: Configs, changed: Sequence[str]) -> None:
-    """Raises RequestError when a change names a setting that may not change, or makes settings that cannot be."""
+    """Raises RequestError for a change of a setting that may not change, or one that makes the settings invalid."""
     if controller.elr_enabled and MIN_INSYNC_REPLICAS in changed:
         if name:
             sentence = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."

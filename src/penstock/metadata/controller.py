@@ -1,13 +1,13 @@
-"""The active controller's state: what its decisions stand on, replayed at append and undone if the append is lost.
+"""The active controller's state: the basis of its decisions, replayed at append and undone if the append is lost.
 
 The rules of each API are functions in their own modules (`topics`, `configs`, `brokers`, `isr`, `leadership`,
 `reassignments`, `directories`, `feature_updates`, `producer_ids`, `activation`); each reads the state with everything
-appended so far, decides, and returns a `Result`; it changes nothing. `replay` alone changes the state: the node calls
-it with the records when it appends them, so that the next request sees them, and `committed` or `revert` when their
-fate is known.
+appended so far, decides, and returns a `Result`; it changes nothing. Only `replay` changes the state: the node calls it
+with the records when it appends them, so that the next request sees them, and `committed` or `revert` when the outcome
+is known.
 
 The state is a `MetadataImage` with everything appended, and the few indexes that no image has, in timeline maps. What
-is committed of it is published to brokers as it is: the image made at the append, not another one.
+is committed of it is published to brokers unchanged: the image made at the append, not another one.
 """
 
 from __future__ import annotations
@@ -160,12 +160,12 @@ class Controller:
     # What decisions ask again and again
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether a broker may lead partitions: registered, neither fenced nor on its way out."""
+        """Whether a broker may lead partitions: registered, neither fenced nor shutting down."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def has_online_directory(self, broker_id: int, directory: UUID | None) -> bool:
-        """Whether a replica lies in a directory that works, as far as one knows where it lies."""
+        """Whether a replica lies in a directory that is online, as far as its directory is known."""
         if directory is None or directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
             return True
         broker = self.image.brokers.get(broker_id)
@@ -177,11 +177,10 @@ class Controller:
         return self.image.features.get(ELR_VERSION, 0) >= 1
 
     def unclean_election_allowed(self, topic: str) -> bool:
-        """Whether a topic rather loses records than stays without a leader."""
+        """Whether a topic prefers losing records to having no leader."""
         return self.topic_config(topic).unclean_leader_election_enable
 
     def min_insync_replicas(self, topic: str) -> int:
-        """The topic's `min.insync.replicas`."""
         return self.topic_config(topic).min_insync_replicas
 
     def _note_registrations(self, records: Sequence[MetadataMessage], base_offset: int) -> None:

@@ -63,7 +63,7 @@ REFUSED: Mapping[str, str] = {
 
 
 class MetadataError(PenstockError):
-    """A metadata record that cannot be replayed: unsupported here, or impossible after the records before it."""
+    """A metadata record that cannot be replayed: unsupported here, or inconsistent with the records before it."""
 
 
 class TopicDelta:

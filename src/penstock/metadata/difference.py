@@ -1,4 +1,4 @@
-"""What has changed between two images when no records tell: a snapshot took the place of the log in between."""
+"""The changes between two images without records: a snapshot has replaced the log in between."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
-    """The delta on top of `old` that makes `new`, as if records had said it. Costs what both images hold."""
+    """The delta on top of `old` that makes `new`. Costs what both images contain."""
     delta = MetadataDelta(old)
     delta.features = {name: level or 0 for name, level in changes(old.features, new.features).items()}
     delta.brokers = changes(old.brokers, new.brokers)

@@ -1,10 +1,10 @@
 """Log directories of brokers, as far as the controller knows them: assignments, failures, cordons (KIP-858, KIP-1066).
 
-A broker tells which of its directories a replica lies in. When it tells that one has failed, the replicas there are as
-if the broker were gone: others lead. A cordoned directory keeps what it has and gets nothing new.
+A broker reports in which of its directories a replica lies. When it reports one as failed, the replicas there count as
+if the broker were gone: others lead. A cordoned directory keeps its replicas and gets no new ones.
 
-A replica that lies elsewhere now, while its directory is gone from the broker, was made anew and is empty. Unlike
-Kafka's, this controller does not let it pass for the one that was in sync or eligible (`passes_for_another`).
+A replica that lies elsewhere now, after its directory was lost, was created again and is empty. Unlike Kafka's, this
+controller does not take it for the one that was in sync or eligible (`passes_for_another`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ TopicIdPartition = tuple[UUID, int]
 def assign_directories(
     controller: Controller, broker_id: int, broker_epoch: int, assignments: Mapping[TopicIdPartition, UUID]
 ) -> Result[dict[TopicIdPartition, ErrorCode]]:
-    """Records which log directory a broker keeps its replicas in (AssignReplicasToDirs).
+    """Records in which log directory a broker keeps its replicas (AssignReplicasToDirs).
 
     `assignments` maps (topic id, partition) to the directory's id. A directory that is not online is recorded as well:
-    a replica that has been lost with it leads no more. KAFKA_STORAGE_ERROR is the answer for one that would be elected
-    in the place of those that have its records. Raises RequestError STALE_BROKER_EPOCH.
+    a replica that is lost with it cannot lead any more. The answer is KAFKA_STORAGE_ERROR for a replica that would be
+    elected instead of those that have its records. Raises RequestError STALE_BROKER_EPOCH.
     """
     broker = checked(controller, broker_id, broker_epoch)
     answers: dict[TopicIdPartition, ErrorCode] = {}
@@ -69,7 +69,7 @@ def assign_directories(
 
 
 def is_made_anew(broker: BrokerRegistration, partition: PartitionRegistration) -> bool:
-    """Whether a replica's directory is gone from its broker, so that the replica has started again, empty."""
+    """Whether a replica's directory is lost, so that the replica was created again, empty."""
     known = partition.directory(broker.id)
     if known is None or known in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
         return False
@@ -79,10 +79,9 @@ def is_made_anew(broker: BrokerRegistration, partition: PartitionRegistration) -
 def passes_for_another(controller: Controller, broker: BrokerRegistration, topic: TopicImage, index: int) -> bool:
     """Whether a recreated, empty replica would be elected in place of the one it used to be.
 
-    It would make the others cut their logs to nothing. As long as it is not known to lie in a directory that works it
-    is not elected, not even uncleanly; whoever is elected in its place ends this, and so does its old directory, when
-    it is back with what it holds. Where no other replica exists, or the topic rather loses records than stays without a
-    leader, nothing is won by waiting.
+    It would make the others truncate their logs to nothing. While it is not known to lie in an online directory it is
+    not elected, not even uncleanly; that ends when another is elected, or its old directory is back. It does not apply
+    if no other replica exists, or the topic prefers losing records to having no leader: then waiting gains nothing.
     """
     partition = topic.partitions[index]
     if not is_made_anew(broker, partition) or partition.leader not in (NO_LEADER, broker.id):
@@ -92,13 +91,11 @@ def passes_for_another(controller: Controller, broker: BrokerRegistration, topic
 
 
 def report_directories(
-    controller: Controller,
-    broker: BrokerRegistration,
-    offline: Sequence[UUID],
-    cordoned: Sequence[UUID] | None,
+    controller: Controller, broker: BrokerRegistration, offline: Sequence[UUID], cordoned: Sequence[UUID] | None
 ) -> list[MetadataMessage]:
-    """The changes that follow from a heartbeat's report of directories: `offline` ones, and those `cordoned` (None: not
-    told). A broker that has lost all of them is going to stop; no record could say that it has none."""
+    """The changes after a heartbeat's report of directories: `offline` ones, and those `cordoned` (None: not reported).
+    A broker that lost all is about to stop; no record could express that it has none.
+    """
     records: list[MetadataMessage] = []
     failed = [directory for directory in broker.log_dirs if directory in offline]
     if failed:

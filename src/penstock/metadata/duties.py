@@ -1,12 +1,12 @@
-"""What the active controller does by itself, in its time: fence silent brokers, move leaderships, balance, elect.
+"""What the active controller does without a request: fence silent brokers, move leaderships, balance, elect.
 
-`Duties.due` gives one bounded step at a time; the node appends its records and asks again when `next_deadline_ms` has
-come. A cluster in order costs no wake-up but the next session's end.
+`Duties.due` returns one bounded step at a time; the node appends its records and calls again at `next_deadline_ms`. In
+a healthy cluster the only wake-up is for the next session's end.
 
-A broker that is fenced, or on its way out, leaves leaderships and in-sync replicas in steps (`departure_steps`), also
-when a controller before this one began it: every broker that is not active when this one begins is gone through once,
-and again whenever a broker is heard of for the first time, as some partitions may have waited for it
-(`Controller.unheard`). Nothing is balanced or elected uncleanly before brokers have had their time to be heard of.
+A broker that is fenced, or shutting down, loses leaderships and in-sync replicas in steps (`departure_steps`), even if
+an earlier controller began it: every broker that is not active when this one begins is handled once, and again whenever
+a broker is first heard from, as some partitions may have waited for it (`Controller.unheard`). Nothing is balanced or
+elected uncleanly before brokers have had time to be heard from.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AT_ONCE_MS = 0
 
 
 class Duties:
-    """Of a controller from when it becomes active until it is no more.
+    """The duties of a controller while it is active.
 
     Attributes:
         heartbeats: the brokers' sessions.
@@ -78,8 +78,7 @@ class Duties:
         return min(deadlines, default=None)
 
     def _follow(self, now_ms: int) -> None:
-        """Takes note of what has become of brokers. Goes through the partitions of each that is not active, once a time
-        that it is not."""
+        """Notices changes of brokers, and handles the partitions of each that has become inactive, once."""
         self._hear(now_ms)
         registered = self._controller.image.brokers
         if registered is self._brokers:
@@ -95,7 +94,7 @@ class Duties:
                 self._departing[broker.id] = leadership.departure_steps(self._controller, broker.id)
 
     def _hear(self, now_ms: int) -> None:
-        """Takes note of brokers that are heard of for the first time, and of the end of their time to be."""
+        """Notices brokers that are first heard from, and the end of the time for that."""
         controller = self._controller
         if not self._unheard:
             return
@@ -138,7 +137,7 @@ class Duties:
     def _stepped(
         self, keys: list[int], decide: Callable[[Controller, Sequence[int]], Result[None]]
     ) -> Sequence[MetadataMessage] | None:
-        """The decision upon the next keys, which are taken from the list."""
+        """The decision on the next keys, which are removed from the list."""
         if not keys:
             return None
         step = keys[-LEADERSHIP_CHANGES_PER_STEP:]

@@ -1,9 +1,9 @@
-"""What becomes of eligible leader replicas when the ground that they stand on changes (KIP-966).
+"""Changes of what makes replicas eligible leader replicas (KIP-966).
 
-They stand on `min.insync.replicas`: below it the high watermark stands still, so whoever left the in-sync replicas
-below it has all that was committed. With another minimum, or none that counts, this is over where a leader goes on.
-Where nobody is in sync nothing is committed either: there they have everything still, and nobody else has. Kafka
-forgets them there too, and such a partition has no leader until somebody elects one uncleanly.
+It is `min.insync.replicas`: below it the high watermark stands still, so a replica that left the ISR below it has
+everything committed. With another minimum, or without one that counts, this no longer holds if a leader goes on. If
+nobody is in sync, nothing is committed: eligible replicas still have everything, and no others do. Kafka forgets them
+even then, and such a partition has no leader until an unclean election.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALL_TOPICS = ""
 def minimum_changed(controller: Controller, topics: Sequence[str]) -> list[MetadataMessage]:
     """Forgets the eligible replicas of topics, or of ALL_TOPICS, except where no replica is in sync.
 
-    The records belong into one batch: between them those are forgotten too.
+    The records belong into one batch: in between, even those would be forgotten.
     """
     records: list[MetadataMessage] = [ClearElrRecord(topic_name=name) for name in topics]
     for topic, index, partition in nobody_in_sync(controller):
@@ -39,8 +39,9 @@ def minimum_changed(controller: Controller, topics: Sequence[str]) -> list[Metad
 
 
 def switched_off(controller: Controller) -> list[MetadataMessage]:
-    """Has no eligible replicas any more, anywhere: where nobody is in sync they are in sync again, as those are without
-    the feature that were the last. The records belong into one batch."""
+    """Removes all eligible replicas: where nobody is in sync they become in-sync again, as without the feature the last
+    ones would be. The records belong into one batch.
+    """
     records: list[MetadataMessage] = [ClearElrRecord(topic_name=ALL_TOPICS)]
     for topic, index, partition in nobody_in_sync(controller):
         isr = list(partition.elr or partition.last_known_elr)

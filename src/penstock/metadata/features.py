@@ -101,7 +101,7 @@ def check_level(name: str, level: int) -> None:
 
 
 def described(name: str, level: int) -> str:
-    """A level as people write it: metadata versions have names."""
+    """A level for people: metadata versions have names."""
     version = METADATA_VERSIONS.get(level) if name == METADATA_VERSION else None
     return str(level) if version is None else f"{level} ({version.name})"
 

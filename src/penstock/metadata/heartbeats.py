@@ -1,16 +1,17 @@
-"""Heartbeats: what the active controller alone knows of brokers, and what it decides upon each.
+"""Heartbeats: the controller's own knowledge of brokers, and its decisions on each heartbeat.
 
-None of this is in the log: which broker was heard of when, how far it has replayed the log, when its controlled
+None of this is in the log: when a broker was last heard from, how far it has replayed the log, when its controlled
 shutdown began. A controller that becomes active begins anew (`Heartbeats.of`), with a whole session for each broker;
-those that it has not heard of yet are `Controller.unheard`.
+those that it has not heard from yet are `Controller.unheard`.
 
 A session lasts `broker.session.timeout.ms` after the last contact. When a broker's connection is lost, its session is
-cut to a grace (`connection_lost`), which any later heartbeat takes back: a process that died is fenced early, a live
-one that merely reconnects is not. When its address refuses connections besides, it is fenced at once (`process_gone`).
+shortened (`connection_lost`), until any later heartbeat: a process that died is fenced early, a live one that merely
+reconnects is not. If its address refuses connections as well, it is fenced at once (`process_gone`); so is one whose
+process stands still (`stands_still`).
 
 A broker goes through fenced -> unfenced -> controlled shutdown -> gone. It is unfenced when it has replayed its own
-registration, by a heartbeat that tells of no directory lost since. It may stop when it leads nothing and every active
-broker has replayed the records that took its leaderships away, so that nobody follows it any more. It goes on leading
+registration, by a heartbeat that reports no directory lost since. It may stop when it leads nothing and every active
+broker has replayed the records that took its leaderships away, so that nobody follows it any more. It continues to lead
 what only unheard brokers could lead.
 """
 
@@ -78,6 +79,7 @@ class _Broker:
     heard: bool = False
     suspected: bool = False
     claimed_ms: int = 0
+    heard_ms: int = 0
     leaving_since: int = NEVER
 
 
@@ -120,9 +122,9 @@ class Heartbeats:
                     self._unheard.discard(broker.id)
 
     def has_session(self, broker_id: int, broker_epoch: int, now_ms: int) -> bool:
-        """Whether a broker has been heard of within its session.
+        """Whether a broker has been heard from within its session.
 
-        A controller that is new has heard of nobody; who lives, turns to it at once.
+        A new controller has heard from nobody, but live brokers contact it at once.
         """
         known = self._brokers.get(broker_id)
         if known is None or known.epoch != broker_epoch:
@@ -140,7 +142,7 @@ class Heartbeats:
     ) -> None:
         """Raises RequestError DUPLICATE_BROKER_REGISTRATION when another process with this id is alive.
 
-        Who knows from its own directories that the registration with this epoch was stopped cleanly need not wait.
+        A broker whose directories show that the registration with this epoch was stopped cleanly need not wait.
         """
         existing = controller.image.brokers.get(broker_id)
         if existing is None or existing.incarnation_id == incarnation_id or existing.epoch == previous_broker_epoch:
@@ -158,6 +160,7 @@ class Heartbeats:
         if known is not None and known.epoch == heartbeat.broker_epoch:
             known.expires_ms = now_ms + self._session_timeout_ms
             known.heard = True
+            known.heard_ms = now_ms
             known.suspected = False
             self._unheard.discard(heartbeat.broker_id)
             known.metadata_offset = heartbeat.metadata_offset
@@ -170,10 +173,21 @@ class Heartbeats:
             known.suspected = True
 
     def process_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """Nobody listens where a broker did whose connection is lost: no grace, unless it was heard of since."""
+        """A suspected broker's address refuses connections: ends its session, unless it was heard from since."""
         known = self._brokers.get(broker_id)
         if known is not None and known.epoch == broker_epoch and known.suspected:
             known.expires_ms = min(known.expires_ms, now_ms - 1)
+
+    def stands_still(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """A broker's process answers nobody though the network does: ends its session."""
+        known = self._brokers.get(broker_id)
+        if known is not None and known.epoch == broker_epoch:
+            known.expires_ms = min(known.expires_ms, now_ms - 1)
+
+    def last_heard_ms(self, broker_id: int) -> int:
+        """When a broker's last heartbeat arrived, or its registration."""
+        known = self._brokers.get(broker_id)
+        return 0 if known is None else max(known.claimed_ms, known.heard_ms)
 
     def leaving_since(self, broker_id: int, offset: int) -> None:
         """The records of the broker's controlled shutdown end at `offset`. The first call counts."""
@@ -205,7 +219,6 @@ class Heartbeats:
         return min(deadlines, default=None)
 
     def state_of(self, broker_id: int) -> BrokerState:
-        """Where a broker is now."""
         known = self._brokers[broker_id]
         if known.leaving_since != NEVER:
             return BrokerState.CONTROLLED_SHUTDOWN
@@ -244,7 +257,7 @@ def caught_up(controller: Controller, heartbeat: Heartbeat) -> bool:
 
 
 def loses_more(broker: BrokerRegistration, heartbeat: Heartbeat) -> bool:
-    """Whether a broker tells of failed directories that its registration does not know of."""
+    """Whether a broker reports failed directories that its registration still has."""
     return any(directory in broker.log_dirs for directory in heartbeat.offline_log_dirs)
 
 

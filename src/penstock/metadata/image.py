@@ -56,11 +56,10 @@ class BrokerRegistration:
 
     @property
     def active(self) -> bool:
-        """Whether the broker may lead partitions: neither fenced nor on its way out."""
+        """Whether the broker may lead partitions: neither fenced nor shutting down."""
         return not self.fenced and not self.in_controlled_shutdown
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """The endpoint of the listener with this name."""
         for endpoint in self.endpoints:
             if endpoint.name == listener:
                 return endpoint
@@ -81,18 +80,9 @@ class PartitionRegistration:
     """The state of one partition: replicas, leader and epochs. Never changed once made."""
 
     __slots__ = (
-        "adding_replicas",
-        "directories",
-        "elr",
-        "isr",
-        "last_known_elr",
-        "leader",
-        "leader_epoch",
-        "leader_recovery_state",
-        "partition_epoch",
-        "removing_replicas",
-        "replicas",
-    )
+        "adding_replicas", "directories", "elr", "isr", "last_known_elr", "leader", "leader_epoch",
+        "leader_recovery_state", "partition_epoch", "removing_replicas", "replicas",
+    )  # fmt: skip
 
     def __init__(
         self,

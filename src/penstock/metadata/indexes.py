@@ -1,8 +1,8 @@
-"""What the image cannot answer cheaply: which partitions a broker leads or keeps in sync, and which need attention.
+"""What the image cannot answer cheaply: which partitions a broker leads or has in sync, and which need attention.
 
-30,000 partitions may lose their leader at once, and a heartbeat asks whether a broker still leads any. So these
-questions cost what they answer, never a walk over all topics. The sets live in timeline maps and are undone together
-with the appends that changed them.
+30,000 partitions may lose their leader at once, and each heartbeat asks whether a broker still leads any. So the cost
+of such a question is the size of its answer, never a walk over all topics. The sets are in timeline maps and are undone
+together with the appends that changed them.
 
 A partition is one integer here, `partition_key`: half the memory of a pair, and it hashes fast.
 """
@@ -24,7 +24,6 @@ PartitionSet = TimelineMap[int, bool]
 
 
 def partition_key(topic_id: UUID, index: int) -> int:
-    """A partition as one integer."""
     return topic_id.int << INDEX_BITS | index
 
 
@@ -34,7 +33,6 @@ def topic_number(key: int) -> int:
 
 
 def partition_index(key: int) -> int:
-    """The partition's index of a key."""
     return key & INDEX_MASK
 
 
@@ -61,7 +59,6 @@ class PartitionIndexes:
                 self._update(partition_key(topic.id, index), None, partition)
 
     def led_by(self, broker_id: int) -> PartitionSet:
-        """The partitions that a broker leads."""
         return self._led.get(broker_id, self._nothing)
 
     def in_sync_on(self, broker_id: int) -> PartitionSet:
@@ -73,7 +70,7 @@ class PartitionIndexes:
         return self._eligible.get(broker_id, self._nothing)
 
     def apply(self, delta: MetadataDelta) -> None:
-        """Takes over what a delta has changed."""
+        """Applies the changes of a delta."""
         for topic in delta.deleted_topics.values():
             for index, partition in enumerate(topic.partitions):
                 self._update(partition_key(topic.id, index), partition, None)
@@ -93,7 +90,7 @@ class PartitionIndexes:
         put(self.reassigning, key, reassigning)
 
     def _move(self, sets: dict[int, PartitionSet], key: int, before: Iterable[int], after: Iterable[int]) -> None:
-        """Takes a partition from the sets of some brokers to those of others."""
+        """Moves a partition from the sets of some brokers to those of others."""
         if before == after:
             return
         for broker_id in before:
@@ -113,7 +110,7 @@ def leaders(partition: PartitionRegistration | None) -> tuple[int, ...]:
 
 
 def put(members: PartitionSet, key: int, wanted: bool) -> None:
-    """Has a partition in a set or not."""
+    """Adds a partition to a set, or removes it."""
     if wanted:
         if key not in members:
             members[key] = True

@@ -1,8 +1,8 @@
-"""What follows for leaders and in-sync replicas when brokers come and go, and elections on request.
+"""Changes of leaders and in-sync replicas when brokers come and go, and elections on request.
 
-Fencing a broker may concern tens of thousands of partitions. `departure` is the whole of it in one list;
-`departure_steps` is the same in steps of bounded size, for a node that has other things to do meanwhile: each step
-decides on the state as it is then, so requests in between do no harm (`duties` takes the steps).
+Fencing a broker may concern tens of thousands of partitions. `departure` is all of it in one list; `departure_steps` is
+the same in steps of bounded size, for a node that has other things to do meanwhile: each step decides on the present
+state, so requests in between do no harm (`duties` takes the steps).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def departure_steps(
 
 
 def arrival(controller: Controller, broker_id: int) -> list[PartitionChangeRecord]:
-    """The changes after a broker may lead again: partitions without a leader that it is in sync with get it."""
+    """The changes when a broker may lead again: it gets the partitions without a leader that it is in sync with."""
     indexes = controller.indexes
     in_sync, eligible = indexes.in_sync_on(broker_id), indexes.eligible_on(broker_id)
     keys = []

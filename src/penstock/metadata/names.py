@@ -38,5 +38,5 @@ def collision_key(name: str) -> str | None:
 
 
 def is_internal(name: str) -> bool:
-    """Whether a topic belongs to a coordinator."""
+    """Whether a topic belongs to a coordinator: clients may not write to it or delete its records."""
     return name in INTERNAL_TOPICS

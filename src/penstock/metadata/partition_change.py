@@ -1,19 +1,19 @@
 """The one place that decides how a partition changes: its leader, in-sync and eligible replicas, and reassignment.
 
-Every reason for a change (a broker came or went, AlterPartition, an election, a reassignment, a directory) says what
-it wants; the rest follows here, always in the same order, as in Kafka's PartitionChangeBuilder:
+Every reason for a change (a broker came or went, AlterPartition, an election, a reassignment, a directory) says what it
+wants; the rest follows here, always in the same order, as in Kafka's PartitionChangeBuilder:
 
 1. a reassignment whose new replicas are in sync is completed;
 2. eligible leader replicas are those that left the in-sync replicas below `min.insync.replicas` (KIP-966);
 3. the leader stays or is elected: from the in-sync replicas, else (none left) from the eligible ones, else the last
-   known leader, else, if allowed, any that lives;
-4. the leader epoch rises when the leader changes or replicas go away.
+   known leader, else, if allowed, any live one;
+4. the leader epoch rises when the leader changes or replicas are removed.
 
 The in-sync replicas are never emptied unless eligible leader replicas are on: then the last one that leaves becomes
 eligible instead.
 
-Unlike Kafka's, a controller that has just taken over neither leaves a partition to brokers alone that it has not heard
-of yet (`Controller.unheard`), nor prefers one of them.
+Unlike Kafka's, a controller that has just taken over does not leave a partition only to brokers that it has not heard
+from yet (`Controller.unheard`), and does not prefer one of them.
 """
 
 from __future__ import annotations
@@ -83,22 +83,9 @@ class _Change:
     """A partition before and after a change."""
 
     __slots__ = (
-        "acceptable",
-        "adding",
-        "controller",
-        "directory",
-        "elr",
-        "elr_enabled",
-        "index",
-        "isr",
-        "partition",
-        "recovery_state",
-        "removing",
-        "replicas",
-        "topic",
-        "unclean_shutdown",
-        "unheard",
-    )
+        "acceptable", "adding", "controller", "directory", "elr", "elr_enabled", "index", "isr", "partition",
+        "recovery_state", "removing", "replicas", "topic", "unclean_shutdown", "unheard",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -168,7 +155,7 @@ class _Change:
             self.elr = tuple(sorted(each for each in candidates if each is not None and each in self.replicas))
 
     def _enough_in_sync(self) -> bool:
-        """Whether the high watermark goes on: then who is not in sync will soon lack records."""
+        """Whether the high watermark advances: then replicas that are not in sync will soon lack records."""
         minimum = min(self.controller.min_insync_replicas(self.topic.name), len(self.topic.partitions[0].replicas))
         return len(self.isr) >= minimum
 
@@ -210,7 +197,7 @@ class _Change:
         return broker_id in complete and self._acceptable(broker_id)
 
     def _acceptable(self, broker_id: int) -> bool:
-        """Whether a broker lives and so does the directory that its replica lies in."""
+        """Whether a broker may lead and the directory of its replica is online."""
         if broker_id < 0 or not self.acceptable(broker_id):
             return False
         told = self.directory

@@ -184,7 +184,7 @@ def host_of(broker: BrokerRegistration) -> str:
 def check_assignment(
     replicas: Sequence[int], replication_factor: int | None, brokers: Mapping[int, BrokerRegistration]
 ) -> None:
-    """Raises RequestError INVALID_REPLICA_ASSIGNMENT for replicas that a person chose and that cannot be.
+    """Raises RequestError INVALID_REPLICA_ASSIGNMENT for an invalid assignment by a client.
 
     `replication_factor` is that of the partitions before, None for the first.
     """
@@ -225,7 +225,7 @@ def new_partition(
 
 
 def default_directory(broker: BrokerRegistration | None) -> UUID:
-    """The log directory of a new replica: the broker's only one, else the broker chooses and tells."""
+    """The log directory of a new replica: the broker's only one; otherwise the broker chooses and reports it."""
     return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
 

@@ -81,7 +81,7 @@ def altered(controller: Controller, wanted: Reassignment, allow_factor_change: b
 def begun(controller: Controller, topic: TopicImage, index: int, target: Sequence[int]) -> PartitionChangeRecord | None:
     """The change that begins a reassignment; it also ends one whose new replicas are in sync already.
 
-    Replicas that an earlier reassignment was adding, and that the new one does not want, are being removed from now on.
+    Replicas that an earlier reassignment was adding, and that the new one does not want, are removed from now on.
     """
     partition = topic.partitions[index]
     removing = sorted(set(partition.replicas) - set(target))
@@ -105,8 +105,7 @@ def cancelled(controller: Controller, topic: TopicImage, index: int) -> Partitio
     replicas = tuple(each for each in partition.replicas if each not in partition.adding_replicas)
     if not replicas:
         raise RequestError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "Invalid replica assignment: addingReplicas contains all replicas.",
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Invalid replica assignment: addingReplicas contains all replicas."
         )
     isr = tuple(each for each in partition.isr if each not in partition.adding_replicas)
     unclean = controller.unclean_election_allowed(topic.name)
@@ -122,7 +121,7 @@ def cancelled(controller: Controller, topic: TopicImage, index: int) -> Partitio
 
 
 def check_factor(partition: PartitionRegistration, target: Sequence[int]) -> None:
-    """Raises RequestError when the replicas after the reassignment would be more or fewer than before (KIP-860)."""
+    """Raises RequestError if the reassignment would change the number of replicas (KIP-860)."""
     have = len(set(partition.replicas) - set(partition.removing_replicas))
     if have != len(target):
         raise RequestError(

@@ -114,7 +114,6 @@ def controller_record(controller: ControllerRegistration) -> RegisterControllerR
 
 
 def partition_records(topic: TopicImage) -> Iterator[PartitionRecord]:
-    """The records of all partitions of a topic."""
     for index, partition in enumerate(topic.partitions):
         yield PartitionRecord(
             partition_id=index,

@@ -1,4 +1,4 @@
-"""What the controller's state machines return: the answer, and the records that make it true."""
+"""The results of the controller's state machines: the answer, and the records that make it true."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class ApiError:
 
     @staticmethod
     def of(error: RequestError) -> ApiError:
-        """The error of an exception."""
         return ApiError(error.code, error.message)
 
     @property

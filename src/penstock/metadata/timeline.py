@@ -16,7 +16,7 @@ The idea is that of Kafka's `SnapshotRegistry` and `TimelineHashMap`; this is a 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -102,7 +102,9 @@ class Timeline:
         """Where a map saves earlier values now; None when there is nothing to go back to."""
         if not self._snapshots:
             return None
-        newest = self._snapshots[-1]
+        newest, undos = self._snapshots[-1], changing._undos
+        if undos and undos[-1][0] == newest.offset:
+            return undos[-1][1]
         undo = newest.undo.get(changing)
         if undo is None:
             undo = newest.undo[changing] = {}
@@ -138,7 +140,9 @@ class TimelineMap(Generic[K, V]):
         return self._current[key]
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._save(key)
+        undo = self._timeline._undo_of(self)
+        if undo is not None and key not in undo:
+            undo[key] = self._current.get(key, _ABSENT)
         self._current[key] = value
 
     def __iter__(self) -> Iterator[K]:
@@ -159,6 +163,16 @@ class TimelineMap(Generic[K, V]):
             return None
         self._save(key)
         return self._current.pop(key)
+
+    def update(self, values: Mapping[K, V]) -> None:
+        """Replaces or adds many values."""
+        undo = self._timeline._undo_of(self)
+        if undo is not None:
+            earlier = self._current.get
+            for key in values:
+                if key not in undo:
+                    undo[key] = earlier(key, _ABSENT)
+        self._current.update(values)
 
     def copy(self) -> dict[K, V]:
         """A copy of the map's present contents."""

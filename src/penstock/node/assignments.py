@@ -1,13 +1,13 @@
 """Tells the controller in which log directory each replica of this broker lies (AssignReplicasToDirs, KIP-858).
 
-The controller chooses a directory when it places a replica only if the broker has just one; and what it believes is
-past when the directory was replaced. It lets no replica lead that lies, as far as it knows, in a directory which is not
-online: so whatever differs from the metadata is told. One request at a time, of at most
-DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX replicas; without an answer, or refused as a whole, it is made anew after a while.
+The controller knows the directory of a new replica only if the broker has just one, and its knowledge is outdated when
+a directory was replaced. It elects no leader whose directory it believes to be offline. So every difference from the
+metadata is reported: one request at a time, of at most DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX replicas, repeated with a
+back-off if it gets no answer or is refused as a whole.
 
-A replica that is refused by itself is one of a past image: the next image says what it is now. Or it was made anew and
-is not to be taken for what it was: it is told again when its partition changes, and from time to time, since an
-operator may allow unclean elections.
+A replica that is refused alone usually comes from an outdated image; the next image corrects that. With
+KAFKA_STORAGE_ERROR the replica is an empty one in the place of the last in-sync replica: it is reported again when its
+partition changes, and at intervals, since an operator may allow unclean elections.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 
 class Assignments:
-    """What is still to be told. See the module's head."""
+    """The replicas whose directory the controller does not know yet. See the module's head."""
 
     def __init__(
         self, state: NodeState, scheduler: Scheduler, logs: LogManager, channel: Channel, replicas: Replicas
@@ -70,7 +70,7 @@ class Assignments:
         return len(self._wanted)
 
     def look_at_all(self) -> Iterator[None]:
-        """Compares all replicas with the metadata, as long work: when this broker has made them."""
+        """Compares all replicas with the metadata, step by step, once this broker has created them."""
         image = self._state.image
         looked_at = 0
         for topic in image.topics_by_name.values():
@@ -103,17 +103,17 @@ class Assignments:
             self._send_after(0)
 
     def moves_to(self, topic: str, index: int, directory: UUID) -> None:
-        """A replica is about to swap: this is the directory that the controller is to know."""
+        """A replica is about to be swapped into this directory, which the controller has to know first."""
         self._moving[(topic, index)] = directory
         self._look_at(topic, index)
 
     def stays(self, topic: str, index: int) -> None:
-        """The move of a replica has come to nothing: it is told where it lies."""
+        """The move of a replica has been given up: the controller is told where it lies."""
         self._moving.pop((topic, index), None)
         self._look_at(topic, index)
 
     def moved(self, topic: str, index: int) -> None:
-        """A replica lies where the controller has been told."""
+        """A replica has been swapped into the directory that the controller was told."""
         self._moving.pop((topic, index), None)
 
     def _look_at(self, topic: str, index: int) -> None:
@@ -123,11 +123,11 @@ class Assignments:
             self.look(topic, found.id, index, registration)
 
     def _well(self) -> list[UUID]:
-        """The directories that have not failed."""
+        """The ids of the directories that are online."""
         return [found.id for found in self._logs.table.online if found.id is not None]
 
     def _send_after(self, delay_ms: int) -> None:
-        """Sends at the next tick at the earliest, so that what is found in one turn goes together."""
+        """Sends at the next tick at the earliest, so that everything found in one turn goes into one request."""
         if not self._waiting:
             self._waiting = True
             self._scheduler.timers.at(self._scheduler.now_ms + delay_ms, self._send, duty=True)
@@ -159,7 +159,7 @@ class Assignments:
             self._send_after(delay_ms)
 
     def _note_empty(self, sent: dict[Replica, UUID], answer: AssignReplicasToDirsResponse) -> None:
-        """Says once which replicas wait for somebody to decide, and looks at them again after a while."""
+        """Logs replicas that wait for an operator's decision, once each, and looks at them again later."""
         empty = [
             (topic.topic_id, partition.partition_index)
             for directory in answer.directories
@@ -189,7 +189,7 @@ class Assignments:
 
 
 def request_of(broker_id: int, broker_epoch: int, assignments: dict[Replica, UUID]) -> AssignReplicasToDirsRequest:
-    """The request that tells these: by directory, topic and partition."""
+    """The request for these assignments, by directory, topic and partition."""
     topics: dict[tuple[UUID, UUID], TopicData] = {}
     directories: dict[UUID, DirectoryData] = {}
     for (topic_id, index), directory in assignments.items():

@@ -1,4 +1,4 @@
-"""Who is told of all requests: what they were allowed, whether they were refused, and how long they took."""
+"""The audit interface: hears of every request whether it was allowed, whether it was refused, and how long it took."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from penstock.security.rights import Right
 
 
 class Audit(Protocol):
-    """Hears of a request what the gate decides and what leaves by the exit. It must not change anything, nor raise."""
+    """Hears of the gate's decisions and of the answers at the exit. It must not change anything or raise."""
 
     def decided(self, request: Request[Any], right: Right, name: str, *, allowed: bool) -> None:
-        """Whether who asks has a right on the resource of this name; of each that the request needs, in order."""
+        """The gate has decided whether the requester has a right on the resource of this name; once for each check."""
 
     def refused(self, request: Request[Any], code: ErrorCode) -> None:
-        """Called when a whole request is refused."""
+        """The whole request is refused."""
 
-    def answered(self, request: Request[Any], time_ms: int) -> None:
-        """Called last for a request: its answer leaves, `time_ms` after the request came."""
+    def ended(self, request: Request[Any], time_ms: int, *, answered: bool) -> None:
+        """The last call for a request, `time_ms` after it arrived: its answer leaves, or the connection is gone."""

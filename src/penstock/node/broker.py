@@ -1,34 +1,34 @@
 """One node, broker and controller in one, as a state machine: events in, effects out.
 
-The shell (server) or the simulator calls `start`, `connected`, `received`, `disconnected`, `operation_completed`,
-`operation_failed`, `operation_broke` and `tick`, and after one or several of them `take_effects`, whose effects it
-carries out in order. The appends of all events between two calls of `take_effects` go out as one write a log: so a
-shell gives all frames that one turn of its loop has received and then takes the effects. Nothing here waits, reads a
-clock or opens a file (but `start`, which reads the small files that say who we are).
+The shell (`server`) or the simulator calls `start`, `connected`, `received`, `disconnected`, `operation_completed`,
+`operation_failed`, `operation_broke` and `tick`. After one or more of these it calls `take_effects` and carries out the
+effects in order. All appends to a log between two calls of `take_effects` become one write, so a shell first passes on
+all frames that one turn of its loop has received. Nothing here waits, reads a clock or opens a file, except that
+`start` reads the small files that identify the node.
 
-Handlers get the broker as `node`. What they use of it: `state` (settings and the committed metadata), `scheduler`
-(time, timers, long work), `quorum`, `controller`, `coordinators`, `logs`, `replicas` (the partitions this node leads),
-`journal`, `answer`, `partition_error`, and `dispatcher.later` around whatever goes on with a request later. The parts
-of the node take what they use, never the broker.
+Handlers get the broker as `node`. They use `state` (settings and committed metadata), `scheduler` (time, timers, long
+work), `gate`, `quorum`, `controller`, `coordinators`, `logs`, `replicas` (the partitions that this node leads),
+`replication`, `journal`, `answer`, and `dispatcher.later` around whatever continues a request later. The parts of the
+node are given what they use; the quorum, the controller and the calls of the node to itself know the broker by a narrow
+protocol, the others not at all.
 
-How a node comes up: the log directories say who they are; the metadata log is read; the controller becomes active;
-the broker registers, makes the replicas that it is assigned, is unfenced, and leads. `ready` is true from then on.
-How it goes down: leaderships are given up, connections closed, logs flushed, closed and marked, the metadata log
-closed last.
+Start: the log directories are identified; the metadata log is read; the controller becomes active; the broker
+registers, creates the replicas assigned to it, is unfenced, and leads. From then on `ready` is true. Stop: leaderships
+are given up, connections closed, logs flushed, closed and marked clean, and last the metadata log is closed.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
 from penstock.config.server import Settings
-from penstock.errors import ErrorCode, PenstockError, RequestError, StorageError
+from penstock.errors import StorageError
 from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
 from penstock.log.events import LogEvent
+from penstock.log.operations import Write
 from penstock.metadata.bootstrap import read_bootstrap
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import Endpoint, MetadataImage
@@ -43,18 +43,18 @@ from penstock.node.coordinator_list import Coordinators
 from penstock.node.dispatcher import Dispatcher
 from penstock.node.duties import Duty
 from penstock.node.effects import Effect, Run
-from penstock.node.exit import Throttle
-from penstock.node.fetches import Fetches
-from penstock.node.followers import REPLICATION_CHANNEL
+from penstock.node.exit import ClientQuotas
+from penstock.node.fetches import Fetches, answer_followers, serve_woken
 from penstock.node.gate import AuditedGate, Gate
 from penstock.node.journal import Journal
 from penstock.node.lifecycle import Lifecycle
 from penstock.node.loopback import Loopback
 from penstock.node.metrics import Sample, TopicMetrics, request_samples
-from penstock.node.outgoing import NotServed, Outgoing, Peer
+from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.producer_ids import ProducerIds
 from penstock.node.purgatory import Purgatory
 from penstock.node.quorum import Quorum
+from penstock.node.quorum_calls import QuorumCalls
 from penstock.node.quorums import Quorums
 from penstock.node.replication import Replication
 from penstock.node.request import Handler, Kept, Request, Served
@@ -64,30 +64,24 @@ from penstock.node.state import NodeState
 from penstock.node.turns import CountedWork
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
-from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.raft.effects import Target
-from penstock.raft.messages import unsupported
 from penstock.raft.voters import VoterEndpoint
 from penstock.records.wall import WallTime
-
-logger = logging.getLogger(__name__)
-
-RAFT_CHANNEL, FETCH_CHANNEL = "raft", "raft fetch"
-"""Channels of the quorum: a vote must not wait behind a fetch that waits for records."""
+from penstock.security.authorizer import ALLOW_ALL, Authorizer
 
 
 class Broker:
-    """See the module's head. `now_ms` is the time that timers go by, never going back; `wall` what is stamped.
+    """See the module's head. `now_ms`, which never goes back, is for timers; `wall` is for timestamps.
 
     Args:
         settings: the node's settings. directories: one for each entry of `settings.directories`, in that order.
         handlers: those of the APIs that are served, as `node.handlers.registry` finds them.
         metadata_directory: the one at `settings.metadata_directory`; one of `directories` unless metadata.log.dir is
-        elsewhere. random: all randomness of the node. report: gets what a person should know of the log directories;
-        the shell logs it. bug: gets what should never happen, with the exception; by default it is logged. The
-        simulator raises. work_ms: a clock, in milliseconds, of the time that requests take; by default one that counts
-        what is done. wall: the wall time, which the shell keeps. throttle: says how long clients are to wait; by
-        default not at all. audit: is told of all requests; by default nobody is.
+        elsewhere. random: all randomness of the node. report: gets the events of log directories for people; the shell
+        logs them. bug: gets errors that should never happen; by default they are logged, the simulator raises them.
+        work_ms: a clock, in ms, that measures the work of requests; by default it counts what is done. wall: the wall
+        time, kept by the shell. quotas: how long clients have to wait; by default not at all. audit: hears of all
+        requests; by default nobody does. authorizer: says who may do what; by default everybody everything.
 
     Attributes:
         now_ms: the time of the event being handled.
@@ -108,8 +102,9 @@ class Broker:
         bug: Callable[[str, Exception], None] | None = None,
         work_ms: Callable[[], float] | None = None,
         wall: WallTime | None = None,
-        throttle: Throttle | None = None,
+        quotas: ClientQuotas | None = None,
         audit: Audit | None = None,
+        authorizer: Authorizer = ALLOW_ALL,
     ) -> None:
         metadata_directory = metadata_directory or next(
             directory for directory in directories if directory.path == settings.metadata_directory
@@ -121,18 +116,14 @@ class Broker:
             state,
             scheduler,
             Loopback(self, state, scheduler),
-            link_lost=self._link_lost,
             process_gone=self._process_gone,
+            controller=lambda: self.controller,
         )
         outgoing = self.calls.outgoing
         self.channel = Channel(
-            state.node_id,
-            outgoing,
-            scheduler.timers,
-            scheduler.bugs,
-            request_timeout_ms=settings.request_timeout_ms,
+            state.node_id, outgoing, scheduler.timers, scheduler.bugs, request_timeout_ms=settings.request_timeout_ms
         )
-        self.gate = Gate() if audit is None else AuditedGate(audit)
+        self.gate = Gate(authorizer) if audit is None else AuditedGate(authorizer, audit)
         self.quorums = Quorums()
         self.connections: dict[int, Connection] = {}
         self.replication = Replication(
@@ -151,17 +142,18 @@ class Broker:
         self.controller: ControllerNode
         self.journal = Journal(state, scheduler, self.replicas, lambda: self.controller.active)
         self.dispatcher = Dispatcher(
-            self,
+            self.connections,
             scheduler,
             Served(self, handlers.values(), settings.controller_listener_names),
             self.gate,
             self.channel,
+            controller=lambda: self.controller,
             purgatory=self.purgatory,
             journal=self.journal,
             read_failed=self.logs.read_failed,
             work_ms=work_ms or CountedWork(),
             request_timeout_ms=settings.request_timeout_ms,
-            throttle=throttle,
+            quotas=quotas,
             audit=audit,
         )
         self.topic_metrics = TopicMetrics()
@@ -173,7 +165,7 @@ class Broker:
             self.replicas,
             throttles=self.replication.throttles,
             topic_metrics=self.topic_metrics,
-            partition_error=self.partition_error,
+            partition_error=self.replication.partition_error,
         )
         self.lifecycle = Lifecycle(
             state,
@@ -183,7 +175,7 @@ class Broker:
             outgoing,
             quorum=lambda: self.quorum,
             controller=lambda: self.controller,
-            close_connections=self._close_connections,
+            close_connections=self.dispatcher.close_all,
         )
         self.producer_ids = ProducerIds(state, scheduler, self.channel, self.purgatory)
         self.coordinators = Coordinators(
@@ -251,7 +243,8 @@ class Broker:
     def start(
         self, endpoints: Sequence[Endpoint], now_ms: int, *, controller_endpoints: Sequence[Endpoint] | None = None
     ) -> None:
-        """Begins to boot. Reads, blocking, what the directories say. `ready` is true when the node serves.
+        """Begins to boot. Reads, blocking, the files that identify the directories. `ready` is true when the node
+        serves.
 
         Args:
             endpoints: the addresses to register, as clients reach them; known once the listeners are bound.
@@ -271,6 +264,7 @@ class Broker:
             self.state.settings,
             disk,
             self,
+            call=QuorumCalls(self.calls.outgoing, lambda: self.quorum).call,
             cluster_id=self.cluster_id,
             directory_id=directory_id,
             random=self.scheduler.random,
@@ -291,7 +285,7 @@ class Broker:
         self.lifecycle.identify(endpoints, controller_endpoints)
         found = [VoterEndpoint(each.name, each.host, each.port) for each in controller_endpoints or ()]
         bugs = self.scheduler.bugs
-        self.scheduler.duties += (
+        self.scheduler.duties = (
             Duty("the logs", self.logs.tick, self.logs.next_deadline_ms, bugs),
             Duty("the quorum", self.quorum.tick, self.quorum.next_deadline_ms, bugs, self.metadata_log_failed),
             Duty("the controller", controller.tick, lambda: controller.next_deadline_ms(self.scheduler.now_ms), bugs),
@@ -306,6 +300,7 @@ class Broker:
     def shutdown(self, now_ms: int) -> None:
         """Begins a clean stop: no new requests, logs flushed and marked. `stopped` is true when it is done."""
         self.scheduler.now_ms = now_ms
+        self.scheduler.stirred = True
         self.lifecycle.shutdown(now_ms)
 
     # Events
@@ -323,7 +318,7 @@ class Broker:
         )
 
     def received(self, connection: int, frame: memoryview, now_ms: int) -> None:
-        """One frame, without its length prefix, of a writable buffer. Views of it are kept while its bytes are needed.
+        """Handles one frame, without its length prefix, in a writable buffer; keeps views of it while they are needed.
 
         A frame of a connection that the node has closed is ignored.
         """
@@ -333,7 +328,9 @@ class Broker:
             self.dispatcher.received(found, frame, now_ms)
 
     def disconnected(self, connection: int, now_ms: int) -> None:
-        """The connection is gone. What has come on it is executed; then its parked requests are dropped."""
+        """The connection is gone. Frames that arrived before are still executed; then parked requests are dropped."""
+        self.scheduler.now_ms = now_ms
+        self.scheduler.stirred = True
         found = self.connections.get(connection)
         if found is not None:
             self.dispatcher.turns.leave(found)
@@ -342,11 +339,13 @@ class Broker:
     def link_up(self, link: int, now_ms: int) -> None:
         """A connection that `Dial` asked for has been made."""
         self.scheduler.now_ms = now_ms
+        self.scheduler.stirred = True
         self.scheduler.guarded("call", "a connection to another node", self.calls.outgoing.link_up, link, now_ms)
 
     def link_received(self, link: int, frame: memoryview, now_ms: int) -> None:
         """An answer of another node, without its length prefix. Views of it are kept while its bytes are needed."""
         self.scheduler.now_ms = now_ms
+        self.scheduler.stirred = True
         self.scheduler.guarded(
             "call", "an answer of another node", self.calls.outgoing.link_received, link, frame, now_ms
         )
@@ -354,24 +353,27 @@ class Broker:
     def link_lost(self, link: int, reason: str, now_ms: int) -> None:
         """A connection to another node broke, or could not be made; `reason` is for people."""
         self.scheduler.now_ms = now_ms
+        self.scheduler.stirred = True
         self.scheduler.guarded(
             "call", "a lost connection to another node", self.calls.outgoing.link_lost, link, reason, now_ms
         )
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
-        """An operation of `Run` has ended well."""
+        """An operation of a `Run` effect has succeeded."""
         self._operation_ended(operation, operation.owner.operation_completed, result, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        """An operation of `Run` has raised `error`."""
+        """An operation of a `Run` effect has raised an error of the disk."""
         self._operation_ended(operation, operation.owner.operation_failed, error, now_ms)
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """An operation of `Run` has raised what no disk raises: a bug, which says nothing of the directory."""
+        """An operation of a `Run` effect has raised something else than OSError: a bug, not a fault of the disk."""
         self._operation_ended(operation, self._operation_broke, error, now_ms)
 
     def _operation_ended(self, operation: Operation, tell: Callable[..., None], outcome: Any, now_ms: int) -> None:
         self.scheduler.now_ms = now_ms
+        if type(operation) is not Write or isinstance(outcome, Exception):
+            self.scheduler.stirred = True
         try:
             tell(operation, outcome, now_ms)
         except Exception as error:
@@ -380,7 +382,7 @@ class Broker:
             self._proceed_with_stop(now_ms)
 
     def _operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """What an operation was for ends: a request, a replica, a move; of the metadata log, the node."""
+        """Ends what the operation was for: a request, a replica or a move; for the metadata log, the node."""
         what = f"{type(operation).__name__} of {operation.order}"
         self.scheduler.guarded("operation", what, operation.owner.operation_broke, operation, error, now_ms)
         self.scheduler.bug("operation", what, error)
@@ -389,12 +391,10 @@ class Broker:
         self.scheduler.guarded("duty", "a clean stop", self.lifecycle.proceed, now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Time has come to `next_deadline_ms`: timers fire, and long work goes on for one step of it."""
+        """Called at `next_deadline_ms`: fires timers, serves connections in line, does one step of long work."""
         scheduler = self.scheduler
         scheduler.now_ms = now_ms
-        scheduler.timers.advance(now_ms)
-        for duty in scheduler.duties:
-            duty.tick(now_ms)
+        scheduler.tick(now_ms)
         scheduler.guarded("request", "the turns of connections", self.dispatcher.turns.serve)
         if scheduler.working:
             scheduler.guarded("work", "long work", scheduler.step)
@@ -402,27 +402,25 @@ class Broker:
             self._proceed_with_stop(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` is wanted; now when long work waits for its next step. None: only events can wake the node."""
+        """When `tick` must be called; now if long work waits for its next step. None: only events can wake the node."""
         scheduler, calls = self.scheduler, self.calls
-        if scheduler.working or self.dispatcher.turns.waiting or calls.outgoing.pending or calls.loopback.pending:
+        if scheduler.working or self.dispatcher.turns.waiting or calls.outgoing.unreported or calls.loopback.events:
             return scheduler.now_ms
-        soonest = scheduler.timers.next_deadline_ms()
-        for duty in scheduler.duties:
-            deadline = duty.next_deadline_ms()
-            if deadline is not None and (soonest is None or deadline < soonest):
-                soonest = deadline
-        return soonest
+        if self.fetches.woken:  # by what woken fetches, or calls, led to
+            return scheduler.now_ms
+        return scheduler.next_deadline_ms()
 
     def take_effects(self) -> list[Effect]:
-        """What to do now, in order; empties it. Call after each event, or once after all events of a loop turn."""
+        """Returns the effects to carry out, in order, and forgets them. Call it after each event or each loop turn."""
         scheduler = self.scheduler
         now_ms = scheduler.now_ms
         if self.fetches.woken:
-            self.fetches.serve_woken(now_ms)
+            serve_woken(self.fetches, now_ms)
         if self.replication.followers.due:
             scheduler.guarded("call", "fetches from leaders", self.replication.followers.send_due, now_ms)
         calls = self.calls
-        if calls.outgoing.pending or calls.loopback.pending:
+        if calls.outgoing.unreported or calls.loopback.events:
+            scheduler.stirred = True
             calls.proceed(now_ms)
         for coordinator in self.coordinators.all:
             if coordinator.runtime.has_open_batches:
@@ -432,8 +430,10 @@ class Broker:
         effects = scheduler.effects
         if self.logs.has_operations:
             effects += map(Run, self.logs.take_operations())
-        if self.quorum.has_operations:
-            effects += map(Run, self.quorum.take_operations(now_ms))
+        if scheduler.stirred or scheduler.untaken:
+            scheduler.untaken = False
+            if self.quorum.has_operations:
+                effects += map(Run, self.quorum.take_operations(now_ms))
         scheduler.effects = []
         return effects
 
@@ -443,41 +443,13 @@ class Broker:
         """Answers a request for which the handler returned LATER. None: no response frame."""
         self.dispatcher.exit.answer(request, message, now_ms)
 
-    def close(self, connection: Connection, reason: str) -> None:
-        """Closes a connection after what has been answered on it; drops its other requests."""
-        if self.connections.pop(connection.id, None) is not None:
-            self.controller.connection_closed(connection.id)
-            self.abandon(connection)
-            connection.close(reason, self.scheduler.effects)
-
-    def _close_connections(self, reason: str) -> None:
-        for connection in list(self.connections.values()):
-            self.close(connection, reason)
-
-    def partition_error(self, what: str, topic: str, index: int, error: Exception, now_ms: int) -> ErrorCode:
-        """The code for one partition of a request whose `what` raised `error`; the request's others go on.
-
-        Damage and bugs are logged, seldom. An error of the file system takes the partition's directory offline.
-        """
-        name = f"{what} of {topic}-{index}"
-        if isinstance(error, StorageError | RequestError):
-            return error.code
-        if isinstance(error, PenstockError):
-            self.scheduler.bugs.damage(name, error)
-            return error.code
-        if isinstance(error, OSError):
-            self.logs.read_failed(self.logs.directory_of(topic, index).index, error, now_ms)
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        self.scheduler.bug("request", name, error)
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-
     def metrics(self) -> Iterator[Sample]:
         """All samples, with Kafka's names."""
         return (sample for sample in self.metrics_in_steps() if sample is not None)
 
     def metrics_in_steps(self) -> Iterator[Sample | None]:
-        """The same for a loop that has others to serve: it may turn to them before each `next`, and so the node may
-        change. None where much was looked at and nothing is to be told yet. Those of one name follow each other.
+        """The samples of `metrics`, in steps: None where a caller may serve others, whereupon the node may change.
+        Samples of one name follow each other.
         """
         yield from self.topic_metrics.samples()
         yield from request_samples(self.dispatcher.exit.counters.values(), self.scheduler.now_ms)
@@ -503,22 +475,28 @@ class Broker:
     def image_published(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
         self.state.image = new
         self.scheduler.guarded("metadata", "what the log says of a new image", self.journal.published, old, delta)
+        self.scheduler.guarded("call", "connections to brokers", self.calls.published, old, new, now_ms)
         publish = self.replication.publishing.publish
         self.scheduler.guarded("metadata", "a new image", publish, old, new, delta, now_ms)
         self.scheduler.guarded("metadata", "what requests know of the metadata", self._tell_requests, delta, now_ms)
         self.coordinators.published(delta, now_ms)
         self.scheduler.guarded("metadata", "this node's own registration", self.lifecycle.published, now_ms)
+        self.scheduler.guarded("call", "the watch over brokers", self.calls.frozen.begin, now_ms)
 
     def _tell_requests(self, delta: MetadataDelta, now_ms: int) -> None:
         for topic in delta.deleted_topics.values():
             self.topic_metrics.forget(topic.name)
-        self.fetches.settings_changed()
+        self.fetches.sessions.capacity = self.settings.max_incremental_fetch_session_cache_slots
         if any(changed.partitions for changed in delta.topics.values()):
-            self.fetches.answer_followers(now_ms)
+            answer_followers(self.fetches, now_ms)
+
+    def quorum_stirred(self) -> None:
+        self.scheduler.stirred = True
 
     def controller_active(self, now_ms: int) -> None:
         own = self.state.settings.controller_endpoints[0]
         self._controller_changed(Peer(self.state.node_id, own.host, own.port, own.listener), now_ms)
+        self.calls.frozen.begin(now_ms)
 
     def leader_changed(self, leader: Target | None, now_ms: int) -> None:
         peer = None if leader is None else Peer(leader.node_id, leader.host, leader.port, leader.listener)
@@ -534,62 +512,21 @@ class Broker:
             self.dispatcher.controller_known(now_ms)
 
     def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """A broker whose process is dead is fenced at once, a live one keeps its grace."""
+        """Checks whether a broker's process is still there: if not, the broker is fenced at once."""
         if broker_id != self.state.node_id:
             self.calls.liveness.check(broker_id, broker_epoch, now_ms)
 
     def _process_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
         self.controller.process_gone(broker_id, broker_epoch, now_ms)
 
-    def _link_lost(self, peer: Peer, channel: str, reason: str, now_ms: int) -> None:
-        """The controller takes a lost connection for the death of a broker, unless it soon hears of it again."""
-        if channel == Channel.NAME and peer == self.channel.controller:
-            self.lifecycle.controller_lost(now_ms)
-        elif channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id:
-            self.quorum.leader_link_lost(now_ms)
-        elif channel.startswith(REPLICATION_CHANNEL):
-            self.calls.suspects.link_lost(peer, channel, now_ms)
-
-    def call_quorum(
-        self,
-        target: Target,
-        request: Message,
-        timeout_ms: int,
-        done: Callable[[Message | None, int], None],
-        now_ms: int,
-    ) -> None:
-        channel = FETCH_CHANNEL if isinstance(request, FetchRequest) else RAFT_CHANNEL
-        peer = Peer(target.node_id, target.host, target.port, target.listener)
-
-        def ended(answer: Message | None, reason: str | None, at_ms: int) -> None:
-            if isinstance(reason, NotServed):
-                answer = unsupported(request)
-            done(answer, at_ms)
-            of_leader = channel == FETCH_CHANNEL and peer.node_id == self.quorum.leader_id
-            if of_leader and self.calls.outgoing.is_gone(peer, reason):
-                self.quorum.leader_gone(at_ms)
-
-        self.calls.outgoing.call(peer, request, timeout_ms=timeout_ms, done=ended, now_ms=now_ms, channel=channel)
-
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.state.fail(error)
         self.lifecycle.metadata_log_failed(now_ms)
 
     def directory_lost(self, index: int, error: OSError, now_ms: int) -> None:
-        """A log directory is offline. Without the metadata log's, or without any, the node ends."""
+        """A log directory has gone offline. The node fails if it was the metadata log's, or the last one online."""
         self.replication.moves.directory_failed(index, self.scheduler.now_ms)
         if self.logs.table.directories[index] is self.state.metadata_directory or not self.logs.table.online:
             self.state.fail(error)
         else:
             self.lifecycle.directories_changed(self.scheduler.now_ms)
-
-    def abandon(self, connection: Connection) -> None:
-        """Executes nothing more of a connection; appends on their way go on."""
-        self.connections.pop(connection.id, None)
-        connection.closed = True
-        connection.waiting.clear()
-        self.dispatcher.turns.forget(connection)
-        for request in connection.in_flight:
-            if not request.done and request.abandoned is not None:
-                self.scheduler.guarded("request", "a request that nobody waits for any more", request.abandoned)
-        connection.in_flight.clear()

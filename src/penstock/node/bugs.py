@@ -1,12 +1,12 @@
-"""Errors that should never happen: each ends the one thing that was being handled, and nothing else.
+"""Errors that should never happen: each ends only the thing that was being handled.
 
-Where the node hands over to code that serves one request, partition, group, timer or parked answer, it catches whatever
-is raised, tells it here, ends that one thing and goes on. Here it is counted by its place and logged with its cause:
-with the traceback the first time; what comes again from the same line is counted, and logged once in a while, so that
-a client which has found such a line cannot fill the disk with it.
+Wherever the node calls code for one request, partition, group, timer or parked answer, it catches every exception,
+reports it here, ends that one thing and goes on. Errors are counted by place and logged with their cause: with a
+traceback the first time, and later ones from the same line only now and then with their count, so that a client which
+can trigger one cannot fill the disk with the log.
 
-Only the metadata log ends a node: what raises while that is written, replayed or voted on leaves a state that nobody
-can trust, and `Quorum` says so.
+Only an error around the metadata log ends the node: if writing, replaying or voting raises, the state can no longer be
+trusted (see `Quorum`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Bugs:
-    """Counts and logs. `then`, if given, gets each error instead of the log: the simulator raises it.
+    """Counts and logs errors. `then`, if given, gets each error instead of the log: the simulator raises it.
 
     Attributes: `counts`, by place.
     """
@@ -52,7 +52,7 @@ class Bugs:
         self._damage_limit = RateLimit(BUG_LOGGED_AGAIN_MS, BUG_CAUSES_MAX)
 
     def caught(self, place: str, what: str, error: Exception) -> None:
-        """`error` was raised while `what` was handled. Call it once for an error, where that is caught."""
+        """Reports `error`, raised while `what` was handled. Call it once for an error, where it is caught."""
         self.counts[place] += 1
         if self._then is not None:
             self._then(what, error)
@@ -60,13 +60,13 @@ class Bugs:
             self._log(place, what, error)
 
     def add(self, place: str, doing: str) -> Report:
-        """One place more: what is reported to from there. `doing` completes "while"."""
+        """Adds a place and returns the function that reports errors there. `doing` completes "while"."""
         self._places[place] = doing
         self.counts.setdefault(place, 0)
         return self.of(place)
 
     def of(self, place: str) -> Report:
-        """What a part of the node reports to that knows only one place."""
+        """Returns the function by which a part of the node reports errors at a place."""
         return lambda what, error: self.caught(place, what, error)
 
     def samples(self) -> Iterator[Sample]:
@@ -85,14 +85,14 @@ class Bugs:
             logger.error("a bug, %d times more, while %s (%s): %r", suppressed + 1, self._places[place], what, error)
 
     def damage(self, what: str, error: Exception) -> None:
-        """No bug: `what` failed over bytes on the disk that are damaged. Logs it, seldom."""
+        """Logs, at a limited rate, that `what` failed because of damaged bytes on disk. It is not counted as a bug."""
         suppressed = self._damage_limit.suppressed((what, str(error)), self._now())
         if suppressed is not None:
             logger.error("%s failed%s: %s", what, f" {suppressed + 1} times more" if suppressed else "", error)
 
 
 def raised_at(error: Exception) -> str:
-    """File and line that raised it; empty for one that nobody has raised."""
+    """File and line that raised the error; empty if it was never raised."""
     trace = error.__traceback__
     if trace is None:
         return ""

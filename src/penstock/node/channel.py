@@ -1,16 +1,16 @@
-"""The way to the active controller, from whichever node this is: calls with retries, and requests of clients.
+"""Calls from any node to the active controller, with retries, and forwarded client requests.
 
     node.channel.to_controller(BrokerHeartbeatRequest(...), answered, now_ms)
 
     def answered(answer, now_ms):        # a response, or None when there was none in time
 
-A call waits while the quorum has no leader, goes to the leader when there is one, and goes again, to whoever leads by
-then, when the connection breaks or the answer is NOT_CONTROLLER. So a request may be executed twice, as with Kafka:
-what is sent here must bear that. When the leader changes, calls to the old one are not waited for.
+A call waits while the quorum has no leader. It is sent again, to the leader of the moment, when the connection breaks,
+the answer is NOT_CONTROLLER or the leader changes. So a request may be executed twice, as in Kafka, and must allow
+that.
 
-A client's request that only the controller can answer is wrapped into an Envelope (KIP-590), with the client's
-principal as Kafka's DefaultKafkaPrincipalBuilder writes it, and the client's address. On the active controller itself
-it never comes here: its handler answers.
+A client's request that only the controller can answer is wrapped into an Envelope (KIP-590) with the client's address
+and its principal as Kafka's DefaultKafkaPrincipalBuilder serialises it. On the active controller itself the handler
+answers, and nothing is forwarded.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from penstock.protocol.message import Message
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
 from penstock.protocol.messages.envelope_request import EnvelopeRequest
 from penstock.protocol.messages.envelope_response import EnvelopeResponse
+from penstock.protocol.wire import joined
 from penstock.security.authorizer import Principal
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ Answered = Callable[[Message | None, int], None]
 
 
 class ControllerCall:
-    """One call to the controller, and its progress."""
+    """A call to the controller and its progress."""
 
     __slots__ = ("answered", "deadline", "make", "number", "timer", "under_way")
 
@@ -91,7 +92,7 @@ class Channel:
         return self._peer is not None and self._peer.node_id != self._node_id
 
     def controller_changed(self, peer: Peer | None, now_ms: int) -> None:
-        """The quorum has another leader, or none (None). Who waits for an answer of the old one asks the new one."""
+        """The quorum has another leader, or none (None). Unanswered calls to the old leader go to the new one."""
         old, self._peer = self._peer, peer
         if old == peer:
             return
@@ -133,7 +134,7 @@ class Channel:
         return call
 
     def cancel(self, call: ControllerCall) -> None:
-        """Nobody waits for the answer any more: `answered` is not called."""
+        """Cancels a call: `answered` is not called."""
         if call.under_way is not None:
             self._outgoing.cancel(call.under_way)
         self._forget(call)
@@ -169,7 +170,7 @@ class Channel:
             self._tell(call.answered, answer, now_ms)
 
     def _tell(self, answered: Answered, answer: Message | None, now_ms: int) -> None:
-        """Tells the caller. One that breaks over the answer is told that there was none, so that it asks again."""
+        """Passes on the answer. If that raises, the caller is told that there was no answer, so that it asks again."""
         try:
             answered(answer, now_ms)
         except Exception as error:
@@ -187,9 +188,9 @@ class Channel:
     # Requests of clients
 
     def number_envelope(self) -> int:
-        """A number for what stands for the client's connection here while its request in an Envelope is executed.
+        """The number of a connection that stands for a client's while the request in an Envelope is executed here.
 
-        Never used again; clients have numbers above 0, this node's calls to itself small ones below.
+        Never used twice. Numbers of clients are above 0, those of this node's calls to itself just below 0.
         """
         self._envelopes += 1
         return ENVELOPES_BELOW - self._envelopes
@@ -197,9 +198,9 @@ class Channel:
     def forward(
         self, request: Request[Any], answered: Callable[[EnvelopeResponse | None, int], None], now_ms: int
     ) -> ControllerCall:
-        """Has the active controller answer a client's request; until the request's own deadline.
+        """Has the active controller answer a client's request, until the request's deadline.
 
-        The request keeps its body: a refusal names everything that was asked for.
+        The request keeps its body, which a refusal needs.
         """
 
         def done(answer: Message | None, at_ms: int) -> None:
@@ -217,7 +218,7 @@ def enveloped(request: Request[Any]) -> Callable[[], EnvelopeRequest]:
     chunks = frames.encode_request(
         request.api, request.version, request.correlation_id, request.client_id, request.body
     )
-    frame = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes | bytearray | memoryview))[4:]
+    frame = joined(chunks)[4:]
     principal = serialized(request.principal)
     address = address_bytes(request.connection.peer)
     return lambda: EnvelopeRequest(request_data=frame, request_principal=principal, client_host_address=address)

@@ -1,4 +1,4 @@
-"""Reads of what was not resident: in the lane of the directory, so that whoever needs it goes on with it in memory."""
+"""Reads of data that is not resident: done in the directory's lane, after which the handler runs again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.log.disk import Disk, Operation
 
 
 class ColdRead(Operation):
-    """Reads what is missing. `owner` goes on after it."""
+    """Reads a missing range into memory. `owner` continues afterwards."""
 
     __slots__ = ("missing",)
 
@@ -23,18 +23,15 @@ class ColdRead(Operation):
 
 
 class Waiter:
-    """Owner of a cold read: `go_on(now_ms)` after it, also after an error of the disk, which is met once more then.
+    """Owner of a cold read: calls `go_on(now_ms)` when it has ended, even in an error, which the reader then meets.
 
-    `failed(directory, error, now_ms)` is told of that; `broke(now_ms)` of a bug in the read, which ends what waits.
+    Before that, `failed(directory, error, now_ms)` is called for a disk error, `broke(now_ms)` for a bug.
     """
 
     __slots__ = ("broke", "failed", "go_on")
 
     def __init__(
-        self,
-        go_on: Callable[[int], None],
-        broke: Callable[[int], None],
-        failed: Callable[[int, OSError, int], None],
+        self, go_on: Callable[[int], None], broke: Callable[[int], None], failed: Callable[[int, OSError, int], None]
     ) -> None:
         self.go_on = go_on
         self.broke = broke

@@ -1,10 +1,10 @@
 """The committed part of the metadata log as this node follows it: replayed into images, published, checkpointed.
 
-`commit` says how far the log is committed. While this node leads, the controller (`Leadership`) has replayed every
-record when it appended it; then the images to publish come from there and the log is not read. Otherwise batches are
-read from the log. Either way METADATA_RECORDS_PER_STEP are done in one turn, so that a node which joins late, or leads
-when thousands of partitions change hands, serves others meanwhile. When the leadership is lost, replaying goes on from
-the log where the last published image ends.
+`commit` says up to which offset the log is committed. While this node leads, the controller (`Leadership`) has replayed
+every record when it appended it, and supplies the images to publish; otherwise batches are read from the log. Either
+way one step handles METADATA_RECORDS_PER_STEP, so that a node which has much to catch up with, or leads when thousands
+of partitions change, still serves others. When the leadership is lost, replaying continues in the log where the last
+published image ends.
 
 Each node writes its own checkpoints.
 """
@@ -43,28 +43,28 @@ class Leadership(Protocol):
     """The controller, which acts while this node leads the quorum."""
 
     def claim(self, loader: MetadataLoader, now_ms: int) -> None:
-        """This node leads, and `loader` has loaded and published all that is committed. It is the controller's now."""
+        """This node leads, and `loader` has loaded and published everything committed; the controller takes it over."""
 
     def advance(self, last_offset: int, epoch: int, now_ms: int) -> None:
-        """A control batch was appended, which holds no metadata."""
+        """A control batch was appended. It contains no metadata."""
 
     def committed(self, high_watermark: int) -> list[Publication]:
-        """Everything below the offset is committed; the images to publish, oldest first."""
+        """Everything below the offset is committed; returns the images to publish, oldest first."""
 
     def published(self, high_watermark: int, now_ms: int) -> None:
-        """The observer has had those images: answers may leave."""
+        """The observer has been given those images, so answers may leave."""
 
     def renounce(self, now_ms: int) -> None:
-        """Undoes what is not committed, since this node no longer leads."""
+        """This node no longer leads: undoes what is not committed."""
 
 
 class CommittedMetadata:
     """See the module's head.
 
     Attributes:
-        image: as published last.
+        image: the one published last.
         leadership: the controller, from `open` on.
-        leads: the controller acts: this node leads, and what was in the log is committed, loaded and published.
+        leads: the controller acts: this node leads, and everything in the log is committed, loaded and published.
         high_watermark: how far the log is committed, as far as this node knows.
     """
 
@@ -94,13 +94,13 @@ class CommittedMetadata:
     # Loading
 
     def load_checkpoint(self, checkpoint_id: CheckpointId, checkpoint: Checkpoint) -> None:
-        """At start: a checkpoint is committed."""
+        """Loads a checkpoint at start; everything in it is committed."""
         records = decode_records(checkpoint.values, checkpoint_id.file)
         last_offset = checkpoint_id.end_offset - 1
         self._loader.load(records, last_offset, checkpoint_id.epoch, checkpoint.last_contained_timestamp_ms)
 
     def replace(self, snapshot: CheckpointId, now_ms: int) -> None:
-        """A snapshot that was fetched takes the place of everything before its end."""
+        """Replaces everything before the end of a fetched snapshot by that snapshot."""
         found = self._storage.newest_checkpoint()
         assert found is not None, "the snapshot was just installed"
         assert found[0] == snapshot, "it is the newest"
@@ -111,9 +111,9 @@ class CommittedMetadata:
         self._publish([(old, self._loader.image, difference(old, self._loader.image))], now_ms)
 
     def load(self, batch: LogBatch) -> int:
-        """Replays a batch that is committed; gives the number of its records.
+        """Replays a committed batch; returns the number of its records.
 
-        Records that the image has already are passed over: a metadata transaction may begin within a batch.
+        Records that the image already contains are skipped: a metadata transaction may begin within a batch.
         """
         header = batch.header
         records = decode_records(batch.values, METADATA.directory)
@@ -126,13 +126,13 @@ class CommittedMetadata:
 
     @property
     def behind(self) -> bool:
-        """Whether something that is committed is still to be loaded or published: `step` goes on."""
+        """Whether committed records are still to be loaded or published by `step`."""
         if self.leads:
             return bool(self._unpublished)
         return self._loader.last_offset + 1 < self.high_watermark
 
     def commit(self, high_watermark: int, now_ms: int, *, claim: bool) -> None:
-        """Everything below the offset is committed. `claim`: this node leads, and the controller is to act."""
+        """Everything below the offset is committed. `claim`: this node leads, and the controller may act."""
         assert high_watermark >= self.high_watermark, "the high watermark never goes back"
         self.high_watermark = high_watermark
         self._claiming = self._claiming or claim
@@ -141,7 +141,7 @@ class CommittedMetadata:
         self.step(now_ms)
 
     def step(self, now_ms: int) -> None:
-        """Loads and publishes what is committed, as much as one step may."""
+        """Loads and publishes some of what is committed, as much as one step allows."""
         if self.leads:
             self._publish_some(METADATA_RECORDS_PER_STEP, now_ms)
             self.consider_checkpoint(now_ms)
@@ -166,7 +166,7 @@ class CommittedMetadata:
                 yield batch
 
     def _publish_some(self, partitions_max: int, now_ms: int) -> None:
-        """Publishes what the controller has had committed, until so many partitions have changed; answers follow."""
+        """Publishes images of the controller until that many partitions have changed, and lets answers leave."""
         changed = 0
         while self._unpublished and changed < partitions_max:
             publication = self._unpublished.popleft()
@@ -188,7 +188,7 @@ class CommittedMetadata:
         self._bytes_since_checkpoint += size_bytes
 
     def renounce(self, now_ms: int) -> None:
-        """Ends the leadership. Records replayed beyond the published image are read from the log once committed."""
+        """Ends the leadership. Records after the published image are read from the log once they are committed."""
         self._claiming = False
         if self.leads:
             while self._unpublished:
@@ -200,7 +200,7 @@ class CommittedMetadata:
     # Checkpoints
 
     def consider_checkpoint(self, now_ms: int) -> None:
-        """Writes a checkpoint when enough has been committed since the last, or long enough ago."""
+        """Writes a checkpoint if enough records or enough time have passed since the last one."""
         if self._checkpoint_running or self._loader.transaction_start_offset >= 0 or self.behind:
             return
         interval_ms = self.settings.metadata_log_max_snapshot_interval_ms
@@ -234,13 +234,13 @@ class CommittedMetadata:
         )
 
     def checkpoint_written(self, now_ms: int) -> None:
-        """The checkpoint is durable: what it makes superfluous may go."""
+        """The checkpoint is durable: older checkpoints and log segments may be deleted."""
         self._checkpoint_running = False
         self._storage.retire(self.high_watermark, now_ms)
         self._history.forget_before(self._storage.log.log_start_offset)
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When `step` or `consider_checkpoint` is wanted."""
+        """When `step` or `consider_checkpoint` must be called."""
         if self.behind:
             return now_ms
         return None if self._checkpoint_running else self._checkpoint_due_ms

@@ -1,9 +1,9 @@
 """One client connection: what it may have in flight, and in which order its requests execute and are answered.
 
-A request has two phases. *Execute* runs the handler, strictly in the order in which the frames came: while one request
-is held (a read that is not resident, a deferred append, a barrier such as authentication or throttling), and until the
-connection has its turn (`penstock.node.turns`), later frames wait undecoded. *Complete* comes in any order; the answers
-leave in the order of the requests. So the next produce request is appended while the last one waits for replicas.
+A request has two phases. *Execute* runs the handler, strictly in the order of arrival: while a request is held (a read
+that is not resident, a deferred append, a barrier such as authentication or throttling), and until the connection has
+its turn (`penstock.node.turns`), later frames wait undecoded. *Complete* happens in any order, but answers leave in the
+order of the requests. So the next produce request is appended while the last one waits for replicas.
 
 Reading stops at `max_in_flight` requests or `max_in_flight_bytes` of frames and goes on at half of either.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
 from penstock.errors import NotResident
@@ -24,7 +25,7 @@ Steps = Iterator[NotResident | None]
 
 
 class InFlight(Protocol):
-    """What a connection knows of a request (`penstock.node.request`)."""
+    """The part of a request (`penstock.node.request`) that a connection needs."""
 
     answer: Sequence[Chunk]
     done: bool
@@ -32,72 +33,48 @@ class InFlight(Protocol):
     abandoned: Callable[[], None] | None
 
 
+@dataclass(slots=True, eq=False)
 class Connection:
     """State of one connection. The dispatcher drives it.
 
     Attributes:
         in_flight: executed or executing requests whose answer has not left, oldest first.
-        waiting: frames that came while a request was held, or before the connection's turn.
+        waiting: frames that arrived while a request was held, or before the connection's turn.
         holds: how many reasons keep later requests from executing.
-        closed: it has been closed or lost; answers to it go nowhere.
-        round, share_ms, in_line, work: of `penstock.node.turns`: the round that it last had a share of, what is left of
-            that, whether it waits for its turn, and its long work that can go on.
+        paused: nothing is read because too much is in flight. muted_until_ms: because of a quota, until then; else 0.
+        closed: it has been closed or lost; answers to it are dropped.
+        round, share_ms, in_line, work: for `penstock.node.turns`: the round in which it last got a share, the
+            rest of that share, whether it waits for its turn, and its long work that can go on.
         client_host: the peer's address as Kafka writes it, with a slash: `/127.0.0.1`.
     """
 
-    __slots__ = (
-        "client_host",
-        "closed",
-        "frame_bytes",
-        "holds",
-        "id",
-        "in_flight",
-        "in_line",
-        "listener",
-        "max_in_flight",
-        "max_in_flight_bytes",
-        "paused",
-        "peer",
-        "principal",
-        "round",
-        "share_ms",
-        "software_name",
-        "software_version",
-        "waiting",
-        "work",
-    )
+    id: int
+    listener: str
+    peer: str
+    _: KW_ONLY
+    max_in_flight: int
+    max_in_flight_bytes: int
+    client_host: str = field(init=False)
+    principal: Principal = ANONYMOUS
+    software_name: str = ""
+    software_version: str = ""
+    in_flight: deque[InFlight] = field(default_factory=deque)
+    waiting: deque[memoryview] = field(default_factory=deque)
+    work: deque[Work] = field(default_factory=deque)
+    round: int = 0
+    share_ms: float = ROUND_SHARE_MS
+    in_line: bool = False
+    frame_bytes: int = 0
+    holds: int = 0
+    paused: bool = False
+    muted_until_ms: int = 0
+    closed: bool = False
 
-    def __init__(
-        self,
-        number: int,
-        listener: str,
-        peer: str,
-        *,
-        max_in_flight: int,
-        max_in_flight_bytes: int,
-    ) -> None:
-        self.id = number
-        self.listener = listener
-        self.peer = peer
-        self.client_host = f"/{peer.rpartition(':')[0].strip('[]')}"
-        self.principal: Principal = ANONYMOUS
-        self.software_name = ""
-        self.software_version = ""
-        self.max_in_flight = max_in_flight
-        self.max_in_flight_bytes = max_in_flight_bytes
-        self.in_flight: deque[InFlight] = deque()
-        self.waiting: deque[memoryview] = deque()
-        self.work: deque[Work] = deque()
-        self.round = 0
-        self.share_ms = float(ROUND_SHARE_MS)
-        self.in_line = False
-        self.frame_bytes = 0
-        self.holds = 0
-        self.paused = False
-        self.closed = False
+    def __post_init__(self) -> None:
+        self.client_host = f"/{self.peer.rpartition(':')[0].strip('[]')}"
 
     def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
-        """Takes the answer of a request and sends all whose turn has come. No chunks: nothing is sent for it."""
+        """Takes the answer of a request and sends all answers that are next in order. No chunks: no response frame."""
         assert not request.done, "a request is answered once"
         request.answer = chunks
         request.done = True
@@ -109,14 +86,15 @@ class Connection:
                 effects.append(Send(self.id, first.answer))
         if self.paused and self._has_room():
             self.paused = False
-            effects.append(ResumeReading(self.id))
+            if not self.muted_until_ms:
+                effects.append(ResumeReading(self.id))
 
     def close(self, reason: str, effects: list[Effect]) -> None:
-        """The node has closed it and forgotten its requests: has the socket closed."""
+        """Has the socket closed; the node has already forgotten the connection and its requests."""
         effects.append(Close(self.id, reason))
 
     def ask_next_controller(self) -> bool:
-        """Whether who asks here turns to the next controller by itself, and has just been told to."""
+        """Returns True after telling the requester to ask the next controller itself; a client's connection cannot."""
         return False
 
     def pause_if_full(self, effects: list[Effect]) -> None:
@@ -128,13 +106,25 @@ class Connection:
             self.paused = True
             effects.append(PauseReading(self.id))
 
+    def mute(self, effects: list[Effect]) -> None:
+        """Executes and reads nothing until `unmute`; requests that have executed are answered."""
+        self.holds += 1
+        effects.append(PauseReading(self.id))
+
+    def unmute(self, effects: list[Effect]) -> None:
+        """Executes and reads again, unless something else is in the way."""
+        self.holds -= 1
+        self.muted_until_ms = 0
+        if not self.paused:
+            effects.append(ResumeReading(self.id))
+
     def _has_room(self) -> bool:
         requests = len(self.in_flight) + len(self.waiting)
         return requests <= self.max_in_flight // 2 and self.frame_bytes <= self.max_in_flight_bytes // 2
 
 
 class Work:
-    """Long work of a connection, after its first step. `needs_place`: it counts among LONG_REQUESTS_MAX."""
+    """Long work of a connection, after its first step. `needs_place`: it counts towards LONG_REQUESTS_MAX."""
 
     __slots__ = ("connection", "has_place", "needs_place", "steps")
 

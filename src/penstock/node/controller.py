@@ -1,13 +1,13 @@
 """The active controller: its state machines on top of the metadata quorum, while this node leads it.
 
-Requests read `state` (the metadata with everything appended) and get a `Result`; `append` replays its records at
+Requests read `state` (the metadata including everything appended) and get a `Result`; `append` replays its records at
 once, writes them, and answers when they are committed. Brokers' images follow committed records only. When the
-leadership is lost, or the log, everything that is not committed is undone and its waiters are told.
+leadership is lost, or the log fails, everything uncommitted is undone and whoever waits for it is told.
 
-The controller becomes active when this node leads the quorum and all that was in the log is committed, loaded and
-published; an empty log gets its first records then. By itself it fences brokers that have fallen silent, balances
-leaders and elects some where nobody leads (`metadata.duties`); when nothing happens for a while it appends a
-NoOpRecord, by which others see that it lives.
+The controller becomes active when this node leads the quorum and everything in the log is committed, loaded and
+published; an empty log gets its first records then. It fences brokers that have fallen silent, balances leaders, and
+elects leaders for partitions without one (`metadata.duties`). When nothing happens for a while it appends a NoOpRecord,
+which shows others that it is alive.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class ControllerObserver(Protocol):
         """This node is the active controller from now on: its state is complete, and `append` is allowed."""
 
     def broker_suspected(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """The connection to a broker is lost: `ControllerNode.process_gone` is called if its process is no more."""
+        """The connection to a broker is lost: call `ControllerNode.process_gone` if the broker's process has ended."""
 
     def bug(self, place: str, what: str, error: Exception) -> None:
-        """Something was raised that should never be."""
+        """An error that should never happen was raised."""
 
 
 Done = Callable[[int], None]
@@ -61,7 +61,7 @@ Failed = Callable[[ErrorCode, int], None]
 
 @dataclass(slots=True)
 class _Waiting:
-    """Whom to tell when everything through `last_offset` is committed, or lost."""
+    """The callbacks of one append: everything through `last_offset` is committed, or it is lost."""
 
     last_offset: int
     committed: Done
@@ -74,7 +74,7 @@ class ControllerNode:
     Attributes:
         state: the state machines, for handlers; they decide on everything appended so far. None before this node has
             led for the first time.
-        duties: what the controller does by itself, and the brokers' sessions; there whenever `state` is.
+        duties: what the controller does without being asked, and the brokers' sessions; exists whenever `state` does.
         active: whether this node is the active controller.
     """
 
@@ -88,7 +88,7 @@ class ControllerNode:
         random: Random,
         own_broker_epoch: Callable[[], int] = lambda: -1,
     ) -> None:
-        """`bootstrap` are the records that an empty metadata log starts with. `own_broker_epoch` gives that of the
+        """`bootstrap`: the records that an empty metadata log starts with. `own_broker_epoch`: returns the epoch of the
         broker in this process, which lives as long as the controller does; -1 without one.
         """
         self.settings = settings
@@ -109,7 +109,7 @@ class ControllerNode:
     # What the quorum tells the controller
 
     def claim(self, loader: MetadataLoader, now_ms: int) -> None:
-        """This node leads, and the state begins with what is committed."""
+        """This node leads: takes over the loaded state."""
         self.state = Controller(self.settings, self._random, loader)
         self.duties = Duties(self.state, now_ms)
         self._heartbeat_connections.clear()
@@ -131,16 +131,16 @@ class ControllerNode:
         self.state.advance(last_offset, epoch, self._quorum.wall.at(now_ms))
 
     def committed(self, high_watermark: int) -> list[Publication]:
-        """The images that are committed now."""
+        """Returns the images that are committed now."""
         return self.state.committed(high_watermark - 1)
 
     def published(self, high_watermark: int, now_ms: int) -> None:
-        """Readers see everything below the offset: answers leave."""
+        """Readers see everything below the offset, so the answers leave."""
         while self._waiting and self._waiting[0].last_offset < high_watermark:
             self._tell(partial(self._waiting.popleft().committed, now_ms))
 
     def renounce(self, now_ms: int) -> None:
-        """The leadership is lost: what is not committed is undone, and this controller is not active any more."""
+        """The leadership is lost: undoes what is not committed. This controller is no longer active."""
         self.active = False
         self.state.revert()
         waiting, self._waiting = self._waiting, deque()
@@ -148,7 +148,7 @@ class ControllerNode:
             self._tell(partial(each.failed, ErrorCode.NOT_CONTROLLER, now_ms))
 
     def _tell(self, tell: Callable[[], None]) -> None:
-        """Tells one who waits for a commit; what that raises ends this one request."""
+        """Tells one waiter about its commit; an exception ends only that request."""
         try:
             tell()
         except Exception as error:
@@ -168,20 +168,14 @@ class ControllerNode:
         return METADATA_VERSIONS[level or max(METADATA_VERSIONS)]
 
     def append(
-        self,
-        records: Sequence[MetadataMessage],
-        committed: Done,
-        failed: Failed,
-        now_ms: int,
-        *,
-        atomic: bool = True,
+        self, records: Sequence[MetadataMessage], committed: Done, failed: Failed, now_ms: int, *, atomic: bool = True
     ) -> None:
         """Replays records now and appends them, as one batch unless `atomic` is false: then as many as they need.
 
         `committed(now_ms)` is called when they are committed and `image` contains them, `failed(code, now_ms)` when
-        they are lost; exactly one of them, never before this method has returned. Raises RequestError NOT_CONTROLLER
-        when this node is not active, THROTTLING_QUOTA_EXCEEDED when too many appends wait, or what the log refuses a
-        batch with; then nothing is replayed.
+        they are lost; exactly one of them, never before this method has returned. Raises RequestError NOT_CONTROLLER if
+        this node is not active, THROTTLING_QUOTA_EXCEEDED if too many appends wait, or the log's reason for refusing a
+        batch; then nothing is replayed.
         """
         assert records, "an append has records"
         self._check_room()
@@ -205,10 +199,10 @@ class ControllerNode:
         self.duties.heartbeats.follow(self.state, now_ms)
 
     def when_committed(self, committed: Done, failed: Failed, now_ms: int) -> None:
-        """Calls `committed` when everything appended so far is, at once if it is already; else as `append` does.
+        """Calls `committed` when everything appended so far is, at once if it is already; otherwise like `append`.
 
-        For answers that change nothing: `state` has what is not committed yet, and who is told of it must not act on
-        what may still be undone. Raises RequestError as `append` does.
+        For answers that change nothing but depend on uncommitted state, which might still be undone. Raises
+        RequestError as `append` does.
         """
         if not self.state.uncommitted:
             committed(now_ms)
@@ -225,7 +219,7 @@ class ControllerNode:
             )
 
     def _batches(self, records: Sequence[MetadataMessage], wall_ms: int, *, atomic: bool) -> list[BatchBuilder]:
-        """The records as they are to be appended: one batch, or several small enough where each stands for itself."""
+        """The records in one batch, or, if they need not be atomic, in several that are small enough."""
         largest = self.settings.internal_metadata_max_batch_size_in_bytes
         next_offset = self._quorum.next_offset
         epoch = self._quorum.epoch
@@ -251,20 +245,20 @@ class ControllerNode:
         self._heartbeat_connections[connection] = (broker_id, broker_epoch)
 
     def _suspect_predecessor(self, now_ms: int) -> None:
-        """The broker in the process that led before has a short grace to be heard of: most leaders end by dying."""
+        """Gives the broker of the previous leader's process a short time to be heard of: most leaders end by dying."""
         leader_id = self._quorum.last_other_leader
         predecessor = None if leader_id is None else self.state.image.brokers.get(leader_id)
         if predecessor is not None:
             self._suspect(predecessor.id, predecessor.epoch, now_ms)
 
     def connection_lost(self, connection: int, now_ms: int) -> None:
-        """A connection is gone. A broker that heartbeat over it has a short grace to come back on another one."""
+        """A connection is gone. A broker that heartbeat over it has a short time to come back on another one."""
         found = self._heartbeat_connections.pop(connection, None)
         if found is not None and self.active and found not in self._heartbeat_connections.values():
             self._suspect(*found, now_ms)
 
     def connection_closed(self, connection: int) -> None:
-        """This node has closed a connection itself: it says nothing of a broker any more."""
+        """This node has closed a connection itself, so that says nothing about the broker."""
         self._heartbeat_connections.pop(connection, None)
 
     def _suspect(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
@@ -272,12 +266,21 @@ class ControllerNode:
         self._observer.broker_suspected(broker_id, broker_epoch, now_ms)
 
     def process_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """The process of a broker that was suspected is no more."""
+        """The process of a suspected broker has ended."""
         if self.active:
             self.duties.heartbeats.process_gone(broker_id, broker_epoch, now_ms)
 
+    def stands_still(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+        """A broker's process stands still: see `node.frozen`."""
+        logger.warning("broker %d accepts connections and answers nothing: it is fenced", broker_id)
+        self.duties.heartbeats.stands_still(broker_id, broker_epoch, now_ms)
+
+    def last_heard_ms(self, broker_id: int) -> int:
+        """When a broker last sent a heartbeat, or fetched the metadata log."""
+        return max(self.duties.heartbeats.last_heard_ms(broker_id), self._quorum.last_fetch_ms(broker_id))
+
     def tick(self, now_ms: int) -> None:
-        """Time has come to `next_deadline_ms`: does one piece of what is due."""
+        """Called at `next_deadline_ms`: does one piece of what is due."""
         if not self.active:
             return
         self._due = False
@@ -306,9 +309,9 @@ class ControllerNode:
             self._try_again_ms = now_ms + TRY_AGAIN_MS
 
     def _idle_until_ms(self) -> int | None:
-        """When a record that says nothing is due: after a while in which nothing was appended, with all committed.
+        """When a NoOpRecord is due: some time after the last append, if everything is committed.
 
-        None: not before the next commit, or never; a quorum of one has nobody who would look for it.
+        None: not before the next commit, or never, since in a quorum of one nobody would look for it.
         """
         interval_ms = self.settings.metadata_max_idle_interval_ms
         if not interval_ms or self._quorum.is_only_voter or self.state.uncommitted:
@@ -316,7 +319,7 @@ class ControllerNode:
         return self._appended_ms + interval_ms
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When `tick` is wanted."""
+        """When `tick` must be called."""
         if not self.active:
             return None
         if self._try_again_ms is not None:

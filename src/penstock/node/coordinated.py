@@ -1,7 +1,7 @@
-"""A led partition as a coordinator's shard sees it, and the operations with which its log is read.
+"""A led partition as the log of a coordinator's shard, and the operations that read it.
 
-Positions are looked up on the loop, bytes are read in the lane of the log's directory: a coordinator that loads a
-large partition never waits for the disk on the loop.
+Positions are looked up on the loop, bytes are read in the lane of the log's directory: a coordinator that loads a large
+partition never waits for the disk on the loop.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Done = Callable[[bytes | None, int], None]
 
 
 class LedPartition:
-    """A `PartitionLog` over a partition of this node's replicas.
+    """A `PartitionLog` over a partition that this node leads.
 
-    `coordinator`: whose, for messages. `lost` is called when the leadership ends while somebody waits for a commit.
+    `coordinator`: its name, for messages. `lost` is called if the leadership ends while a commit is awaited.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class LedPartition:
         return self._partition.append_as_coordinator(batch, read_header(batch), now_ms).next_offset
 
     def _use(self, now_ms: int) -> None:
-        """Has the log open: it may have been closed for others, or to move to another directory. Raises NotOpen."""
+        """Makes sure that the log is open and this broker still leads. Raises NotOpen or RequestError."""
         found = self._replicas.leader(self._partition.topic, self._partition.index, now_ms)
         if found is not self._partition:
             code = found if isinstance(found, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -84,14 +84,14 @@ class LedPartition:
         self._partition.wait(Prepared(offset, offset, -1), ACKS_ALL, self, committed, now_ms)
 
     def appended(self, slot: Any, code: ErrorCode, now_ms: int) -> None:
-        """AppendWaiter. With too few replicas in sync by now it is committed all the same."""
+        """AppendWaiter: committed, even if too few replicas are in sync by now, or the leadership is lost."""
         if code in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
             slot(now_ms)
         else:
             self._lost(now_ms)
 
     def broke(self, error: Exception, now_ms: int) -> None:
-        """AppendWaiter: a bug when a commit was told. What waits for it is told with the next one."""
+        """AppendWaiter: reports a bug at a commit; the next commit completes what waits for this one."""
         self._scheduler.bug(self._coordinator, f"a commit in {self._partition!r}", error)
 
     def read(self, offset: int, done: Done, now_ms: int) -> None:
@@ -125,7 +125,7 @@ class LedPartition:
 
 
 def later(done: Done, now: Callable[[], int]) -> Any:
-    """Tells in a step of its own that nothing could be read."""
+    """Reports, in a later step, that nothing could be read."""
     done(None, now())
     yield
 
@@ -144,7 +144,7 @@ class ReadPieces(Operation):
 
 
 class PiecesRead:
-    """Owner of such a read."""
+    """Owner of a `ReadPieces`."""
 
     __slots__ = ("_done", "_logs")
 
@@ -161,5 +161,5 @@ class PiecesRead:
         self._done(None, now_ms)
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """Who breaks over what was read is told that nothing was."""
+        """A bug while reading, or in `done`, which is then called with None."""
         self._done(None, now_ms)

@@ -1,4 +1,4 @@
-"""What coordinators use of the node that they are part of."""
+"""The parts of a node that its coordinators use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.replication.replicas import Replicas
 
 
 class CoordinatorHost(NamedTuple):
-    """See the module's head. `controller` gives the controller of this node."""
+    """See the module's head. `controller` returns the controller of this node."""
 
     state: NodeState
     scheduler: Scheduler

@@ -1,12 +1,12 @@
-"""The coordinators of a node. A new kind is a line here; the rest of the node is told of all alike."""
+"""The coordinators of a node. A new kind is a line here; the rest of the node treats all alike."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.node.coordinator import Coordinator, KeyType
 from penstock.node.coordinator_host import CoordinatorHost
-from penstock.node.coordinators import Coordinator, KeyType
 from penstock.node.groups import GroupService
 from penstock.node.journal import NO_SHARE_GROUPS, NO_TRANSACTIONS
 from penstock.security.rights import DESCRIBE_TRANSACTIONAL_ID, Right
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from penstock.metadata.delta import MetadataDelta
 
 
-class NotYet(NamedTuple):
-    """A key type that has no coordinator yet: why, the right that who asks needs, what the log calls a key, and the
+class UnsupportedKeyType(NamedTuple):
+    """A key type without a coordinator: the reason, the right that a requester needs, the log's word for a key, and the
     version of FindCoordinator from which clients are told.
     """
 
@@ -26,14 +26,14 @@ class NotYet(NamedTuple):
     told_from: int = 0
 
 
-NOT_YET: Mapping[int, NotYet] = {
-    KeyType.TRANSACTION: NotYet(NO_TRANSACTIONS, DESCRIBE_TRANSACTIONAL_ID, "transactional_id"),
-    KeyType.SHARE: NotYet(NO_SHARE_GROUPS, told_from=6),
+UNSUPPORTED_KEY_TYPES: Mapping[int, UnsupportedKeyType] = {
+    KeyType.TRANSACTION: UnsupportedKeyType(NO_TRANSACTIONS, DESCRIBE_TRANSACTIONAL_ID, "transactional_id"),
+    KeyType.SHARE: UnsupportedKeyType(NO_SHARE_GROUPS, told_from=6),
 }
 
 
 class Coordinators:
-    """See the module's head. Handlers of groups use theirs by name."""
+    """See the module's head. Handlers of groups use the group coordinator by name."""
 
     def __init__(self, host: CoordinatorHost) -> None:
         self.groups = Coordinator(host, GroupService(host))
@@ -41,10 +41,10 @@ class Coordinators:
         self._guarded = host.scheduler.guarded
 
     def of(self, key_type: int) -> Coordinator[Any] | None:
-        """The coordinator of the keys of a type, if there is one."""
+        """The coordinator for keys of this type; None if there is none."""
         return next((each for each in self.all if each.key_type == key_type), None)
 
     def published(self, delta: MetadataDelta, now_ms: int) -> None:
-        """Tells all of them of a new image; the replicas know of it already."""
+        """Passes a new image to all coordinators; the replicas have applied it already."""
         for each in self.all:
             self._guarded("metadata", f"the {each.name} coordinator", each.published, delta, now_ms)

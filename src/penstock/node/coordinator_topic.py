@@ -1,7 +1,7 @@
-"""The topic that a coordinator keeps its state in: which partition a key belongs to, and how the topic is made.
+"""The topic that a coordinator keeps its state in: which partition a key belongs to, and how the topic is created.
 
-It is made when somebody first asks for a coordinator, by the active controller, here or on another node.
-Source: AutoTopicCreationManager of Apache Kafka 4.3.
+The active controller, here or on another node, creates it when a client first asks for such a coordinator. Source:
+AutoTopicCreationManager of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 
 
 class TopicSpec(NamedTuple):
-    """How the topic is made.
+    """How the topic is created.
 
-    Attributes: serves: what there is none of without it, for messages. replication_setting: where the factor comes.
+    Attributes: serves: what the topic is for, in messages. replication_setting: the setting of its factor.
     """
 
     name: str
@@ -40,7 +40,7 @@ class TopicSpec(NamedTuple):
 
 
 class CoordinatorTopic:
-    """See the module's head. `coordinator`: whose, for messages."""
+    """See the module's head. `coordinator`: its name, for messages."""
 
     def __init__(self, host: CoordinatorHost, coordinator: str, spec: TopicSpec) -> None:
         self.name = spec.name
@@ -53,7 +53,7 @@ class CoordinatorTopic:
         self._why_none = ""
 
     def partition_of(self, key: str) -> int:
-        """The partition of a key; while there is no such topic, which nobody leads, the one that it will be."""
+        """The partition of a key, computed from the configured partition count while the topic does not exist."""
         image = self._host.state.image
         if image is not self._counted_in:
             topic = image.topics_by_name.get(self.name)
@@ -62,7 +62,7 @@ class CoordinatorTopic:
         return partition_for(key, self._partition_count)
 
     def create(self, then: Callable[[int], None], now_ms: int) -> None:
-        """Has the topic made by the active controller; `then(now_ms)` when it has answered, well or not."""
+        """Has the active controller create the topic; calls `then(now_ms)` after its answer, even an error."""
         if self._creating is not None:
             self._creating.append(then)
             return
@@ -89,12 +89,7 @@ class CoordinatorTopic:
             self._created("", at_ms)
 
         try:
-            controller.append(
-                result.records,
-                committed,
-                lambda code, at_ms: self._created(code.name, at_ms),
-                now_ms,
-            )
+            controller.append(result.records, committed, lambda code, at_ms: self._created(code.name, at_ms), now_ms)
         except RequestError as error:
             self._created(str(error), now_ms)
 
@@ -119,18 +114,18 @@ class CoordinatorTopic:
 
 
 def why_none(code: ErrorCode, message: str | None) -> str:
-    """Why there is no topic after an answer to its creation; empty if there is one, this node's doing or not."""
+    """Why there is no topic after an answer to its creation; empty if it exists now, whoever created it."""
     return "" if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS) else f"{code.name}: {message}"
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Kafka's place of a key: Java's hash of the text, its absolute value, modulo the number of partitions."""
+    """The partition of a key, as in Kafka: the absolute value of Java's String.hashCode modulo the partition count."""
     absolute = remembered_hash if len(key) <= GROUP_PLACES_ID_MAX else absolute_hash
     return absolute(key) % partition_count
 
 
 def absolute_hash(key: str) -> int:
-    """The absolute value of Java's hash of a text, as Kafka takes it: 0 for the number that has none."""
+    """The absolute value of Java's String.hashCode; 0 for the smallest int, which has none, as in Kafka."""
     code = 0
     encoded = key.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(encoded), 2):

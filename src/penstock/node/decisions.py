@@ -1,13 +1,12 @@
-"""Wide requests to the controller: decided part by part.
+"""Wide requests to the controller, decided part by part.
 
-The controller decides on its state as it is, appends the records at once, and the next decision sees them. A request
-about many topics, partitions or resources is no single decision, as they do not depend on each other: it is cut into
-parts of CHANGES_PER_STEP, each of which is decided and appended in a step. What else there is to do has its turn in
-between, so a part is decided on whatever the state is by then. The answer leaves when all is committed. A request of
-one part, as most are, is one batch of records.
+The controller decides on its present state and appends the records at once; the next decision sees them. The topics,
+partitions or resources of a request do not depend on each other, so a wide request is cut into parts of
+CHANGES_PER_STEP, each of which is decided and appended in a step of its own. Other work has its turn in between and may
+change the state. The answer leaves when all parts are committed. Most requests have one part: one batch of records.
 
-Should this node cease to be the active controller in between, the request fails as a whole, like one whose records are
-lost: whoever asked asks the next controller. What was committed by then stands.
+If this node ceases to be the active controller meanwhile, the whole request fails, as if its records were lost, and the
+requester asks the next controller. Parts that are committed by then stay.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Change = tuple[Any, Message]
 
 
 def parts_of(items: Iterable[T], size_of: Callable[[T], int] = lambda item: 1) -> Iterator[list[T]]:
-    """The parts of what a request is about, one at least. `size_of`: how many changes one of it may mean."""
+    """The parts of a request's items, at least one. `size_of`: how many changes an item may cause."""
     part: list[T] = []
     size = 0
     for item in items:
@@ -48,7 +47,7 @@ def parts_of(items: Iterable[T], size_of: Callable[[T], int] = lambda item: 1) -
 
 
 class Decided(Generic[A]):
-    """What the controller has decided on a request; the records of the last part are yet to be appended.
+    """The controller's decisions on a request; the records of the last part are not appended yet.
 
     Attributes: `answers`, of all parts, in order.
     """
@@ -63,19 +62,19 @@ class Decided(Generic[A]):
         self._lines = 0
 
     def add(self, result: Result[list[A]], change: Callable[[], Change] | None) -> None:
-        """The decision on the next part."""
+        """Adds the decision on the next part."""
         self.answers += result.response
         self._records, self._atomic, self._change = result.records, result.atomic, change
 
     def append(self) -> None:
-        """Appends the records of the last part; more parts follow."""
+        """Appends the records of the last part, before another part is decided."""
         node, change = self._node, self._change
 
         def committed(now_ms: int) -> None:
             node.scheduler.guarded("metadata", "what the log says of a change", self._tell, change)
 
         def lost(code: ErrorCode, now_ms: int) -> None:
-            """So are those of the parts that follow, which say so."""
+            """Does nothing: the records of the last part are then lost, too, and answer the request."""
 
         if self._records:
             node.controller.append(self._records, committed, lost, node.now_ms, atomic=self._atomic)
@@ -83,7 +82,7 @@ class Decided(Generic[A]):
             node.controller.when_committed(committed, lost, node.now_ms)
 
     def outcome(self, response: Message) -> Append:
-        """The whole answer, with the records of the last part."""
+        """The outcome of the request: its answer, with the records of the last part."""
         change = self._change
         return Append(self._records, response, atomic=self._atomic, tell=lambda: self._tell(change))
 
@@ -101,9 +100,9 @@ def decided(
     *,
     validate_only: bool = False,
 ) -> Stepped[Decided[A]]:
-    """Decides on one part after the other, on this node as the active controller, and appends all but the last.
+    """Decides one part after the other, on this node as the active controller, and appends all but the last.
 
-    `change_of` makes of a part and its answers what the log tells. Raises RequestError NOT_CONTROLLER.
+    `change_of` makes the log entry of a part and its answers. Raises RequestError NOT_CONTROLLER.
     """
     state = node.controller.state
     so_far: Decided[A] = Decided(node, request)
@@ -124,6 +123,6 @@ def changer(change_of: Callable[[T, list[A]], Change], part: T, answers: list[A]
 
 
 def by_topic(topics: Sequence[Any], answers: Iterable[A]) -> Stepped[list[tuple[Any, list[A]]]]:
-    """Topics with the answers for their partitions, which come in the order of the request."""
+    """Topics with the answers for their partitions; `answers` are in the order of the request."""
     rest = iter(answers)
     return (yield from in_steps(lambda topic: (topic, list(islice(rest, len(topic.partitions)))), topics))

@@ -1,19 +1,18 @@
-"""From a frame to a handler and its outcome: decode, admit, run; and the one place that knows of `NotResident`.
+"""From a frame to a handler and its outcome: decode, admit, run; and the only place that knows about `NotResident`.
 
-In, a request waits for its connection's turn, is bounded by what the connection may have in flight, and passes the gate
-(`penstock.node.gate`). Out, its answer or refusal goes by the exit (`penstock.node.exit`).
+Incoming, a request waits for its connection's turn, counts towards what the connection may have in flight, and passes
+the gate (`penstock.node.gate`). Outgoing, its answer or refusal passes the exit (`penstock.node.exit`).
 
-A frame that does not decode, an API that is not served or a version that does not exist closes the connection that sent
-it, as Kafka does; only ApiVersions answers an unsupported version, in version 0 with what is supported. An error in a
-handler is answered with the API's error response.
+A frame that cannot be decoded, an API that is not served or an unsupported version closes the connection, as in Kafka;
+only ApiVersions answers an unsupported version, in version 0 with the supported ones. An error in a handler is answered
+with the API's error response.
 
-Frames execute in their connections' turns (`penstock.node.turns`). A handler that may have much to do is a generator:
-what it yields ends a step. A large frame is decoded in steps too, and the answer to a request that took several is
-encoded so.
+Frames execute in their connections' turns (`penstock.node.turns`). A handler that may take long is a generator; each
+yield ends a step. A large frame is decoded in steps, too, and so is the answer to a request that took several encoded.
 
-A handler whose read was not resident is run again after the directory's lane has read the range into memory;
-meanwhile its connection executes nothing else. Handlers change state only after their last read, so running one twice
-does no harm. A generator can yield what is missing instead, and goes on where it was.
+A handler whose read was not resident is run again after the directory's lane has read the range into memory; meanwhile
+its connection executes nothing else. Handlers change state only after their last read, so running one twice does no
+harm. A generator can yield the missing read instead, and goes on where it was.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.errors import ErrorCode, NotResident, PenstockError, ProtocolError, RequestError
 from penstock.log.manager import NotOpen
@@ -31,7 +30,7 @@ from penstock.node.cold_reads import ColdRead, Waiter
 from penstock.node.connection import Connection, Steps, Work
 from penstock.node.controller import ControllerNode
 from penstock.node.effects import Run
-from penstock.node.exit import Exit, Throttle
+from penstock.node.exit import ClientQuotas, Exit
 from penstock.node.gate import Gate
 from penstock.node.journal import Journal
 from penstock.node.limits import STEPPED_FRAME_BYTES
@@ -73,47 +72,38 @@ ANSWERS = (Message, Kept)
 Step = TypeVar("Step")
 
 
-class Host(Protocol):
-    """What has the connections and the controller."""
-
-    @property
-    def controller(self) -> ControllerNode: ...
-
-    def close(self, connection: Connection, reason: str) -> None: ...
-
-    def abandon(self, connection: Connection) -> None: ...
-
-
 class Dispatcher:
-    """Executes frames of connections. `cold_reads`: how often something was not in memory."""
+    """Executes frames of connections. `cold_reads`: how often data was not in memory."""
 
     def __init__(
         self,
-        host: Host,
+        connections: dict[int, Connection],
         scheduler: Scheduler,
         served: Served,
         gate: Gate,
         channel: Channel,
         *,
+        controller: Callable[[], ControllerNode],
         purgatory: Purgatory,
         journal: Journal,
         read_failed: Callable[[int, OSError, int], None],
         work_ms: Callable[[], float],
         request_timeout_ms: int,
-        throttle: Throttle | None = None,
+        quotas: ClientQuotas | None = None,
         audit: Audit | None = None,
     ) -> None:
-        self._host = host
+        self._connections = connections
         self._scheduler = scheduler
         self._gate = gate
         self._channel = channel
+        self._controller = controller
         self._purgatory = purgatory
         self._journal = journal
         self._read_failed = read_failed
         self._request_timeout_ms = request_timeout_ms
         self.served = served
-        self.turns = Turns(self.execute, self._read_for_work, work_ms, host.abandon)
-        self.exit = Exit(scheduler, self.turns, host.close, served, throttle=throttle, audit=audit)
+        self.turns = Turns(self.execute, self._read_for_work, work_ms, self.abandon)
+        self.exit = Exit(scheduler, self.turns, self.close, served, quotas=quotas, audit=audit)
         self.cold_reads = 0
         self._waiting_for_controller: dict[int, Request[Any]] = {}
         self._sequence = 0
@@ -177,11 +167,11 @@ class Dispatcher:
         yield from let_go(kept)
 
     def _unreadable(self, connection: Connection, error: Exception) -> None:
-        """A frame that cannot be executed ends its connection; what no frame should raise is a bug as well."""
+        """Closes the connection of an undecodable frame; any error but ProtocolError is also reported as a bug."""
         if isinstance(error, ProtocolError):
-            self._host.close(connection, str(error))
+            self.close(connection, str(error))
             return
-        self._host.close(connection, "a frame of it broke the decoder")
+        self.close(connection, "a frame of it broke the decoder")
         self._scheduler.bug("request", f"a frame of connection {connection.id}", error)
 
     def _run_in_steps(self, request: Request[Any]) -> Steps:
@@ -192,7 +182,7 @@ class Dispatcher:
             self._finish(request, outcome, self._scheduler.now_ms)
 
     def run(self, request: Request[Any], now_ms: int) -> None:
-        """Runs the handler of a request and does what its outcome says. Raises nothing: see `broke`."""
+        """Runs the handler of a request and carries out its outcome. Raises nothing: see `broke`."""
         try:
             outcome = self._handled(request, now_ms)
             if outcome is LATER:  # as most requests are that something is done for
@@ -205,7 +195,7 @@ class Dispatcher:
             self.broke(request, error, now_ms)
 
     def _first_step(self, request: Request[Any], steps: OutcomeInSteps, now_ms: int) -> Outcome:
-        """Most handlers that are generators take one step alone: no more is made of it then than of any other."""
+        """Runs the first step of a generator; most take only one, and then cost no more than a plain handler."""
         try:
             missing = next(steps)
         except StopIteration as ended:
@@ -219,8 +209,10 @@ class Dispatcher:
         return PUT_OFF
 
     def _handled(self, request: Request[Any], now_ms: int) -> Outcome | OutcomeInSteps:
-        """What the handler of a request says; PUT_OFF when it will be asked again."""
+        """The outcome of the handler; PUT_OFF if it will be run again."""
         handler = request.handler
+        if handler.stirs:
+            self._scheduler.stirred = True
         try:
             if request.again is not None:
                 return request.again(now_ms)
@@ -232,11 +224,11 @@ class Dispatcher:
             return self._raised(request, error, now_ms)
 
     def _raised(self, request: Request[Any], error: Exception, now_ms: int) -> Outcome:
-        """What anything that its handler raises makes of a request."""
+        """Turns an exception of the handler into an outcome."""
         if isinstance(error, NotResident):
             self._read_first(request, error, now_ms)
         elif isinstance(error, ProtocolError):
-            self._host.close(request.connection, str(error))
+            self.close(request.connection, str(error))
         elif isinstance(error, RequestError):
             if error.code is not ErrorCode.NOT_CONTROLLER or not request.connection.ask_next_controller():
                 return self.exit.refusal(request, error.code, error.message)
@@ -247,7 +239,7 @@ class Dispatcher:
         return PUT_OFF
 
     def _steps(self, request: Request[Any], steps: OutcomeInSteps) -> Steps:
-        """Runs a handler that is a generator; what it returns is its outcome."""
+        """Runs a handler that is a generator, and carries out the outcome that it returns."""
         reads = 0
         try:
             while reads <= MAX_REPEATS:
@@ -263,14 +255,12 @@ class Dispatcher:
         self._finish(request, outcome, self._scheduler.now_ms)
 
     def broke(self, request: Request[Any], error: Exception, now_ms: int, *, place: str = "request") -> None:
-        """A bug: `error` was raised on behalf of a request, which is given up. Nobody else notices."""
+        """Gives up a request on whose behalf a bug raised `error`, and reports the bug. Nothing else is affected."""
         self.give_up(request, now_ms)
         self._scheduler.bug(place, f"{request.handler.key.name} of connection {request.connection.id}", error)
 
     def give_up(self, request: Request[Any], now_ms: int) -> None:
-        """Refuses a request after a bug; if this cannot be done, its connection is closed. Who calls this tells of the
-        bug.
-        """
+        """Refuses a request after a bug, or closes its connection if that is impossible. The caller reports the bug."""
         connection = request.connection
         try:
             abandoned, request.abandoned = request.abandoned, None
@@ -283,11 +273,12 @@ class Dispatcher:
             refusal = None
         request.broke = True
         if refusal is None and not request.done:
-            self._host.close(connection, f"its {request.handler.key.name} broke, and could not be refused")
+            self.close(connection, f"its {request.handler.key.name} broke, and could not be refused")
 
     def _refusal(self, request: Request[Any]) -> Message | None:
-        """None when there can be none: one that was parked has no body any more, whose parts a refusal has to name; and
-        who wants no answer (acks=0) learns of a failure by the loss of the connection alone, as with Kafka.
+        """The error response after a bug. None for a request that was parked, since its body, whose parts a refusal
+        names, is gone, and for acks=0, where the client learns of a failure only when its connection is closed, as in
+        Kafka.
         """
         if request.body is None:
             return None
@@ -310,14 +301,14 @@ class Dispatcher:
             self._forward(request, now_ms)
 
     def answer_with(self, request: Request[Any], make: Callable[[], Message | None], now_ms: int) -> None:
-        """Answers with a message that is yet to be made: what that raises ends this request."""
+        """Answers with what `make` returns; an exception of it ends the request."""
         try:
             self.exit.answer(request, make(), now_ms)
         except Exception as error:
             self.broke(request, error, now_ms)
 
     def later(self, request: Request[Any], go_on: Callable[..., None]) -> Callable[..., None]:
-        """`go_on`, as what goes on with a request whose handler has returned LATER: what it raises ends the request."""
+        """Guards `go_on`, which continues a request whose handler returned LATER: an exception ends the request."""
 
         def guarded(*what: Any) -> None:
             try:
@@ -328,28 +319,28 @@ class Dispatcher:
         return guarded
 
     def guard_steps(self, request: Request[Any], steps: Iterator[Step]) -> Iterator[Step]:
-        """Long work on behalf of a request, step by step: what it raises ends the request."""
+        """Guards long work on behalf of a request: an exception ends the request."""
         try:
             yield from steps
         except Exception as error:
             self.broke(request, error, self._scheduler.now_ms)
 
     def go_on(self, request: Request[Any], steps: OutcomeInSteps) -> None:
-        """Goes on with a request for which the handler returned LATER, in steps."""
+        """Continues, in steps, a request whose handler returned LATER."""
         self.turns.begin(request.connection, self.guard_steps(request, self._steps(request, steps)))
 
     def hold(self, connection: Connection) -> None:
-        """Nothing later of this connection executes until the matching `release`."""
+        """Executes nothing more of this connection until the matching `release`."""
         connection.holds += 1
 
     def release(self, connection: Connection, now_ms: int) -> None:
-        """Takes back one `hold`; executes the frames that waited, as far as nothing holds again."""
+        """Takes back one `hold`, and executes the frames that waited until one of them holds again."""
         connection.holds -= 1
         assert connection.holds >= 0
         self.turns.proceed(connection)
 
     def _read_first(self, request: Request[Any], missing: NotResident, now_ms: int) -> None:
-        """Has a request run again when what was missing has been read."""
+        """Runs a request again when the missing data has been read."""
         if request.repeats > MAX_REPEATS:
             self._finish(request, self._never_resident(request), now_ms)
             return
@@ -362,20 +353,16 @@ class Dispatcher:
         )
 
     def _read_for_work(self, work: Work, missing: NotResident) -> None:
-        """Has long work go on when what it needs has been read."""
+        """Resumes long work when the data that it needs has been read."""
         self._read(
             missing,
             work.connection,
             lambda at_ms: self.turns.resume(work),
-            lambda at_ms: self._host.close(work.connection, "a request of it broke"),
+            lambda at_ms: self.close(work.connection, "a request of it broke"),
         )
 
     def _read(
-        self,
-        missing: NotResident,
-        connection: Connection,
-        go_on: Callable[[int], None],
-        broke: Callable[[int], None],
+        self, missing: NotResident, connection: Connection, go_on: Callable[[int], None], broke: Callable[[int], None]
     ) -> None:
         if isinstance(missing, NotOpen):
             self._scheduler.when_open(missing, go_on)
@@ -390,7 +377,7 @@ class Dispatcher:
         return self.exit.refusal(request, ErrorCode.KAFKA_STORAGE_ERROR, "")
 
     def _put_off(self, request: Request[Any]) -> None:
-        """The request is run again by `repeat`; nothing later of its connection executes before."""
+        """Marks a request to be run again by `repeat`; nothing later of its connection executes before."""
         request.repeats += 1
         if not request.held:
             request.held = True
@@ -434,7 +421,7 @@ class Dispatcher:
                 return
             self.answer_with(request, lambda: refused(code, code.name), at_ms)
 
-        controller = self._host.controller
+        controller = self._controller()
         try:
             if append.records:
                 controller.append(append.records, committed, failed, now_ms, atomic=append.atomic)
@@ -444,7 +431,7 @@ class Dispatcher:
             self.exit.answer(request, refused(error.code, error.message), now_ms)
 
     def _forward(self, request: Request[Any], now_ms: int) -> None:
-        """Has the active controller answer, or waits until there is one, as long as a client would."""
+        """Has the active controller answer, or waits until there is one, for as long as a client would."""
         if request.connection.ask_next_controller():
             return
         if self._channel.elsewhere:
@@ -474,11 +461,36 @@ class Dispatcher:
         request.abandoned = abandoned
 
     def _forwarded(self, request: Request[Any], answer: EnvelopeResponse | None) -> Message | None:
-        """What the controller has answered, or why there is nothing of it."""
+        """The controller's answer, or a refusal that says why there is none."""
         try:
             return answer_in(answer, request)
         except RequestError as error:
             return self.exit.refusal(request, error.code, error.message)
+
+    def close(self, connection: Connection, reason: str) -> None:
+        """Closes a connection after what has been answered on it; drops its other requests."""
+        if self._connections.pop(connection.id, None) is not None:
+            self._controller().connection_closed(connection.id)
+            self.abandon(connection)
+            connection.close(reason, self._scheduler.effects)
+
+    def close_all(self, reason: str) -> None:
+        """Closes all connections."""
+        for connection in list(self._connections.values()):
+            self.close(connection, reason)
+
+    def abandon(self, connection: Connection) -> None:
+        """Executes nothing more of a connection; appends on their way go on."""
+        self._connections.pop(connection.id, None)
+        connection.closed = True
+        connection.waiting.clear()
+        self.turns.forget(connection)
+        for request in connection.in_flight:
+            if not request.done:
+                self.exit.lost(request)
+                if request.abandoned is not None:
+                    self._scheduler.guarded("request", "a request that nobody waits for any more", request.abandoned)
+        connection.in_flight.clear()
 
     def controller_known(self, now_ms: int) -> None:
         """Runs the requests that waited for an active controller, oldest first, now that there is one."""

@@ -1,4 +1,4 @@
-"""Parts of the node that have times of their own: the logs, the quorum, the controller, the coordinators."""
+"""Parts of the node with deadlines of their own: the logs, the quorum, the controller, the coordinators."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from penstock.node.limits import DUTY_PAUSE_MS
 
 
 class Duty:
-    """One such part. A turn of it that ends in a bug ends no other part's; it is tried again after DUTY_PAUSE_MS, or,
-    where that is too late, `broke(error, now_ms)` is called.
+    """One such part. After a bug in its `tick`, which affects no other part, it pauses for DUTY_PAUSE_MS, and
+    `broke(error, now_ms)` is called, if given.
 
-    Attributes: `next_deadline_ms`, a function that says when `tick` is wanted: the part's own unless it rests.
+    Attributes: `next_deadline_ms`, a function: when `tick` must be called, at the earliest after such a pause.
     """
 
     __slots__ = ("_broke", "_bugs", "_name", "_own_deadline_ms", "_rests_until_ms", "_tick", "next_deadline_ms")

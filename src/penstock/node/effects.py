@@ -1,4 +1,5 @@
-"""What the node asks of the world. The shell (or the simulator) drains `Broker.effects` after each event, in order.
+"""What the node asks of the world. The shell or the simulator gets these from `Broker.take_effects` and carries them
+out.
 
 A chunk of a frame is a buffer or a `FileSlice`, whose bytes the shell reads when it sends.
 """
@@ -23,9 +24,9 @@ class Send:
 
 @dataclass(slots=True)
 class Close:
-    """Close a connection once everything sent so far has left; no frame of it is delivered any more.
+    """Close a connection once everything sent so far has left; deliver no more of its frames.
 
-    The node has already forgotten the connection: `Broker.disconnected` may follow and is ignored.
+    The node has already forgotten the connection: a later `Broker.disconnected` is ignored.
     """
 
     connection: int
@@ -82,7 +83,7 @@ class SendTo:
 
 @dataclass(slots=True)
 class HangUp:
-    """Close a link, or give up dialling it, at once. The node has forgotten it; no event of it is wanted any more."""
+    """Close a link, or give up dialling it, at once. The node has forgotten it and wants no more of its events."""
 
     link: int
 

@@ -1,17 +1,20 @@
-"""The exit: every answer leaves here, whenever it was made, also one that was encoded before, and every refusal.
+"""The exit: every answer leaves here, including refusals and answers that were encoded earlier.
 
-What is to be done to all of them has its one place: the throttle time is put in, the request and its time are counted
-and audited, and the connection gets the bytes, to send them when it is their turn.
+So this is the one place where the throttle time of client quotas is put in, the request and its time are counted and
+audited, and the connection is given the bytes, which it sends in the order of its requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from penstock.errors import ErrorCode
+from penstock.log.disk import FileSlice
 from penstock.node.audit import Audit
-from penstock.node.connection import Connection, Steps
+from penstock.node.connection import Connection, InFlight, Steps
+from penstock.node.effects import Chunk
 from penstock.node.limits import STEPPED_FRAME_BYTES
 from penstock.node.metrics import RequestCounters
 from penstock.node.request import Kept, Request, Served
@@ -22,17 +25,24 @@ from penstock.protocol.frames import encode_response, encode_response_steps
 from penstock.protocol.message import Message
 
 
-class Throttle(Protocol):
-    """Says how long whoever asked has to wait before the next request."""
+class ClientQuotas(Protocol):
+    """How long clients have to wait because of their quotas. None exist yet; `quota/` has the rates for them.
 
-    def time_ms(self, request: Request[Any], now_ms: int) -> int:
-        """What is left of that when the answer is made; 0 for who need not wait."""
+    The answer leaves at once and says so, and the connection is muted for that time, as since KIP-219. What a request
+    costs before it is answered, which for acks=all is later than the next one executes, is to be counted where
+    `Dispatcher.execute` makes it; a Fetch over its quota is to be answered without records in `node.fetches`.
+    """
+
+    def throttle_time_ms(self, request: Request[Any], answer_bytes: int, now_ms: int) -> int:
+        """Counts a request and its answer (0 bytes: there is none, acks=0). For how many ms its connection is to be
+        muted; 0 if it need not be.
+        """
 
 
 class Exit:
     """See the module's head. `counters` of requests are by API key; `close` ends a connection, for a reason."""
 
-    __slots__ = ("_audit", "_close", "_scheduler", "_throttle", "_turns", "counters")
+    __slots__ = ("_audit", "_close", "_quotas", "_scheduler", "_turns", "counters")
 
     def __init__(
         self,
@@ -41,13 +51,13 @@ class Exit:
         close: Callable[[Connection, str], None],
         served: Served,
         *,
-        throttle: Throttle | None,
+        quotas: ClientQuotas | None,
         audit: Audit | None,
     ) -> None:
         self._scheduler = scheduler
         self._close = close
         self._turns = turns
-        self._throttle = throttle
+        self._quotas = quotas
         self._audit = audit
         apis = {**served.broker, **served.controller}
         self.counters = {number: RequestCounters(apis[number].api.name) for number in sorted(apis)}
@@ -55,19 +65,14 @@ class Exit:
     def answer(self, request: Request[Any], answer: Message | Kept | None, now_ms: int) -> None:
         """Answers a request (None: without a response frame), in its connection's order.
 
-        An answer that cannot be given closes the connection: whoever has it answered (a timer, a commit, another
-        member of a group, the metadata quorum) goes on. So this raises nothing.
+        Raises nothing, since the caller (a timer, a commit, another member of a group) must go on: if the answer cannot
+        be encoded, the connection is closed.
         """
         connection = request.connection
         if connection.closed or request.broke:
             return
         try:
             request.body = None
-            if self._throttle is not None and answer is not None:
-                time_ms = self._throttle.time_ms(request, now_ms)
-                if time_ms:
-                    self._answer_throttled(request, answer, time_ms, now_ms)
-                    return
             if isinstance(answer, Kept):
                 chunks: Sequence[Any] = (
                     answer.start + request.correlation_id.to_bytes(4, "big", signed=True) + answer.rest,
@@ -79,9 +84,20 @@ class Exit:
                 chunks = encode_response(request.api, request.version, request.correlation_id, answer)
             else:
                 chunks = ()
+            if self._quotas is not None:
+                time_ms = self._counted(self._quotas, request, chunks, now_ms)
+                if time_ms and answer is not None:
+                    self._answer_throttled(request, answer, time_ms, now_ms)
+                    return
             self._leave(request, chunks, now_ms)
         except Exception as error:
             self._unencodable(request, error)
+
+    def lost(self, request: InFlight) -> None:
+        """The connection of a request is gone before its answer."""
+        if self._audit is not None:
+            assert isinstance(request, Request)
+            self._audit.ended(request, self._scheduler.now_ms - request.arrived_ms, answered=False)
 
     def refusal(self, request: Request[Any], code: ErrorCode, message: str) -> Message | None:
         """The API's error response, as its handler makes it."""
@@ -90,10 +106,31 @@ class Exit:
             self._audit.refused(request, code)
         return request.handler.refuse(request, code, message)
 
+    def _counted(self, quotas: ClientQuotas, request: Request[Any], chunks: Sequence[Any], now_ms: int) -> int:
+        """Mutes the connection if the request and its answer exceed a quota. How many ms of that are left."""
+        connection = request.connection
+        until_ms = now_ms + quotas.throttle_time_ms(request, sum(map(size_of, chunks)), now_ms)
+        if until_ms > max(now_ms, connection.muted_until_ms):
+            if not connection.muted_until_ms:
+                connection.mute(self._scheduler.effects)
+                self._scheduler.timers.at(until_ms, partial(self._unmute, connection))
+            connection.muted_until_ms = until_ms
+        return max(0, connection.muted_until_ms - now_ms)
+
+    def _unmute(self, connection: Connection, now_ms: int) -> None:
+        """Goes on with a connection unless a later answer has muted it for longer."""
+        if connection.closed:
+            return
+        if now_ms < connection.muted_until_ms:
+            self._scheduler.timers.at(connection.muted_until_ms, partial(self._unmute, connection))
+            return
+        connection.unmute(self._scheduler.effects)
+        self._turns.proceed(connection)
+
     def _answer_throttled(
         self, request: Request[Any], answer: Message | Kept, throttle_time_ms: int, now_ms: int
     ) -> None:
-        """Answers with how long the client is to wait; what was encoded before is written anew for it."""
+        """Answers with a throttle time; an answer that was encoded before is decoded and encoded again for that."""
         if request.long or (isinstance(answer, Kept) and len(answer.rest) > STEPPED_FRAME_BYTES):
             self._turns.begin(request.connection, self._answer_large(request, answer, throttle_time_ms))
             return
@@ -102,7 +139,7 @@ class Exit:
         self._leave(request, encode_response(request.api, request.version, request.correlation_id, message), now_ms)
 
     def _answer_large(self, request: Request[Any], answer: Message | Kept, throttle_time_ms: int = 0) -> Steps:
-        """Encodes an answer in steps, and answers with it."""
+        """Encodes an answer in steps and sends it."""
         try:
             if isinstance(answer, Kept):
                 message = yield from answer.message_in_steps(request.api, request.version)
@@ -111,6 +148,12 @@ class Exit:
             if throttle_time_ms:
                 put_in(message, throttle_time_ms)
             chunks = yield from encode_response_steps(request.api, request.version, request.correlation_id, message)
+            if self._quotas is not None and not throttle_time_ms and not request.connection.closed:
+                time_ms = self._counted(self._quotas, request, chunks, self._scheduler.now_ms)
+                if time_ms:
+                    put_in(message, time_ms)
+                    encoded = encode_response_steps(request.api, request.version, request.correlation_id, message)
+                    chunks = yield from encoded
             if not request.connection.closed:
                 self._leave(request, chunks, self._scheduler.now_ms)
         except Exception as error:
@@ -123,7 +166,7 @@ class Exit:
     def _leave(self, request: Request[Any], chunks: Sequence[Any], now_ms: int) -> None:
         self.counters[request.handler.number].add(now_ms - request.arrived_ms)
         if self._audit is not None:
-            self._audit.answered(request, now_ms - request.arrived_ms)
+            self._audit.ended(request, now_ms - request.arrived_ms, answered=True)
         request.connection.answered(request, chunks, self._scheduler.effects)
 
     def _unencodable(self, request: Request[Any], error: Exception) -> None:
@@ -133,6 +176,11 @@ class Exit:
 
 
 def put_in(answer: Message, throttle_time_ms: int) -> None:
-    """Has an answer say how long to wait; one that another node has made may know of more."""
+    """Sets the throttle time of an answer, unless the node that made the answer has set a longer one."""
     if hasattr(answer, "throttle_time_ms"):
         answer.throttle_time_ms = max(answer.throttle_time_ms, throttle_time_ms)
+
+
+def size_of(chunk: Chunk) -> int:
+    """The bytes of a chunk, whether in memory or in a file."""
+    return chunk.length if isinstance(chunk, FileSlice) else len(chunk)

@@ -1,15 +1,22 @@
-"""What a Fetch says of partitions: the response in the making, and answers for single ones."""
+"""Answers of a Fetch for single partitions, and the response that is made of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
 from penstock.errors import ErrorCode, RequestError
-from penstock.protocol.messages.fetch_response import EpochEndOffset, FetchableTopicResponse, PartitionData
+from penstock.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    PartitionData,
+)
 from penstock.replication.fetch_session import Subscription
 
 if TYPE_CHECKING:
     from penstock.log.disk import FileSlice
+    from penstock.log.log import Log
+    from penstock.log.results import LogRead
     from penstock.replication.follower import Follower
     from penstock.replication.partition import Partition
 
@@ -17,7 +24,7 @@ NO_RECORDS = b""
 
 
 class Said:
-    """A response in the making: its topics, the leaders that it names, and who got records."""
+    """A response in the making: its topics, the leaders that it names, and the subscriptions that got records."""
 
     __slots__ = ("leaders", "served", "topics")
 
@@ -27,8 +34,18 @@ class Said:
         self.served: list[Subscription] = []
 
 
+def put_records(answer: PartitionData, log: Log, offset: int, found: LogRead) -> None:
+    """Puts what a read from an offset has found into an answer, with the aborted transactions if it is to list them."""
+    answer.records = found.slices
+    if answer.aborted_transactions is not None:
+        answer.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in log.segments.aborted_transactions(offset, found.next_offset)
+        ]
+
+
 def add_answer(topics: list[FetchableTopicResponse], subscription: Subscription, answer: PartitionData) -> None:
-    """Puts a partition's answer into the response, under its topic if that was the last one."""
+    """Puts a partition's answer into the response, under its topic if that was added last."""
     topic = subscription.topic or ""
     if topics and topics[-1].topic == topic and topics[-1].topic_id == subscription.topic_id:
         topics[-1].partitions.append(answer)
@@ -37,7 +54,7 @@ def add_answer(topics: list[FetchableTopicResponse], subscription: Subscription,
 
 
 def sum_of(answer: PartitionData) -> int:
-    """Bytes of records of an answer."""
+    """Bytes of records in an answer."""
     records = answer.records
     if records is NO_RECORDS or records is None:
         return 0
@@ -45,7 +62,7 @@ def sum_of(answer: PartitionData) -> int:
 
 
 def to_be_told(subscription: Subscription, answer: PartitionData) -> bool:
-    """Whether an answer without records says something that the client has not been told."""
+    """Whether an answer without records contains something that the client does not know yet."""
     return (
         answer.error_code != 0
         or answer.high_watermark != subscription.high_watermark
@@ -56,7 +73,7 @@ def to_be_told(subscription: Subscription, answer: PartitionData) -> bool:
 
 
 def divergence(partition: Partition | Follower, subscription: Subscription) -> EpochEndOffset | None:
-    """Where the reader's log parts from ours, by the epoch of its last record (KIP-595); None if it does not."""
+    """Where the reader's log diverges from ours, by the epoch of its last record (KIP-595); None if it does not."""
     log = partition.log
     assert log is not None
     epoch, end_offset = log.leader_epochs.end_offset_for(subscription.last_fetched_epoch, log.log_end_offset)

@@ -1,9 +1,9 @@
-"""Fetches on their way: what each looks at, what it waits for, and its answer.
+"""Parked fetches, and all others on their way: what each looks at, what it waits for, and its answer.
 
-A fetch looks at the ready partitions of its session, some a step. An error, enough bytes or its deadline ends it;
-else it is parked: it hangs on its session, which tells it of every partition that has something new. One that has
-enough then is woken, and looks at the end of the turn, when what else was appended in it is there too. A timer at the
-deadline has it look a last time. Whoever waits longest makes room for one too many.
+A fetch looks at the ready partitions of its session, some in each step. An error, enough bytes or its deadline ends it;
+otherwise it is parked on its session, which tells it about every partition that has something new. When that may be
+enough, the fetch looks again at the end of the turn, after all appends of the turn; a timer makes it look a last time
+at its deadline. If too many are parked, the oldest is answered early.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from penstock.errors import ErrorCode, NotResident, RequestError
 from penstock.log.manager import NotOpen
 from penstock.node import limits
 from penstock.node.dispatcher import Dispatcher
-from penstock.node.fetch_answers import NO_RECORDS, Said, add_answer, divergence, failed, sum_of, to_be_told
+from penstock.node.fetch_answers import (
+    NO_RECORDS,
+    Said,
+    add_answer,
+    divergence,
+    failed,
+    put_records,
+    sum_of,
+    to_be_told,
+)
 from penstock.node.gate import Gate
 from penstock.node.leaders import current_leader, endpoints_of
 from penstock.node.metrics import TopicMetrics
@@ -27,13 +36,7 @@ from penstock.node.steps import Pace, Stepped
 from penstock.node.throttles import ReplicationThrottles
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch_request import FetchRequest
-from penstock.protocol.messages.fetch_response import (
-    AbortedTransaction,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from penstock.protocol.messages.fetch_response import FetchResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData
 from penstock.replication.fetch_session import (
     INITIAL_EPOCH,
     INVALID_SESSION_ID,
@@ -55,6 +58,7 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 SESSIONS_FROM = 7
 FOLLOWERS_FROM = 11
+TOPIC_IDS_FROM = 13
 LEADERS_FROM = 16
 LOOKS_PER_STEP = 100
 """Partitions that a fetch looks at before others have their turn."""
@@ -62,7 +66,7 @@ SENT_WITH_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 
 
 class Fetches:
-    """The fetches of a node.
+    """What the fetches of a node share, and the parts that they use. It is state alone: what a fetch does is its own.
 
     Attributes:
         sessions: those that clients name (KIP-227).
@@ -97,33 +101,25 @@ class Fetches:
         self.woken: dict[Fetch, None] = {}
         self.looked_at = 0
 
-    def wait(self, fetch: Fetch, timer: Timer, now_ms: int) -> None:
-        """Parks a fetch until its timer, or until it is woken; the oldest is answered early if there are too many."""
-        self.waiting[timer] = fetch
-        if len(self.waiting) > limits.PARKED_REQUESTS_MAX:
-            next(iter(self.waiting.values())).answer_now(now_ms)
 
-    def serve_woken(self, now_ms: int) -> None:
-        """Has those look again that have waited for what was appended in this turn."""
-        woken, self.woken = self.woken, {}
-        for fetch in woken:
-            self.scheduler.guarded("request", "a fetch that waited", fetch.wake, now_ms)
+def serve_woken(fetches: Fetches, now_ms: int) -> None:
+    """Lets the woken fetches look again, at the end of a turn."""
+    woken, fetches.woken = fetches.woken, {}
+    for fetch in woken:
+        fetches.scheduler.guarded("request", "a fetch that waited", fetch.wake, now_ms)
 
-    def settings_changed(self) -> None:
-        """Takes over how many sessions there may be."""
-        self.sessions.capacity = self.state.settings.max_incremental_fetch_session_cache_slots
 
-    def answer_followers(self, now_ms: int) -> None:
-        """We lead partitions anew: has the fetches of their followers answered, so that they come back for those."""
-        if not self.replicas.expected:
-            return
-        for fetch in list(self.waiting.values()):
-            if not fetch.consumer and self.replicas.expects(fetch.replica_id, now_ms):
-                fetch.answer_now(now_ms)
+def answer_followers(fetches: Fetches, now_ms: int) -> None:
+    """Answers the fetches of followers of newly led partitions, so that they come back for those."""
+    if not fetches.replicas.expected:
+        return
+    for fetch in list(fetches.waiting.values()):
+        if not fetch.consumer and fetches.replicas.expects(fetch.replica_id, now_ms):
+            fetch.answer_now(now_ms)
 
 
 def replica_id(body: FetchRequest) -> int:
-    """Who fetches: a broker's id, or -1 for a consumer. From v15 it stands in the replica state."""
+    """The broker that fetches, or -1 for a consumer. From v15 the id is in the replica state."""
     return body.replica_id if body.replica_id != CONSUMER else body.replica_state.replica_id
 
 
@@ -182,7 +178,7 @@ class Fetch:
         request.abandoned = self.abandon
 
     def attempt(self, now_ms: int) -> Outcome | Stepped[Outcome]:
-        """Looks at what is ready. Answers, or waits for more."""
+        """Looks at the ready partitions. Answers, or waits for more."""
         session = self.session
         if session.epoch != self.expected_epoch:
             return self.finished(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id))
@@ -205,8 +201,9 @@ class Fetch:
         return LATER
 
     def look_at_some(self, now_ms: int) -> None:
-        """Looks at the next partitions of the ready set. Their answers are kept when one that is not open or not in
-        memory has the fetch run again; who changes meanwhile is ready again."""
+        """Looks at the next partitions of the ready set. If one is not open or not resident, the fetch runs again and
+        keeps the answers so far; a partition that changes meanwhile becomes ready again.
+        """
         ready = self.session.ready
         incremental = self.session.id != INVALID_SESSION_ID
         not_open: NotOpen | None = None
@@ -237,7 +234,7 @@ class Fetch:
             raise not_open  # the last of them: by then the others are open too
 
     def look(self, subscription: Subscription, limit_bytes: int, first: bool, now_ms: int) -> PartitionData:
-        """What one partition has for the client. Changes nothing but the subscription's own link to the partition."""
+        """The answer for one partition. Changes nothing but the subscription's own link to the partition."""
         fetches = self.fetches
         topic = subscription.topic
         if topic is None:
@@ -263,7 +260,7 @@ class Fetch:
             return failed(subscription.index, code)
 
     def replica(self, subscription: Subscription, topic: str, now_ms: int) -> Partition | Follower | PartitionData:
-        """The replica to read from: led here, or followed, which consumers may read too. Or why there is none."""
+        """The replica to read from: led here, or followed, which consumers may read, too. Otherwise the error."""
         replicas = self.fetches.replicas
         partition: Partition | Follower | ErrorCode = replicas.leader(topic, subscription.index, now_ms)
         if partition is ErrorCode.NOT_LEADER_OR_FOLLOWER and self.consumer and self.request.version >= FOLLOWERS_FROM:
@@ -283,7 +280,7 @@ class Fetch:
     def read(
         self, subscription: Subscription, partition: Partition | Follower, limit_bytes: int, first: bool
     ) -> PartitionData:
-        """Reads from the log of a partition that we lead, or follow, within the limits."""
+        """Reads from the log of a led or followed partition, within the limits."""
         assert partition.log is not None
         log = partition.log
         offset = subscription.fetch_offset
@@ -322,16 +319,11 @@ class Fetch:
         limit_bytes = max(0, min(subscription.max_bytes, limit_bytes))
         found = log.read(offset, limit_bytes, upper_offset, at_least_one=first)
         if found.size_bytes:
-            data.records = found.slices
-            if committed:
-                data.aborted_transactions = [
-                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                    for aborted in log.segments.aborted_transactions(offset, found.next_offset)
-                ]
+            put_records(data, log, offset, found)
         return data
 
     def is_closer_elsewhere(self, partition: Partition | Follower, offset: int, data: PartitionData) -> bool:
-        """Whether a consumer should read from another replica, in its rack; then the answer says which."""
+        """Whether a consumer should read from another replica, in its rack, which is then put into `data`."""
         if not isinstance(partition, Partition) or not partition.isr.followers:
             return False
         closest = partition.isr.closest(self.rack, self.fetches.state.rack_of, offset)
@@ -341,7 +333,7 @@ class Fetch:
         return True
 
     def follower_has(self, subscription: Subscription, partition: Partition) -> None:
-        """A follower asks for an offset that its log goes on from: the leader takes note of it."""
+        """Tells the partition how far a follower's log goes: up to the offset that it fetches from."""
         code = partition.follower_fetched(
             self.replica_id,
             subscription.fetch_offset,
@@ -354,7 +346,7 @@ class Fetch:
             raise RequestError(code)
 
     def holds_back(self, subscription: Subscription, partition: Partition) -> bool:
-        """Whether a follower has had too much of throttled partitions lately; it gets no more for a while."""
+        """Whether a follower gets nothing for now, since throttled partitions have exceeded their rate."""
         throttles, now_ms = self.fetches.throttles, self.fetches.scheduler.now_ms
         if not throttles.holds_back(partition, self.replica_id, now_ms):
             return False
@@ -363,7 +355,7 @@ class Fetch:
         return True
 
     def refused(self, subscription: Subscription, topic: str, code: ErrorCode) -> PartitionData:
-        """An error; with the leader that the client should ask, when it is not we."""
+        """The answer with an error, and with the current leader if the client should ask that instead."""
         version = self.request.version
         if code is ErrorCode.KAFKA_STORAGE_ERROR and version <= 5:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -376,7 +368,7 @@ class Fetch:
     # Waiting
 
     def park(self, now_ms: int) -> None:
-        """Waits on the session's ready set and the deadline. What had nothing is not ready any more."""
+        """Waits on the session's ready set and the deadline. Partitions without anything new are no longer ready."""
         session = self.session
         self.missing_bytes = self.min_bytes - self.size_bytes
         for subscription, answer in self.answers.values():
@@ -389,11 +381,14 @@ class Fetch:
             self.deadline_ms = min(self.deadline_ms, now_ms + limits.EXPECTED_FOLLOWER_WAIT_MS)
         if self.timer is None:
             self.timer = self.fetches.scheduler.timers.at(self.deadline_ms, self.wake)
-            self.fetches.wait(self, self.timer, now_ms)
+            waiting = self.fetches.waiting
+            waiting[self.timer] = self
+            if len(waiting) > limits.PARKED_REQUESTS_MAX:
+                next(iter(waiting.values())).answer_now(now_ms)
 
     def changed(self, subscription: Subscription, now_ms: int) -> None:
-        """A partition of the session has something new: enough, perhaps. Then we look at the end of the turn, when what
-        else was appended in it is there too: one answer instead of one for each partition.
+        """A partition of the session has something new. If that may be enough, the fetch looks at the end of the turn,
+        after all other appends of the turn: one answer instead of one for each partition.
         """
         partition = subscription.partition
         if partition is None:
@@ -406,7 +401,7 @@ class Fetch:
             self.fetches.woken[self] = None
 
     def answer_now(self, now_ms: int) -> None:
-        """Answers now: a follower has more to ask for than when it sent this, or others need the room."""
+        """Answers now: a follower has more partitions to fetch by now, or too many fetches are parked."""
         self.deadline_ms = now_ms
         self.wake(now_ms)
 
@@ -415,11 +410,11 @@ class Fetch:
         self.wake(now_ms)
 
     def broke(self, error: Exception, now_ms: int) -> None:
-        """A bug in `changed`: this fetch ends."""
+        """Ends this fetch after a bug in `changed`."""
         self.fetches.dispatcher.broke(self.request, error, now_ms, place="parked")
 
     def wake(self, now_ms: int) -> None:
-        """Looks again, unless it was answered meanwhile, or a cold read is on its way, after which it looks anyway."""
+        """Looks again, unless it was answered meanwhile or awaits a cold read, after which it looks anyway."""
         if self.request.held or self.timer is None:
             return
         if self.session.waiter is self:
@@ -427,7 +422,7 @@ class Fetch:
         self.fetches.dispatcher.run(self.request, now_ms)
 
     def abandon(self) -> None:
-        """The connection is gone. A session lives on; subscriptions of a single fetch end."""
+        """The connection is gone. A session stays; the subscriptions of a fetch without one end."""
         self.stop_waiting()
         for key, (subscription, _) in self.answers.items():
             self.session.ready[key] = subscription
@@ -445,7 +440,7 @@ class Fetch:
     # Answering
 
     def respond_in_steps(self) -> Stepped[Outcome]:
-        """The response of many partitions. Nothing wakes the fetch any more."""
+        """The response with many partitions. From now on nothing wakes the fetch."""
         self.stop_waiting()
         said, pace = Said(), Pace()
         for subscription, answer in self.answers.values():
@@ -455,7 +450,7 @@ class Fetch:
         return self.respond(said, self.fetches.scheduler.now_ms)
 
     def say(self, subscription: Subscription, answer: PartitionData, said: Said) -> None:
-        """Puts the answer of one partition into the response, if there is something to tell."""
+        """Puts the answer for one partition into the response, if it contains anything new."""
         session = self.session
         size_bytes = sum_of(answer)
         told = session.id == INVALID_SESSION_ID or size_bytes > 0 or to_be_told(subscription, answer)
@@ -470,7 +465,7 @@ class Fetch:
                 said.leaders[answer.current_leader.leader_id] = None
 
     def respond(self, said: Said, now_ms: int) -> Message:
-        """The response, and what the session remembers of it."""
+        """The response; updates the session by what the response says."""
         session, topics, leaders = self.session, said.topics, said.leaders
         for subscription in said.served:
             session.to_the_end(subscription)
@@ -486,7 +481,7 @@ class Fetch:
         return self.finished(response)
 
     def told(self, subscription: Subscription, answer: PartitionData, size_bytes: int) -> None:
-        """Remembers what the client is told of a partition, and counts it."""
+        """Records in the subscription, and in the metrics, what the client is told about a partition."""
         subscription.high_watermark = -1 if answer.error_code else answer.high_watermark
         subscription.log_start_offset = answer.log_start_offset
         if subscription.topic is not None:
@@ -496,7 +491,7 @@ class Fetch:
             counters.failed_fetches += answer.error_code != 0
 
     def count_throttled(self, served: list[Subscription], now_ms: int) -> None:
-        """What a follower gets of throttled partitions counts, whether it is in sync or not."""
+        """Counts what a follower gets of throttled partitions, in sync or not."""
         throttles = self.fetches.throttles
         for subscription in served:
             partition = subscription.partition
@@ -504,7 +499,7 @@ class Fetch:
                 throttles.leader.record(sum_of(self.answers[subscription.key][1]), now_ms)
 
     def has_more(self, subscription: Subscription) -> bool:
-        """Whether a partition that gave nothing was only cut off by the limits."""
+        """Whether only the limits kept a partition from giving more records."""
         partition = subscription.partition
         if partition is None or partition.log is None:
             return False

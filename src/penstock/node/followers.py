@@ -1,13 +1,14 @@
-"""Has this node's followers fetch: one fetcher a leader and number, each with its own connection, one fetch at a time.
+"""Has the followers of this node fetch: each leader has numbered fetchers, each with a connection and one fetch at a
+time.
 
-The next fetch of a fetcher leaves at the end of the turn in which the last was answered and its records are written;
-writes that take longer than FOLLOWER_WRITE_WAIT_MS are not waited for, their partitions are left out of one fetch. So
-one slow log directory does not hold up the partitions of another.
+A fetcher sends its next fetch at the end of the turn in which the last was answered and its records were written.
+Writes that take longer than FOLLOWER_WRITE_WAIT_MS are not waited for; their partitions are left out of one fetch. So a
+slow log directory does not delay the partitions of another.
 
-After an error a partition pauses alone; when the whole fetch fails, the fetcher does. Pauses begin at FETCH_RETRY_MS
-and double up to replica.fetch.backoff.ms: a leader that has not heard of its leadership yet is asked again soon.
+After an error a partition pauses alone; when a whole fetch fails, the fetcher pauses. Pauses begin at FETCH_RETRY_MS
+and double up to replica.fetch.backoff.ms: a leader that has not yet heard of its leadership is asked again soon.
 
-Followers know nothing until `begin`: their logs must not be touched before this broker has made its replicas.
+Followers do nothing until `begin`: their logs must not be touched before this broker has created its replicas.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Followers:
 
     Attributes:
         bytes_in: what followers have fetched and appended.
-        due: the fetchers (leader, number) that `send_due` has to look at; while it is empty there is nothing to do.
+        due: the fetchers (leader, number) that `send_due` must look at.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Followers:
         self.bytes_in = 0
 
     def begin(self, now_ms: int) -> None:
-        """The replicas of this broker are made and it is registered: followers may open their logs and fetch."""
+        """The replicas of this broker exist and it is registered: followers may open their logs and fetch."""
         if self._begun:
             return
         self._begun = True
@@ -161,7 +162,7 @@ class Followers:
                 self._scheduler.timers.at(now_ms, self._open_some, duty=True)
 
     def _open_some(self, now_ms: int) -> None:
-        """Opens the logs of a few followers; of many, in steps of long work."""
+        """Opens the logs of a few followers now, of many in steps."""
         if not self._opening_in_steps and self._step(now_ms):
             self._opening_in_steps = True
             self._scheduler.do(self._open_in_steps())
@@ -172,7 +173,7 @@ class Followers:
         self._opening_in_steps = False
 
     def _step(self, now_ms: int) -> bool:
-        """Opens as many as one step may. Gives whether more are left."""
+        """Opens as many logs as one step allows. Returns whether more are left."""
         for key in list(islice(self._to_open, FOLLOWERS_OPENED_PER_STEP)):
             self._open(self._to_open.pop(key), now_ms)
         return bool(self._to_open)
@@ -200,7 +201,7 @@ class Followers:
             self._wake(fetcher)
 
     def _end(self, fetcher: Fetcher, now_ms: int) -> None:
-        """Nothing is followed over this connection any more: the leader forgets the session when it closes."""
+        """Forgets a fetcher that has nothing to follow any more; its connection closes once it is idle."""
         place = (fetcher.leader_id, fetcher.number)
         if self._fetchers.get(place) is fetcher:
             del self._fetchers[place]
@@ -217,7 +218,7 @@ class Followers:
             self.due[(fetcher.leader_id, fetcher.number)] = None
 
     def send_due(self, now_ms: int) -> None:
-        """Sends the fetches that can leave now: at the end of each turn."""
+        """Sends the fetches that can leave now; called at the end of each turn."""
         due, self.due = self.due, {}
         for place in due:
             fetcher = self._fetchers.get(place)
@@ -265,7 +266,7 @@ class Followers:
         )
 
     def _release_later(self, now_ms: int) -> None:
-        """Fetches the throttled when they may be; looked at from time to time, since the rate may be another then."""
+        """Looks again at throttled partitions when they may be fetched, or earlier, since the rate may change."""
         if not self._release_due:
             self._release_due = True
             free_ms = self._throttles.follower.free_at_ms(now_ms)
@@ -297,20 +298,20 @@ class Followers:
         self._wake(fetcher)
 
     def _pause(self, fetcher: Fetcher, now_ms: int) -> None:
-        """The fetch failed as a whole: the next one leaves after a while."""
+        """The fetch failed as a whole: delays the next one."""
         backoff_ms = self._state.settings.replica_fetch_backoff_ms
         delay_ms = min(backoff_ms, FETCH_RETRY_MS << min(fetcher.failures - 1, 20))
         self._hold((fetcher.leader_id, fetcher.number), now_ms + delay_ms)
 
     def _hold(self, place: tuple[int, int], until_ms: int) -> None:
-        """No fetch before that time, or for writes before they are done."""
+        """Delays the next fetch until this time; if it is delayed for writes, until they are done."""
         self._held_until_ms[place] = until_ms
         self._disarm(place)
         if until_ms:
             self._holds[place] = self._scheduler.timers.at(until_ms, lambda at_ms: self.due.update({place: None}))
 
     def _disarm(self, place: tuple[int, int]) -> None:
-        """Nobody waits for the end of a hold any more: nearly always, since writes are done in the turn."""
+        """Cancels the timer of a hold that has ended; usually there is none, since writes are done within the turn."""
         timer = self._holds.pop(place, None)
         if timer is not None:
             self._scheduler.timers.cancel(timer)

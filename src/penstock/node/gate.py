@@ -1,8 +1,9 @@
-"""The gate: what whoever asks may do. The dispatcher asks it before a handler runs, for the right that the API's row
-names on the cluster; the handler for the rights of its row on each resource (`penstock.security.rights`).
+"""The gate: may this principal do that? The dispatcher asks before a handler runs, for the API's right on the cluster;
+the handler asks for its rights on each resource (the table is `penstock.security.rights`).
 
-How much a connection may have in flight is its own to say (`Connection.pause_if_full`), and whose turn it is
-`penstock.node.turns`'. A client that is to slow down is told by the exit.
+Other admission is elsewhere: bytes and requests in flight in `Connection.pause_if_full`, turns in
+`penstock.node.turns`, client quotas at the exit (`ClientQuotas` in `penstock.node.exit`, over the rates of
+`penstock.quota`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from penstock.errors import RequestError
 from penstock.node.audit import Audit
 from penstock.node.request import Request
-from penstock.security.authorizer import CLUSTER_NAME, AclOperation, AllowAll, Authorizer, ResourceType
+from penstock.security.authorizer import CLUSTER_NAME, AclOperation, Authorizer, ResourceType
 from penstock.security.rights import DESCRIBE_CLUSTER, Right
 
 OPERATIONS = {
@@ -51,27 +52,33 @@ OPERATIONS = {
 class Gate:
     """Asks the authorizer on behalf of requests."""
 
-    __slots__ = ("authorizer",)
+    __slots__ = ("_authorize",)
 
-    def __init__(self) -> None:
-        self.authorizer: Authorizer = AllowAll()
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorize = authorizer.authorize
 
     def allows(self, request: Request[Any], right: Right, name: str = CLUSTER_NAME) -> bool:
-        """Whether who asks has a right on the resource of this name."""
-        principal, authorize = request.connection.principal, self.authorizer.authorize
+        """Whether the requester has a right on the resource of this name."""
+        principal, authorize = request.connection.principal, self._authorize
         instead = right.or_on_cluster
         if instead is not None and authorize(principal, instead, ResourceType.CLUSTER, CLUSTER_NAME):
             return True
         return authorize(principal, right.operation, right.resource, name)
 
+    would_allow = allows
+    """`allows`, of which the audit hears nothing: for who may still leave the request to somebody who asks again."""
+
+    def allowed(self, request: Request[Any], right: Right, name: str) -> None:
+        """Says that a request is served because of what `would_allow` has said."""
+
     def check(self, request: Request[Any], right: Right, name: str) -> None:
-        """Raises RequestError unless it has."""
+        """Raises RequestError unless `allows` says yes."""
         if not self.allows(request, right, name):
             what = f"{right.operation.name} the {right.resource.name.lower()} {name}"
             raise RequestError(right.refusal, f"{request.principal} may not {what}")
 
     def allowing(self, request: Request[Any], right: Right) -> Callable[[str], bool]:
-        """Says of a name whether it has. What does as well on the cluster is asked once, now."""
+        """Returns `allows` as a function of the name. A right on the cluster that would do instead is checked now."""
         if right.or_on_cluster is None:
             return partial(self.allows, request, right)
         if self.allows(request, Right(right.or_on_cluster, ResourceType.CLUSTER)):
@@ -79,14 +86,14 @@ class Gate:
         return partial(self.allows, request, Right(right.operation, right.resource))
 
     def operations(self, request: Request[Any], resource: ResourceType, name: str) -> int:
-        """All that who asks may do with a resource, as a bit field: bit n stands for the operation with code n."""
-        principal, authorize = request.principal, self.authorizer.authorize
+        """What the requester may do with a resource, as a bit field: bit n is the operation with code n."""
+        principal, authorize = request.principal, self._authorize
         return sum(
             1 << operation for operation in OPERATIONS[resource] if authorize(principal, operation, resource, name)
         )
 
     def operations_on_cluster(self, request: Request[Any]) -> int:
-        """The same for the cluster; nothing for who may not describe it."""
+        """Like `operations`, for the cluster; 0 for a requester that may not describe the cluster."""
         may = self.allows(request, DESCRIBE_CLUSTER)
         return self.operations(request, ResourceType.CLUSTER, CLUSTER_NAME) if may else 0
 
@@ -96,11 +103,14 @@ class AuditedGate(Gate):
 
     __slots__ = ("_audit",)
 
-    def __init__(self, audit: Audit) -> None:
-        super().__init__()
+    def __init__(self, authorizer: Authorizer, audit: Audit) -> None:
+        super().__init__(authorizer)
         self._audit = audit
 
     def allows(self, request: Request[Any], right: Right, name: str = CLUSTER_NAME) -> bool:
         allowed = super().allows(request, right, name)
         self._audit.decided(request, right, name, allowed=allowed)
         return allowed
+
+    def allowed(self, request: Request[Any], right: Right, name: str) -> None:
+        self._audit.decided(request, right, name, allowed=True)

@@ -1,7 +1,7 @@
-"""The group coordinator of a node: what groups have beside what every coordinator has.
+"""The group coordinator of a node: what groups need in addition to `coordinator`.
 
-Groups look at metadata: what their members subscribe to may have changed. And offsets of deleted topics are removed.
-Source: GroupCoordinatorService of Apache Kafka 4.3.
+Groups follow the metadata: topics that their members subscribe to may have changed, and offsets of deleted topics are
+removed. Source: GroupCoordinatorService of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from penstock.coordinator.limits import COORDINATOR_TIMER_RETRY_MS
 from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.errors import ErrorCode
+from penstock.node.coordinator import Coordinator, KeyType
 from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.coordinator_topic import TopicSpec
-from penstock.node.coordinators import Coordinator, KeyType
 from penstock.node.metrics import Sample
 from penstock.node.samples import group_samples
 from penstock.security.rights import DESCRIBE_GROUP, Right
@@ -36,7 +36,7 @@ Groups = Coordinator[GroupMachine]
 
 
 def offsets_topic(settings: Settings) -> TopicSpec:
-    """The topic as it is made when somebody first asks for a group's coordinator."""
+    """How `__consumer_offsets` is created."""
     return TopicSpec(
         OFFSETS_TOPIC,
         "groups",
@@ -70,7 +70,7 @@ class GroupService:
         self.linger_ms = state.settings.group_coordinator_append_linger_ms
 
     def machine(self, index: int, timers: ShardTimers) -> GroupMachine:
-        """Groups that know the metadata of now; what is deleted before they are loaded is kept for then."""
+        """The groups of a partition, with the present metadata; deletions until they are loaded are remembered."""
         scheduler = self._scheduler
         self._deleted.pop(index, None)
         state = GroupState(
@@ -79,7 +79,7 @@ class GroupService:
         return GroupMachine(state)
 
     def published(self, groups: Groups, shard: Shard[GroupMachine], delta: MetadataDelta, now_ms: int) -> None:
-        """Groups look at what has changed; offsets of deleted topics go."""
+        """Tells groups about changed metadata, and deletes the offsets of deleted topics."""
         deleted = [(gone.name, gone.id) for gone in delta.deleted_topics.values()]
         if shard.state is ShardState.LOADING:
             self._deleted.setdefault(shard.index, []).extend(deleted)
@@ -90,14 +90,14 @@ class GroupService:
             self._delete_offsets(groups, shard.index, deleted, now_ms)
 
     def loaded(self, groups: Groups, shard: Shard[GroupMachine], now_ms: int) -> None:
-        """A shard has the image from before it was loaded: it is told of what has changed since."""
+        """Tells a shard what has changed since the image from before it was loaded."""
         deleted = self._deleted.pop(shard.index, [])
         if shard.machine.state.image is not self._state.image:
             shard.machine.image_changed(self._state.image, None, now_ms)
             self._delete_offsets(groups, shard.index, deleted, now_ms)
 
     def _delete_offsets(self, groups: Groups, index: int, topics: Sequence[tuple[str, UUID]], now_ms: int) -> None:
-        """Removes the offsets of deleted topics, all of them: a topic of the same name must not inherit them."""
+        """Removes all offsets of deleted topics: a new topic of the same name must not inherit them."""
 
         def done(is_more: bool | None, code: ErrorCode, message: str, at_ms: int) -> None:
             if code is not ErrorCode.NOT_COORDINATOR and (code or is_more):
@@ -109,5 +109,5 @@ class GroupService:
             groups.runtime.write(index, lambda machine: delete_topics(machine.state, topics, now_ms), done, now_ms)
 
     def samples(self, groups: Groups) -> Iterator[Sample | None]:
-        """How many there are, and how far each is."""
+        """The metrics of groups."""
         return group_samples(groups.runtime, self._replicas, self._logs)

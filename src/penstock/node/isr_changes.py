@@ -1,12 +1,13 @@
-"""Brings proposed changes of in-sync replicas to the controller (AlterPartition), and looks for them from time to time.
+"""Brings proposed ISR changes to the controller (AlterPartition), and has lagging followers looked for: the ISR shrink.
 
-Proposals that have gathered leave in one request, one request at a time; what is proposed meanwhile goes with the
-next. Each answer goes to its partition, which applies it or rolls back. A request without an answer, or refused as a
-whole (a broker epoch that is past, a controller that is gone), is made anew after ALTER_PARTITION_RETRY_MS, from the
-proposals that still hold.
+All gathered proposals leave in one request, one request at a time; later ones wait for the next. Each answer goes to
+its partition, which applies the change or rolls it back. A request without an answer, or refused as a whole (an
+outdated broker epoch, another controller), is repeated after ALTER_PARTITION_RETRY_MS with the proposals that still
+hold.
 
-Followers that join are found when they fetch. Those that fall behind are looked for every half of
-replica.lag.time.max.ms, as Kafka does, and only among partitions that have a follower behind, while there are any.
+Followers that catch up are noticed when they fetch. Those that fall behind are looked for at intervals of half of
+replica.lag.time.max.ms, as in Kafka, only in partitions that have a lagging follower, and only while there are any. The
+decision is `replication/in_sync_replicas.py`.
 """
 
 from __future__ import annotations
@@ -42,16 +43,12 @@ class ToController(Protocol):
     """The way to the active controller: `answered(answer, now_ms)` is called once, with None if there was none."""
 
     def to_controller(
-        self,
-        message: Message | Callable[[], Message],
-        answered: Callable[[Message | None, int], None],
-        now_ms: int,
-        /,
+        self, message: Message | Callable[[], Message], answered: Callable[[Message | None, int], None], now_ms: int, /
     ) -> Any: ...
 
 
 class IsrChanges:
-    """The `IsrDriver` of a node. See the module's head. `broker_epoch` gives that of this broker's registration.
+    """The `IsrDriver` of a node. See the module's head. `broker_epoch` returns the epoch of this broker's registration.
 
     Attributes:
         lagging: led partitions whose followers are not all in sync and at the end, or were not at the last look.
@@ -103,7 +100,7 @@ class IsrChanges:
         self.look(now_ms)
 
     def look(self, now_ms: int) -> None:
-        """Looks at all that lag now, a part of them in a turn: the first at once."""
+        """Looks at all lagging partitions: the first now, the rest in later turns."""
         under_way = bool(self._to_look_at)
         self._to_look_at = list(self.lagging)
         if not under_way:
@@ -126,7 +123,7 @@ class IsrChanges:
         self._send_after(0, now_ms)
 
     def _send_after(self, delay_ms: int, now_ms: int) -> None:
-        """Sends at the next tick at the earliest, so that what is proposed in one turn goes together."""
+        """Sends at the next tick at the earliest, so that all proposals of one turn go together."""
         if not self._waiting and not self._under_way:
             self._waiting = True
             self._timers.at(now_ms + delay_ms, self._send, duty=True)

@@ -1,10 +1,10 @@
 """What an operator reads in the log: who changed what, who leads, which brokers come and go, what was refused.
 
-Changes are told when they are committed, with who asked for them: those of the metadata by the active controller,
-deleted groups and offsets by the group's coordinator, deleted records by the partition's leader. Leaderships and in-
-sync replicas are told by the broker that they concern, as its metadata says; what was so before a node started is not
-told. A refused feature is told again for the same client's host only after REFUSAL_REPEAT_MS, with how often it was
-refused since. Nothing here is told a record or a request: under load the log is quiet.
+Changes are logged when they are committed, with the requester: metadata by the active controller, deleted groups and
+offsets by the group's coordinator, deleted records by the partition's leader. A broker logs its own leaderships and
+in-sync replicas, as its metadata says, but not those from before its start. A refusal is logged again for the same
+client host only after REFUSAL_REPEAT_MS, with the number of refusals since. No line here is about a single record or
+request: under load the log is quiet.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ OPERATORS = {SET: "=", APPEND: "+=", SUBTRACT: "-="}
 CLEANUP_POLICY = "cleanup.policy"
 NO_TRANSACTIONS = "transactions are not supported yet"
 NO_SHARE_GROUPS = "share groups are not supported yet"
-NOT_YET = (
+UNSUPPORTED_APIS = (
     ("Sasl", "SASL is not supported yet"),
     ("Txn", NO_TRANSACTIONS),
     ("Transaction", NO_TRANSACTIONS),
@@ -91,9 +91,9 @@ class Journal:
     # Who changed what
 
     def committed(self, request: Request[Any], body: Any, response: Any, told: int = 0) -> int:
-        """What a request asked for, or a part of it, is committed: `body` and its answer.
+        """Logs what a request, or a part of it, has changed: `body` and its answer are committed.
 
-        `told` lines were told of the request before; gives how many it are then.
+        `told`: how many lines were logged for the request before; returns how many there are now.
         """
         describe = CHANGES.get(request.handler.key)
         if describe is None or body is None:
@@ -104,18 +104,18 @@ class Journal:
         log_with_requester(request, (("group deleted", {"group": shortened(group_id)}) for group_id in group_ids))
 
     def offsets_deleted(self, request: Request[Any], group_id: str, partitions: Sequence[str]) -> None:
-        """A group's committed offsets of these partitions are gone, other than by expiry."""
+        """A group's committed offsets of these partitions have been deleted, other than by expiry."""
         if partitions:
             fields = {"group": shortened(group_id), "count": len(partitions), "partitions": listed(partitions)}
             log_with_requester(request, [("committed offsets deleted", fields)])
 
     def records_deleted(self, request: Request[Any], ends: Sequence[object]) -> None:
-        """Logs of this broker begin later, other than by retention; `ends` are like `clicks-0 before 5`."""
+        """Records of partitions have been deleted, other than by retention; `ends` are like `clicks-0 before 5`."""
         if ends:
             log_with_requester(request, [("records deleted", {"count": len(ends), "partitions": listed(ends)})])
 
     def made_by_itself(self, answers: Sequence[CreatedTopic | ApiError], request: Request[Any] | None = None) -> None:
-        """Topics were made that nobody created: a client asked for them, or this broker needs them."""
+        """Topics have been created automatically: for a client that used them (`request`), or for this broker."""
         made = [each for each in answers if isinstance(each, CreatedTopic)]
         who = {"by": "this broker"} if request is None else {"asked_for_by": str(request.principal), **origin(request)}
         for topic in made[:JOURNAL_LINES_MAX]:
@@ -125,7 +125,7 @@ class Journal:
     # Who leads, and which brokers there are
 
     def published(self, old: MetadataImage, delta: MetadataDelta) -> None:
-        """Journals what a new image has changed; its cost is proportional to that."""
+        """Logs the changes of a new image, at a cost proportional to their number."""
         if self._is_controller():
             for broker_id, registration in delta.brokers.items():
                 if what := broker_change(old.brokers.get(broker_id), registration):
@@ -143,7 +143,7 @@ class Journal:
 
     @property
     def _is_alone_and_starts(self) -> bool:
-        """Whether what has no leader gets one as soon as this node, the only broker, is registered again."""
+        """Whether this is the only broker and still starting: once registered, it leads its partitions again."""
         return not self._state.ready and self._state.image.brokers.keys() <= {self._state.node_id}
 
     def _compaction_wanted(self, topic: str) -> None:
@@ -151,7 +151,7 @@ class Journal:
             logger.warning("cleanup.policy=compact has no effect yet: all records are kept", topic=topic)
 
     def controller_changed(self, controller_id: int | None) -> None:
-        """Another node is the active controller; None: nobody is known to be."""
+        """Another node is the active controller; None: it is not known which."""
         if controller_id is None:
             logger.info("the active controller is not known")
         else:
@@ -160,14 +160,16 @@ class Journal:
     # What was refused
 
     def not_served(self, connection: Connection, api_name: str, client_id: str | None) -> None:
-        """A client asked for an API that is not there: its connection is closed."""
-        why = next((why for part, why in NOT_YET if part in api_name), "this API is not served on this listener")
+        """A client used an API that is not served; its connection is closed."""
+        why = next(
+            (why for part, why in UNSUPPORTED_APIS if part in api_name), "this API is not served on this listener"
+        )
         self._refused(
             why, connection, {"api": api_name, "client": shortened(client_id), "listener": connection.listener}
         )
 
     def refused(self, why: str, request: Request[Any], **fields: Any) -> None:
-        """A client asked for something that does not exist yet."""
+        """A client used a feature that does not exist yet."""
         fields = {"api": request.api.name, "client": shortened(request.client_id), **fields}
         self._refused(why, request.connection, fields)
 
@@ -179,7 +181,7 @@ class Journal:
 
 
 def log_with_requester(request: Request[Any], lines: Iterable[tuple[str, Fields]], told: int = 0) -> int:
-    """What a request has changed, with who asked for it; of very many lines the first. `told`: lines of it so far."""
+    """Logs the changes of a request, at most JOURNAL_LINES_MAX, with the requester. `told`: lines logged before."""
     if told > JOURNAL_LINES_MAX:
         return told
     who = requester(request)
@@ -193,24 +195,24 @@ def log_with_requester(request: Request[Any], lines: Iterable[tuple[str, Fields]
 
 
 def listed(partitions: Sequence[object]) -> str:
-    """The first of them, and how many more there are."""
+    """The first partitions as text, and how many more there are."""
     rest = len(partitions) - JOURNAL_PARTITIONS_MAX
     named = ", ".join(map(str, partitions[:JOURNAL_PARTITIONS_MAX]))
     return f"{named}, and {rest} more" if rest > 0 else named
 
 
 def requester(request: Request[Any]) -> Fields:
-    """Who asks."""
+    """The principal, client id and host of a request."""
     return {"by": str(request.principal), **origin(request)}
 
 
 def origin(request: Request[Any]) -> Fields:
-    """The client that asks, and its host."""
+    """The client id and host of a request."""
     return {"client": shortened(request.client_id), "host": request.connection.client_host.lstrip("/")}
 
 
 def shortened(text: str | None) -> str:
-    """What a client may have made very long."""
+    """The first JOURNAL_TEXT_MAX characters of a text that a client supplied."""
     text = text or ""
     return text if len(text) <= JOURNAL_TEXT_MAX else f"{text[:JOURNAL_TEXT_MAX]}..."
 
@@ -221,8 +223,8 @@ def compacts(configs: Mapping[str, str]) -> bool:
 
 
 def tell(changes: Iterator[tuple[str, str]], *, expected: bool) -> None:
-    """One line for all partitions to which the same has happened; the first of them are named. Nothing of it is a
-    warning when it was to be expected.
+    """Logs one line for all partitions to which the same has happened, with the names of the first. No line is a
+    warning if the changes were expected.
     """
     named: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
@@ -238,7 +240,7 @@ def tell(changes: Iterator[tuple[str, str]], *, expected: bool) -> None:
 
 
 def broker_change(before: BrokerRegistration | None, after: BrokerRegistration | None) -> str:
-    """What has become of a broker, as an event; empty if nothing that matters."""
+    """What has happened to a broker, as the text of an event; empty if nothing that matters."""
     if after is None:
         return "broker unregistered"
     if before is None or before.epoch != after.epoch:
@@ -253,7 +255,7 @@ def broker_change(before: BrokerRegistration | None, after: BrokerRegistration |
 def partition_changes(
     old: MetadataImage, delta: MetadataDelta
 ) -> Iterator[tuple[str, PartitionRegistration, PartitionRegistration]]:
-    """Partitions that were there before: name, what they were and what they are."""
+    """Changed partitions that existed before: name, old state and new state."""
     for topic in delta.topics.values():
         was = old.topics_by_id.get(topic.id)
         if was is not None:
@@ -265,8 +267,8 @@ def partition_changes(
 def leadership_changes(
     own: int, old: MetadataImage, delta: MetadataDelta, *, is_controller: bool
 ) -> Iterator[tuple[str, str]]:
-    """Leaderships that the broker `own` wins or loses, in-sync replicas of what it leads, and from the active
-    controller elections of leaders that were not in sync, and partitions that nobody leads.
+    """Leaderships that the broker `own` wins or loses, and ISR changes of partitions that it leads; from the active
+    controller also unclean elections, and partitions left without a leader.
     """
     for name, before, after in partition_changes(old, delta):
         for what in leadership_change(own, before, after, is_controller=is_controller):
@@ -276,7 +278,7 @@ def leadership_changes(
 def leadership_change(
     own: int, before: PartitionRegistration, after: PartitionRegistration, *, is_controller: bool
 ) -> Iterator[str]:
-    """What has changed for this node."""
+    """The events for one partition; see `leadership_changes`."""
     if after.leader == NO_LEADER != before.leader and is_controller:
         yield NO_LEADER_NOW
     if is_controller and after.leader_recovery_state == RECOVERING and before.leader != after.leader:

@@ -1,7 +1,7 @@
-"""Where a leader's log begins and ends, for followers whose offset it does not have (ListOffsets, as Kafka's).
+"""Where a leader's log begins and ends, for followers whose offset is outside of it (ListOffsets, as in Kafka).
 
-The end is asked for first and the start after it, of all partitions of a leader that want to know, over a connection of
-its own: the fetcher's would have these requests wait behind a long poll.
+The end is asked for first and the start after it, for all such partitions of a leader together, over a separate
+connection: on the fetcher's these requests would wait behind a long poll.
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ from penstock.node.outgoing import Outgoing
 from penstock.node.scheduler import Scheduler
 from penstock.node.state import NodeState
 from penstock.protocol.message import Message
-from penstock.protocol.messages.list_offsets_request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from penstock.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.list_offsets_response import ListOffsetsResponse
 from penstock.replication.follower import Follower
 
@@ -30,7 +26,7 @@ Offsets = dict[tuple[str, int], tuple[ErrorCode, int]]
 
 
 class LeaderOffsets:
-    """Asks leaders."""
+    """Asks leaders where their logs begin and end."""
 
     def __init__(self, state: NodeState, scheduler: Scheduler, outgoing: Outgoing) -> None:
         self._state = state
@@ -39,11 +35,11 @@ class LeaderOffsets:
         self._wanted: dict[int, Partitions] = {}
 
     def want(self, follower: Follower) -> None:
-        """A follower in state ASKING."""
+        """Adds a follower in state ASKING."""
         self._wanted.setdefault(follower.leader_id, {})[(follower.topic, follower.index)] = follower
 
     def send_due(self, now_ms: int) -> None:
-        """Asks for all who want to know since the last time."""
+        """Sends the requests for all followers that were added since the last call."""
         wanted, self._wanted = self._wanted, {}
         for leader_id, partitions in wanted.items():
             self._ask_both(leader_id, partitions, now_ms)
@@ -67,12 +63,7 @@ class LeaderOffsets:
         self._ask(leader_id, partitions, LATEST, end_known, now_ms)
 
     def _ask(
-        self,
-        leader_id: int,
-        partitions: Partitions,
-        timestamp: int,
-        known: Callable[[Offsets, int], None],
-        now_ms: int,
+        self, leader_id: int, partitions: Partitions, timestamp: int, known: Callable[[Offsets, int], None], now_ms: int
     ) -> None:
         offsets: Offsets = dict.fromkeys(partitions, (ErrorCode.LEADER_NOT_AVAILABLE, -1))
         peer = self._state.peer(leader_id)

@@ -1,4 +1,4 @@
-"""Whom a client should ask instead: the current leader of a partition and how its broker is reached (KIP-951)."""
+"""The leader that a client should ask instead: its id, epoch and address (KIP-951)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ E = TypeVar("E")
 
 
 def current_leader(image: MetadataImage, topic: str, index: int) -> tuple[int, int]:
-    """(leader id, leader epoch) as the image has them; (-1, -1) for an unknown partition."""
+    """(leader id, leader epoch) according to the image; (-1, -1) for an unknown partition."""
     registration = image.partition(topic, index)
     return (-1, -1) if registration is None else (registration.leader, registration.leader_epoch)
 
 
 def endpoints_of(image: MetadataImage, broker_ids: Iterable[int], listener: str, kind: Callable[..., E]) -> list[E]:
-    """The addresses of brokers on the listener that the client came in on. `kind` is the response's own class."""
+    """The addresses of brokers on the listener that the client uses. `kind` is the response's own class."""
     found = []
     for broker_id in broker_ids:
         broker = image.brokers.get(broker_id)

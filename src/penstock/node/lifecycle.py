@@ -1,15 +1,15 @@
-"""How a node comes up and goes down: registration, heartbeats, unfencing, and the order of a clean stop.
+"""How a node starts and stops: registration, heartbeats, unfencing, and the order of a clean stop.
 
-A broker registers with the active controller, whichever node that is, and heartbeats to it (KIP-631). It is fenced
-until it has followed the metadata log past its own registration, so that it knows all that was decided before, and has
-made its replicas; then it asks to be unfenced, and is ready when its own image says so. A controller registers as one
-(KIP-919); one that is no broker is ready when the quorum has committed something that it knows of.
+A broker registers with the active controller and sends it heartbeats (KIP-631). It stays fenced until it has followed
+the metadata log up to its own registration, so that it knows all earlier decisions, and has created its replicas; then
+it asks to be unfenced, and is ready when its own image says so. A controller is registered, too (KIP-919); a node that
+is only a controller is ready with its first image.
 
-While the active controller is in the same process, heartbeats leave only when there is something to say: the
-controller knows by itself that this node lives.
+While the active controller is in the same process, heartbeats are sent only when there is something to report: that
+controller knows that this node is alive.
 
-A clean stop asks the controller, by heartbeats, to take the leaderships; closes connections and logs when it has, or
-after a while without; and the metadata log last.
+A clean stop asks the controller, by heartbeats, to take the leaderships; then, or after LEAVE_TIMEOUT_MS, it closes the
+connections and the logs, and last the metadata log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from penstock.metadata.image import BrokerRegistration, Endpoint
     from penstock.node.channel import Channel, ControllerCall
     from penstock.node.controller import ControllerNode
-    from penstock.node.outgoing import Outgoing
+    from penstock.node.outgoing import Outgoing, Peer
     from penstock.node.quorum import Quorum
     from penstock.node.replication import Replication
     from penstock.node.scheduler import Scheduler
@@ -81,7 +81,7 @@ class Lifecycle:
         controller: Callable[[], ControllerNode],
         close_connections: Callable[[str], None],
     ) -> None:
-        """`quorum` and `controller` give this node's; `close_connections` closes all, for the reason given."""
+        """`quorum` and `controller` return this node's; `close_connections` closes all, for the reason given."""
         self._state = state
         self._scheduler = scheduler
         self._replication = replication
@@ -108,13 +108,14 @@ class Lifecycle:
         self._closing_metadata = False
         self._brokers: Mapping[int, BrokerRegistration] = {}
         self._topics: object = None
+        outgoing.on_link_lost.append(self._link_lost)
         self._leaving: frozenset[int] = frozenset()
         self._lets_others_go = False
 
     # Coming up
 
     def identify(self, endpoints: Sequence[Endpoint], controller_endpoints: Sequence[Endpoint] | None) -> None:
-        """What this node is to the controller, from now on: another incarnation than any before."""
+        """Makes the registrations of this node, with a new incarnation id."""
         settings = self._state.settings
         self.incarnation_id = UUID(int=self._scheduler.random.getrandbits(128), version=4)
         if settings.is_controller:
@@ -130,7 +131,7 @@ class Lifecycle:
             )
 
     def start(self, now_ms: int) -> None:
-        """Begins to register. Calls wait in the channel until there is a controller."""
+        """Begins to register the broker. Calls wait in the channel until there is a controller."""
         if self.registration is not None:
             timeout_ms = self._state.settings.initial_broker_registration_timeout_ms
             self._register(now_ms, now_ms + timeout_ms)
@@ -189,7 +190,7 @@ class Lifecycle:
         self._state.fail(StorageError(sentence))
 
     def published(self, now_ms: int) -> None:
-        """A new image: it may hold our registration, say that we are unfenced, or lack our controller; or configs."""
+        """A new image: it may register or unfence us, lack our controller, or change the cordoned directories."""
         cordoned = self._state.settings.cordoned_log_dirs
         if cordoned != self._cordoned_before:
             self._cordoned_before = cordoned
@@ -209,7 +210,7 @@ class Lifecycle:
             self._look_at_itself(now_ms)
 
     def _look_at_itself(self, now_ms: int) -> None:
-        """What the image says of this broker, which has been registered."""
+        """Acts on what the image says about this broker, which has registered."""
         own = self._state.own_registration
         if (
             own is None and self._state.image.offset >= self._state.broker_epoch
@@ -228,8 +229,9 @@ class Lifecycle:
         self._note_leaving(now_ms)
 
     def _note_leaving(self, now_ms: int) -> None:
-        """Who stops waits until every other broker has heard of it, and of who leads in its place: we say that we have,
-        rather than at leisure."""
+        """Sends a heartbeat when another broker is stopping: it waits until all have seen the image without its
+        leaderships.
+        """
         brokers, topics = self._state.image.brokers, self._state.image.topics_by_id
         news = topics is not self._topics and bool(self._leaving)
         self._topics = topics
@@ -243,9 +245,9 @@ class Lifecycle:
             self._beat(now_ms)
 
     def _replaced(self) -> bool:
-        """Whether another process has taken this node's id since this one had it; then this one ends.
+        """Whether another process has registered under this node's id since; then this one ends.
 
-        It would go on to lead what the other one leads: both are meant by the same id. Kafka lets it.
+        Otherwise both would lead the same partitions, as they may in Kafka.
         """
         broker = self._state.own_registration
         newer = broker is not None and self._granted and self._state.broker_epoch < broker.epoch
@@ -260,7 +262,7 @@ class Lifecycle:
         return False
 
     def _register_again(self, now_ms: int) -> None:
-        """Somebody has unregistered this broker, which lives."""
+        """This broker has been unregistered although it is alive: registers again."""
         self._state.ready = False
         self._granted = False
         self._silence()
@@ -304,14 +306,19 @@ class Lifecycle:
     # Heartbeats
 
     def directories_changed(self, now_ms: int) -> None:
-        """A log directory has failed, or is cordoned off: the controller is told at once."""
+        """Tells the controller at once that a log directory has failed, or is cordoned off."""
         if self._granted and not self._closing_logs:
             self._beat(now_ms)
 
-    def controller_lost(self, now_ms: int) -> None:
-        """The connection to the controller broke, or there is another controller: it is told that we live.
+    def _link_lost(self, peer: Peer, channel: str, reason: str, now_ms: int) -> None:
+        """Reports to the controller after a lost connection to it, which might take this node for dead."""
+        if channel == self._channel.NAME and peer == self._channel.controller:
+            self.controller_lost(now_ms)
 
-        While we stop and no other broker is active, all nodes are going, and there may be no controller any more.
+    def controller_lost(self, now_ms: int) -> None:
+        """Sends a heartbeat, as the connection to the controller broke or there is another controller.
+
+        If this node is stopping and no other broker is active, it leaves at once: there may be no controller any more.
         """
         if not self._granted or self._closing_logs:
             return
@@ -322,7 +329,7 @@ class Lifecycle:
             self._beat(now_ms)
 
     def _beat(self, now_ms: int) -> None:
-        """Sends a heartbeat now, in the place of one that is under way: it may say less."""
+        """Sends a heartbeat now, instead of one under way, which may be outdated."""
         self._silence()
         self._heartbeat = self._channel.to_controller(
             self._heartbeat_request,
@@ -342,7 +349,7 @@ class Lifecycle:
             self._heartbeat = None
 
     def _cordoned(self) -> list[UUID] | None:
-        """The log directories that get nothing new; None while the cluster cannot record them."""
+        """The log directories that get no new replicas; None while the cluster cannot record them."""
         if self._state.image.metadata_version < CORDONS_FROM_LEVEL:
             return None
         return [found.id for found in self._directories if found.id is not None and self._logs.is_cordoned(found)]
@@ -374,7 +381,7 @@ class Lifecycle:
             self._beat_at(now_ms + interval_ms)
 
     def _shutdown_answered(self, may_go: bool, now_ms: int) -> None:
-        """The first such heartbeat gives up our leaderships; the next ones ask whether all brokers know of it."""
+        """The first such heartbeat gives up the leaderships; the next ones ask whether all brokers know of that."""
         self._shutdown_heartbeats += 1
         if may_go:
             self._may_leave(now_ms)
@@ -394,7 +401,7 @@ class Lifecycle:
     # The controller's registration
 
     def _register_controller(self, now_ms: int) -> None:
-        """Registers this node's controller until the image has it as it is."""
+        """Registers this node's controller until the image contains this registration."""
         own = self._state.image.controllers.get(self._state.node_id)
         self._registered = self._registered or (own is not None and own.incarnation_id == self.incarnation_id)
         if self._registered or self._registering or not self._state.image.metadata_version:
@@ -452,9 +459,9 @@ class Lifecycle:
             self._left(now_ms)
 
     def _may_leave(self, now_ms: int) -> None:
-        """The controller lets us go. If that is this node, it lets others go first that are stopping too.
+        """The controller lets us go. If it is this node, it lets other stopping brokers go first.
 
-        They would have to elect another controller, and that one could not be reached: it is stopping.
+        They would have to wait for a new controller, and nothing guarantees that one could still be reached.
         """
         others = self._controller().state.image.brokers.values() if self._controller().active else ()
         if any(each.in_controlled_shutdown and not each.fenced and each.id != self._state.node_id for each in others):
@@ -465,12 +472,12 @@ class Lifecycle:
             self._left(now_ms)
 
     def metadata_log_failed(self, now_ms: int) -> None:
-        """Stops the node, which can no longer follow the metadata log."""
+        """Ends a clean stop without the controller, since the metadata log cannot be followed any more."""
         if self._state.stopping:
             self._left(now_ms)
 
     def _left(self, now_ms: int) -> None:
-        """The controller knows that we go: closes connections and logs."""
+        """Closes connections and logs: the controller knows that this node stops, or is not waited for any more."""
         if self._closing_logs:
             return
         self._closing_logs = True
@@ -481,7 +488,7 @@ class Lifecycle:
         self.proceed(now_ms)
 
     def proceed(self, now_ms: int) -> None:
-        """Something has ended: the metadata log is closed when all other logs are."""
+        """Continues the stop when something has ended: closes the metadata log once all other logs are closed."""
         if self._closing_logs and not self._closing_metadata and self._logs.finish_stop():
             self._closing_metadata = True
             self._quorum().shutdown(self._closed, now_ms)

@@ -1,7 +1,7 @@
-"""Limits of a node: what bounds a queue, a cache, a request or a loop when nobody needs to tune it.
+"""Limits of a node: bounds of queues, caches, requests and loops that nobody needs to tune.
 
-As in every room, a limit has one name, its unit last, and says what happens to what exceeds it. What a lower room
-needs too stands there, so that each is named once.
+As in every room, a limit has one name, its unit last, and says what happens to anything that exceeds it. One that a
+lower room needs as well is defined there.
 """
 
 from penstock.config.values import KiB, MiB
@@ -98,8 +98,11 @@ METADATA_APPENDS_MAX = 10_000
 CHANGES_PER_STEP = 100
 """Changes of metadata that the controller decides in one step of a request: topics, partitions, configs. What is larger
 and cannot be cut, a topic of many partitions, is a step by itself."""
-METADATA_ANSWERS_KEPT_MAX = 64
-"""Encoded Metadata answers kept for the present image; all are forgotten beyond it."""
+ANSWERS_KEPT_MAX = 64
+"""Encoded answers kept of an API (Metadata, ApiVersions) while what they tell of is the same; all are forgotten beyond
+it."""
+METADATA_PARTITIONS_PER_STEP = 1000
+"""Partitions of a listing that are described before others have their turn, give or take a topic."""
 METADATA_ANSWER_KEPT_TOPICS_MAX = 1000
 """Topics named in a Metadata request whose answer is kept; longer requests are answered anew each time."""
 

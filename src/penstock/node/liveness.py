@@ -1,7 +1,7 @@
-"""Whether the process of a broker is still there: it is gone when nothing listens at its address any more.
+"""Checks whether the process of a broker is still there: it has ended when nothing listens at its address.
 
-A lost connection alone proves nothing. A process that dies closes its connections one by one, and may take a last one
-meanwhile that breaks too: so an answer that does not come is asked for again a few times.
+A lost connection proves nothing. A process that is dying closes its connections one by one, and may accept another one
+meanwhile, which then breaks too; so the check is repeated a few times if it gets no answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RETRY_MS = 20
 
 
 class Liveness:
-    """Connects to brokers. `gone(broker_id, broker_epoch, now_ms)` is told of a process that is no more."""
+    """Checks brokers by connecting. `gone(broker_id, broker_epoch, now_ms)` is called for a process that has ended."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Liveness:
         self._gone = gone
 
     def check(self, broker_id: int, broker_epoch: int, now_ms: int, *, tries: int = TRIES_MAX) -> None:
-        """Checks that a broker answers, or reports it as gone; a broker without a known address is left alone."""
+        """Checks that a broker answers, or reports it as gone. Does nothing for a broker without a known address."""
         peer = self._peer_of(broker_id)
         if peer is None:
             return

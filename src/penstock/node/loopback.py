@@ -1,15 +1,16 @@
 """Calls of a node to itself: the same frames through the same handlers as another node's, without a socket.
 
-`Outgoing` gives the effects of a connection to this node to `carry_out` instead of the shell. A link becomes a
-connection of the node like a client's, with the node as its principal; its requests are executed, and its answers
-delivered, by `proceed` at the end of the turn. So a controller that is also a broker heartbeats to itself as to
-others, and nothing of a request is shared with its answer.
+`Outgoing` passes the effects of a connection to this node to `carry_out` instead of the shell. A link becomes a
+connection like a client's, with the node as its principal; `proceed` executes its requests and delivers the answers at
+the end of the turn. So a broker that is also the controller sends heartbeats to itself as to others, and request and
+answer share no objects.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from penstock.node.connection import Connection, InFlight
@@ -26,7 +27,7 @@ LENGTH_BYTES = 4
 
 
 class OwnConnection(Connection):
-    """The serving end of a link to ourselves. Its number is the link's, negated: clients have numbers above 0."""
+    """The serving end of a link of the node to itself. Its number is that of the link, negated."""
 
     __slots__ = ("loopback",)
 
@@ -42,7 +43,7 @@ class OwnConnection(Connection):
         self.loopback = loopback
 
     def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
-        """The answers whose turn has come go to the link."""
+        """Passes the answers that are next in order to the link."""
         sent: list[Effect] = []
         super().answered(request, chunks, sent)
         for effect in sent:
@@ -54,11 +55,11 @@ class OwnConnection(Connection):
         self.loopback.lose(-self.id, reason)
 
     def pause_if_full(self, effects: list[Effect]) -> None:
-        """Never: the calling end has the same bound."""
+        """Does nothing: the calling end has the same bound."""
 
 
 class Ends(Protocol):
-    """What a node is as the serving end of its calls, and as the calling one."""
+    """The node as the serving end of its calls to itself, and as the calling end."""
 
     connections: dict[int, Connection]
 
@@ -71,23 +72,18 @@ class Ends(Protocol):
 
 
 class Loopback:
-    """All links of a node to itself."""
+    """All links of a node to itself. `events`: what `proceed` has to deliver."""
 
     def __init__(self, ends: Ends, state: NodeState, scheduler: Scheduler) -> None:
         self._ends = ends
         self._state = state
         self._scheduler = scheduler
-        self._events: deque[Callable[[int], None]] = deque()
-
-    @property
-    def pending(self) -> bool:
-        """Whether `proceed` has something to do."""
-        return bool(self._events)
+        self.events: deque[Callable[[int], None]] = deque()
 
     def proceed(self, now_ms: int) -> None:
-        """Delivers what has been sent so far, requests and answers."""
-        for _ in range(len(self._events)):
-            self._events.popleft()(now_ms)
+        """Delivers the requests and answers that have been sent so far."""
+        for _ in range(len(self.events)):
+            self.events.popleft()(now_ms)
 
     def carry_out(self, effect: Effect) -> None:
         """Does what the shell does for links to other nodes."""
@@ -95,29 +91,27 @@ class Loopback:
         if isinstance(effect, Dial):
             connection = OwnConnection(self, self._state, effect)
             ends.connections[connection.id] = connection
-            link = effect.link
-            self._events.append(lambda now_ms: ends.outgoing.link_up(link, now_ms))
+            self.events.append(partial(ends.outgoing.link_up, effect.link))
         elif isinstance(effect, SendTo):
-            number = -effect.link
             for frame in frames_of(effect.chunks):
-                self._events.append(lambda now_ms, request=frame: ends.received(number, request, now_ms))  # type: ignore[misc]
+                self.events.append(partial(ends.received, -effect.link, frame))
         else:
             assert isinstance(effect, HangUp)
             ends.disconnected(-effect.link, self._scheduler.now_ms)
 
     def answer(self, link: int, chunks: Sequence[Chunk]) -> None:
-        """Answers of our own handlers, on their way to the link."""
+        """Takes answers of our own handlers for the link."""
         outgoing = self._ends.outgoing
         for frame in frames_of(chunks):
-            self._events.append(lambda now_ms, answer=frame: outgoing.link_received(link, answer, now_ms))  # type: ignore[misc]
+            self.events.append(partial(outgoing.link_received, link, frame))
 
     def lose(self, link: int, reason: str) -> None:
-        """The node has closed its end."""
-        self._events.append(lambda now_ms: self._ends.outgoing.link_lost(link, reason, now_ms))
+        """The node has closed its end: the link is lost."""
+        self.events.append(partial(self._ends.outgoing.link_lost, link, reason))
 
 
 def frames_of(chunks: Sequence[Chunk]) -> list[memoryview]:
-    """The frames in what is sent at once, each in writable memory and without its length."""
+    """The frames in what is sent at once, each in writable memory and without its length prefix."""
     data = bytearray()
     for chunk in chunks:
         assert isinstance(chunk, bytes | bytearray | memoryview), "a node does not ask itself for ranges of files"

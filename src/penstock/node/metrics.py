@@ -26,7 +26,7 @@ TOPICS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value. Samples of one name follow each other."""
+    """One value of a metric. Samples of one name follow each other."""
 
     name: str
     kind: str
@@ -66,7 +66,7 @@ TOPIC_SAMPLES = (
 
 
 class TopicMetrics:
-    """Counters by topic. Their sums are made when they are asked for."""
+    """Counters by topic. Their sums are computed on demand."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicCounters] = {}
@@ -82,14 +82,14 @@ class TopicMetrics:
         return counters
 
     def forget(self, topic: str) -> None:
-        """The topic was deleted: what it had stays in the sums."""
+        """The topic was deleted: its counts stay in the sums."""
         gone = self._topics.pop(topic, None)
         if gone is not None:
             for name in TopicCounters.__slots__:
                 setattr(self._others, name, getattr(self._others, name) + getattr(gone, name))
 
     def samples(self) -> Iterator[Sample]:
-        """For each counter the sum over all topics, without a label, and then each topic."""
+        """For each counter the sum over all topics, without a label, then one sample for each topic."""
         for name, attribute, text in TOPIC_SAMPLES:
             total = getattr(self._others, attribute) + sum(map(attrgetter(attribute), self._topics.values()))
             yield Sample(name, COUNTER, text, total)
@@ -111,8 +111,8 @@ WINDOW_MS = 60_000
 class RequestCounters:
     """Requests of one API: how many were answered, and how long they took from frame to answer.
 
-    Attributes: `buckets`, how many took at most as long as each of LATENCY_BOUNDS_MS says and longer than the one
-    before; the last, how many took longer than all. `errors`, how often a whole request was refused, by error.
+    Attributes: `buckets`, how many took no longer than each bound of LATENCY_BOUNDS_MS but longer than the one before;
+    the last, how many took longer than all bounds. `errors`, how often a whole request was refused, by error.
     """
 
     __slots__ = ("_older", "_since_ms", "_window", "buckets", "errors", "name", "total_time_ms")
@@ -139,11 +139,11 @@ class RequestCounters:
         self.buckets[bisect_left(LATENCY_BOUNDS_MS, time_ms)] += 1
 
     def refused(self, code: ErrorCode) -> None:
-        """Counts a request that is refused as a whole."""
+        """Counts a request that is refused as a whole, by its error."""
         self.errors[code] = self.errors.get(code, 0) + 1
 
     def quantiles_ms(self, now_ms: int) -> Sequence[tuple[float, float]]:
-        """Times that the given shares of the recent requests stayed within; none when there were none."""
+        """(share, time) pairs: this share of the recent requests took no longer; empty when there were none."""
         if now_ms - self._since_ms >= WINDOW_MS:
             self._older, self._window, self._since_ms = self._window, tuple(self.buckets), now_ms
         counts = [after - before for after, before in zip(self.buckets, self._older, strict=True)]
@@ -156,7 +156,7 @@ class RequestCounters:
 
 
 def request_samples(counters: Iterable[RequestCounters], now_ms: int) -> Iterator[Sample]:
-    """The counters of all APIs; times of those that were asked for."""
+    """The counters of all APIs, and the latencies of those that have been used."""
     found = list(counters)
     name = "kafka_network_requestmetrics_requests_total"
     for api in found:

@@ -1,16 +1,16 @@
 """Moves of replicas to other log directories of this node (AlterReplicaLogDirs, KIP-113, KIP-858).
 
-A move is a follower within the node: a `Follower` of the future log, whose leader is the log in use. It is told what a
-leader would tell it, so cuts, a log start that moves, and a start after a crash are what they are for any follower.
-What it is given is read in the lane of the old directory, MOVE_READ_BYTES at a time, under the throttle for moves.
+A move is a follower within the node: a `Follower` of the future log, whose leader is the log in use. It gets what a
+leader would send, so truncations, a log start that moves, and a start after a crash work as for any follower. The data
+is read in the lane of the old directory, MOVE_READ_BYTES at a time, under the throttle for moves.
 
     copying -> told -> closing -> finishing -> swapping
 
-Once it has caught up, the controller is told of the new directory; were it told after the swap, it could believe for a
-moment that the replica is lost with the old one. When the image says so, the log in use is frozen, the rest is copied,
-and the two swap (`penstock.log.moving`). That takes some milliseconds, in which requests for the partition wait.
+Once it has caught up, the controller is told the new directory. (Told after the swap, it could take the replica for
+lost if the old directory failed in between.) When the image agrees, the log in use is frozen, the rest is copied, and
+the two swap (`penstock.log.moving`). That takes some milliseconds, in which requests for the partition wait.
 
-A few moves go on at the same time, the others wait. After a start they go on where they were.
+A few moves run at the same time, the others wait. After a start they continue where they were.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ Key = tuple[str, int]
 
 
 class Move:
-    """One replica on its way.
+    """The move of one replica.
 
     Attributes:
-        follower: of the future log. target: the directory that it is in.
-        source: the log in use when it was read last; the frozen one from `finishing` on.
-        asked: where the read under way begins, with the generation of the log that is read; None without one.
-        closing: the log in use is frozen. finishing: and closed. swapping: the future log is frozen, too.
+        follower: of the future log. target: the directory that the future log is in.
+        source: the log in use when it was last read; from `finishing` on the frozen one.
+        asked: where the read under way begins, the log, and its generation; None if there is none.
+        closing: the log in use is frozen. finishing: it is closed, too. swapping: the future log is frozen as well.
     """
 
     def __init__(self, key: Key, topic_id: UUID, target: LogDirectory, owner: Moves, node_id: int) -> None:
@@ -76,7 +76,7 @@ class Move:
 
 
 class Moves:
-    """The moves of a node. See the module's head. It is the `FollowerOwner` of their followers."""
+    """The moves of a node, and the `FollowerOwner` of their followers. See the module's head."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Moves:
     # Beginning and ending
 
     def begin(self, topic: str, index: int, topic_id: UUID, target: LogDirectory, now_ms: int) -> None:
-        """Has a replica of this node moved to another directory; a move of it to elsewhere ends."""
+        """Begins to move a replica of this node to another directory, instead of any move of it that is under way."""
         key = (topic, index)
         move = self._moves.get(key)
         if move is not None and move.target is target:
@@ -126,7 +126,7 @@ class Moves:
             self._assignments.stays(topic, index)
 
     def resume(self, now_ms: int) -> None:
-        """After a start, with the metadata known and before replicas are made: goes on with what was under way."""
+        """Continues the moves from before a start; called once the metadata is known, before replicas are created."""
         moving = self._moving
         for key, replica in list(self._logs.table.futures.items()):
             topic = self._state.image.topics_by_name.get(key[0])
@@ -141,20 +141,20 @@ class Moves:
                 moving.promote(key, topic.id)
 
     def directory_failed(self, index: int, now_ms: int) -> None:
-        """Moves from it and to it are off."""
+        """Cancels moves from and to this directory."""
         for key, move in list(self._moves.items()):
             if move.target.index == index or self._logs.directory_of(*key).index == index:
                 self.cancel(*key, now_ms)
 
     def published(self, topic: str, index: int, now_ms: int) -> None:
-        """The image has something new of a partition."""
+        """The image has changed a partition."""
         move = self._moves.get((topic, index))
         if move is not None:
             self._want(move)
 
     def _add(self, move: Move) -> None:
         self._moves[move.key] = move
-        self._replicas.copied[move.name] = lambda now_ms: self._want(move)
+        self._replicas.copied[move.name] = partial(self._want, move)
         self._want(move)
 
     def _forget(self, key: Key) -> Move | None:
@@ -172,8 +172,8 @@ class Moves:
 
     # One step
 
-    def _want(self, move: Move) -> None:
-        """Looks at the move at the next tick: never within what has just happened to a log."""
+    def _want(self, move: Move, _now_ms: int = 0) -> None:
+        """Looks at the move at the next tick, never inside the event that changed a log."""
         self._due[move.key] = None
         if not self._due_set:
             self._due_set = True
@@ -191,7 +191,7 @@ class Moves:
                 try:
                     self._step(move, now_ms)
                 except NotOpen as missing:
-                    self._scheduler.when_open(missing, lambda at_ms, move=move: self._want(move))  # type: ignore[misc]
+                    self._scheduler.when_open(missing, partial(self._want, move))
                 except StorageError as error:
                     logger.warning("%s is not moved to %s: %s", move.name, move.target.path, error)
                     self.cancel(*key, now_ms)
@@ -200,7 +200,7 @@ class Moves:
                     self._scheduler.bug("work", f"moving {move.name} to {move.target.path}", error)
 
     def _step(self, move: Move, now_ms: int) -> None:
-        """Goes on as far as it can without waiting. Raises NotOpen, StorageError."""
+        """Continues as far as it can without waiting. Raises NotOpen, StorageError."""
         follower = move.follower
         if move.asked is not None or move.swapping or (move.closing and not move.finishing):
             return
@@ -224,7 +224,7 @@ class Moves:
             self._answer(move, source, now_ms)
 
     def _answer(self, move: Move, source: Log, now_ms: int) -> None:
-        """What a leader would answer to the follower's next fetch."""
+        """Answers the follower's next fetch as a leader would."""
         follower, position = move.follower, move.follower.position
         if not source.log_start_offset <= position.fetch_offset:
             self._refuse(move, now_ms)
@@ -247,7 +247,7 @@ class Moves:
             self._read(move, source, position, now_ms)
 
     def _refuse(self, move: Move, now_ms: int) -> None:
-        """The future log is not where the other is: it asks where that begins and ends."""
+        """The offset is outside of the log in use: the follower will ask where that log begins and ends."""
         refusal = PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
         move.follower.fetched(move.follower.position, refusal, now_ms)
 
@@ -258,11 +258,11 @@ class Moves:
         )
 
     def _read(self, move: Move, source: Log, position: Position, now_ms: int) -> None:
-        """Has the next bytes read; an index that is not in memory first."""
+        """Has the next bytes read, or first an index that is not in memory."""
         throttle = self._throttles.moves
         if throttle.exceeded(now_ms) and not move.finishing:
             at_ms = min(max(throttle.free_at_ms(now_ms), now_ms + 1), now_ms + THROTTLED_LOOK_MS)
-            self._scheduler.timers.at(at_ms, lambda _: self._want(move), duty=True)
+            self._scheduler.timers.at(at_ms, partial(self._want, move), duty=True)
             return
         move.asked = (position, source, source.generation)
         outbox = self._logs.outbox
@@ -289,7 +289,7 @@ class Moves:
             self._want(move)
 
     def _read_broke(self, operation: ReadBytes, error: Exception, now_ms: int) -> None:
-        """The move is off; who asked for it may ask again."""
+        """Cancels the move after a bug; the requester may ask again."""
         assert isinstance(operation.reader, Move)
         self.cancel(*operation.reader.key, now_ms)
 
@@ -319,9 +319,9 @@ class Moves:
     # The end
 
     def _caught_up(self, move: Move, now_ms: int) -> None:
-        """The future log has all that is in the other, or will with the read under way: more may come all the time.
+        """The future log has everything, or will have with the read under way, though more may arrive at any time.
 
-        The controller is told, or has heard of it and they swap.
+        Has the next step done: the controller is told, the log in use is frozen, or the logs swap.
         """
         main = self._logs.table.find(*move.key)
         future = self._logs.table.futures[move.key]

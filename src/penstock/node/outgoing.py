@@ -1,21 +1,21 @@
-"""Requests to other nodes: one connection a (peer, channel), dialled when it is needed, and every call ends once.
+"""Requests to other nodes: one connection for each (peer, channel), dialled when needed, and every call ends once.
 
     node.outgoing.call(peer, VoteRequest(...), timeout_ms=2_000, done=answered, now_ms=now_ms, channel="raft")
 
-    def answered(answer, reason, now_ms):        # an answer, or None and why there is none
+    def answered(answer, reason, now_ms):        # an answer, or None and the reason for having none
 
 Part of the state machine: connections are asked for by effects (`Dial`, `SendTo`, `HangUp`), and what becomes of them
 comes back as events (`link_up`, `link_received`, `link_lost`).
 
 - Requests of one channel leave in the order of their calls, several at a time; answers come in the order of the
-  requests, as Kafka's brokers give them. Who must not wait behind another's long poll takes a channel of its own.
+  requests, as Kafka's brokers give them. Calls that must not wait behind a long poll use a channel of their own.
 - The versions of the other side are asked for (ApiVersions) before the first request that leaves its version open.
-- A connection that breaks, or cannot be made, ends all calls of its channel: whether a request was executed is then
-  unknown. It is dialled again when the next call comes, RECONNECT_BACKOFF_MS after the last attempt and twice as long
-  after each further failure; calls made meanwhile wait for that, as long as their own timeouts allow.
-- A request that is not answered in time ends alone while an earlier one of its connection is still waited for, which
-  may explain the silence. When it is the oldest, nothing behind it can be answered either: as in Kafka, the connection
-  is given up with all its calls.
+- A connection that breaks, or cannot be made, ends all calls of its channel, executed or not.
+  It is dialled again with the next call, RECONNECT_BACKOFF_MS after the last attempt and twice as long after each
+  further failure; calls wait for that as long as their own timeouts allow.
+- A request that times out ends alone while an earlier one of its connection is still unanswered, which may explain the
+  silence. If it is the oldest, nothing behind it can be answered either, and the connection is closed with all its
+  calls, as in Kafka.
 - A peer that is this node itself is reached in the same way, through `node.loopback` instead of a socket.
 """
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from penstock import __version__
@@ -49,7 +49,7 @@ UNSUPPORTED_VERSION_BYTES = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big"
 
 
 class NotServed(str):
-    """The reason why a call was not even sent: the other side serves no version of the API that could say it."""
+    """The reason for not sending a call: the other side serves no version of the API that can express it."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ LinkLost = Callable[["Peer", str, str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another node, or this one, at one of its listeners. `node_id` is -1 for an address out of the configuration."""
+    """A node, perhaps this one, at one of its listeners. `node_id` is -1 for an address from the configuration."""
 
     node_id: int
     host: str
@@ -75,7 +75,7 @@ class Peer:
 
 
 class Call:
-    """One request under way. `Outgoing.cancel` takes it back."""
+    """One request under way. `Outgoing.cancel` cancels it."""
 
     __slots__ = ("api", "connection", "correlation_id", "done", "message", "sent", "timeout_ms", "timer", "version")
 
@@ -93,50 +93,32 @@ class Call:
         self.timer: Timer | None = None
 
 
+@dataclass(slots=True, eq=False)
 class PeerConnection:
     """The connection to one peer for one channel.
 
     Attributes:
         link: of the connection that is up or being made; None while there is none.
-        versions: what the other side serves, by API key; None until it has said so.
-        waiting: calls that have not been sent. in_flight: sent, oldest first; one without `done` was given up.
+        versions: what the other side serves, by API key; None until that is known.
+        waiting: calls that have not been sent. in_flight: sent, oldest first; one without `done` was cancelled.
         failures: attempts in a row that ended without an answer. attempt_ms: when the last one began.
     """
 
-    __slots__ = (
-        "asking",
-        "attempt_ms",
-        "correlation_id",
-        "emit",
-        "failures",
-        "in_flight",
-        "link",
-        "name",
-        "peer",
-        "redial",
-        "setup",
-        "up",
-        "used_ms",
-        "versions",
-        "waiting",
-    )
-
-    def __init__(self, peer: Peer, name: str, emit: Callable[[Effect], None], now_ms: int) -> None:
-        self.peer = peer
-        self.name = name
-        self.emit = emit
-        self.link: int | None = None
-        self.up = False
-        self.versions: Mapping[int, tuple[int, int]] | None = None
-        self.asking = False
-        self.waiting: deque[Call] = deque()
-        self.in_flight: deque[Call] = deque()
-        self.correlation_id = 0
-        self.failures = 0
-        self.attempt_ms = 0
-        self.used_ms = now_ms
-        self.redial: Timer | None = None
-        self.setup: Timer | None = None
+    peer: Peer
+    name: str
+    emit: Callable[[Effect], None]
+    used_ms: int
+    link: int | None = None
+    up: bool = False
+    versions: Mapping[int, tuple[int, int]] | None = None
+    asking: bool = False
+    waiting: deque[Call] = field(default_factory=deque)
+    in_flight: deque[Call] = field(default_factory=deque)
+    correlation_id: int = 0
+    failures: int = 0
+    attempt_ms: int = 0
+    redial: Timer | None = None
+    setup: Timer | None = None
 
 
 class Outgoing:
@@ -144,13 +126,14 @@ class Outgoing:
 
     Args:
         node_id: our own; a peer with it is reached by `emit_own` instead of `emit`.
-        idle_ms: connections.max.idle.ms; negative: connections stay.
+        idle_ms: connections.max.idle.ms; negative: idle connections are never closed.
         setup_timeout_ms, setup_timeout_max_ms: socket.connection.setup.timeout.ms and .max.ms.
 
     Attributes:
         on_link_lost: called when a connection that was up breaks or is given up, after its calls have ended; not when
             it is closed because it is idle or by `hang_up`.
-        calls, failed: how many requests there were, ApiVersions among them, and how many ended without an answer.
+        calls, failed: how many requests there were, including ApiVersions, and how many got no answer.
+        unreported: calls that have failed at once; `proceed` tells their callers.
     """
 
     def __init__(
@@ -182,7 +165,7 @@ class Outgoing:
         self._links: dict[int, PeerConnection] = {}
         self._reached: dict[Peer, None] = {}
         self._last_link = 0
-        self._failed: deque[tuple[Call, str]] = deque()
+        self.unreported: deque[tuple[Call, str]] = deque()
         self._stopped = False
 
     # For the parts of the node
@@ -201,7 +184,7 @@ class Outgoing:
         """Sends one request; `done` is called once, never before this returns.
 
         Args:
-            message: a request, which the caller leaves alone from now on: it may be sent later.
+            message: the request; it may be sent later, so the caller must not change it any more.
             timeout_ms: for all of it: connecting, waiting for its turn, the answer.
             version: of the API; None takes the highest that both sides know.
             channel: calls of the same name to the same peer share a connection and its order.
@@ -210,12 +193,12 @@ class Outgoing:
         found = self._connections.get((peer, channel)) or self._new_connection(peer, channel, now_ms)
         call = Call(found, message, version, timeout_ms, done)
         if self._stopped:
-            self._failed.append((call, "this node is stopping"))
+            self.unreported.append((call, "this node is stopping"))
         elif len(found.waiting) + len(found.in_flight) >= PEER_CALLS_MAX:
-            self._failed.append((call, f"{peer}: {PEER_CALLS_MAX} calls are waiting already"))
+            self.unreported.append((call, f"{peer}: {PEER_CALLS_MAX} calls are waiting already"))
         elif len(self._connections) > PEER_CHANNELS_MAX:
             del self._connections[peer, channel]
-            self._failed.append((call, f"{peer}: there are {PEER_CHANNELS_MAX} channels already"))
+            self.unreported.append((call, f"{peer}: there are {PEER_CHANNELS_MAX} channels already"))
         else:
             call.timer = self._timers.at(now_ms + timeout_ms, lambda at_ms: self._timed_out(call, at_ms))
             found.used_ms = now_ms
@@ -227,7 +210,7 @@ class Outgoing:
         return call
 
     def cancel(self, call: Call) -> None:
-        """Nobody waits for the answer any more: `done` is not called. What was sent is not taken back."""
+        """Cancels a call: `done` is not called. A request that was sent is not taken back."""
         call.done = None
         if not call.sent and call in call.connection.waiting:
             call.connection.waiting.remove(call)
@@ -237,7 +220,13 @@ class Outgoing:
         """Closes a connection that is not needed any more; its calls end, with `reason`, soon after this returns."""
         found = self._connections.pop((peer, channel), None)
         if found is not None:
-            self._failed.extend((call, reason) for call in self._clear(found))
+            self.unreported.extend((call, reason) for call in self._clear(found))
+
+    def hang_up_all(self, node_id: int, listener: str | None, reason: str, now_ms: int) -> None:
+        """Closes all connections to a listener of a node, as `hang_up` does."""
+        for peer, channel in list(self._connections):
+            if peer.node_id == node_id and peer.listener == listener:
+                self.hang_up(peer, channel, reason, now_ms)
 
     def stop(self) -> None:
         """Closes all connections; their calls, and all later ones, end soon after."""
@@ -251,16 +240,16 @@ class Outgoing:
         return found is not None and found.up
 
     def link(self, node_id: int, channel: str) -> int | None:
-        """The connection to a node, if it is up or being made."""
+        """The number of the connection to a node, if it is up or being made."""
         for (peer, name), found in self._connections.items():
             if peer.node_id == node_id and name == channel:
                 return found.link
         return None
 
     def is_gone(self, peer: Peer, reason: str | None) -> bool:
-        """Whether a call that failed for this reason says that the peer's process is no more.
+        """Whether the reason of a failed call proves that the peer's process has ended.
 
-        Nobody listens at its address any more, where we have been connected before: so no firewall speaks for it.
+        It does if nothing listens at an address where we have been connected before: then it is no firewall.
         """
         return reason is not None and reason.endswith(REFUSED) and peer in self._reached
 
@@ -309,8 +298,8 @@ class Outgoing:
             self._end(call, done, answer, None, now_ms)
 
     def _end(self, call: Call, done: Done, answer: Message | None, reason: str | None, now_ms: int) -> None:
-        """Tells the caller. One that breaks over the answer is told that there was none, and does what it does then:
-        nearly all ask again after a while.
+        """Calls `done`. If that raises over the answer, it is called again without one, after which nearly all callers
+        ask again.
         """
         try:
             done(answer, reason, now_ms)
@@ -325,15 +314,10 @@ class Outgoing:
         if connection is not None:
             self._lost(connection, reason, now_ms)
 
-    @property
-    def pending(self) -> bool:
-        """Whether calls have failed whose callers have not been told yet: `proceed` tells them."""
-        return bool(self._failed)
-
     def proceed(self, now_ms: int) -> None:
-        """Tells the callers of calls that failed at once."""
-        for _ in range(len(self._failed)):
-            call, reason = self._failed.popleft()
+        """Tells callers about calls that failed at once."""
+        for _ in range(len(self.unreported)):
+            call, reason = self.unreported.popleft()
             self._fail(call, reason, now_ms)
 
     # Sending
@@ -374,7 +358,7 @@ class Outgoing:
         connection.emit(SendTo(link, chunks))  # type: ignore[arg-type]
 
     def _ask_versions(self, connection: PeerConnection, version: int, now_ms: int) -> None:
-        """Asks what the other side serves; in a lower version again if it does not know ours (it answers in 0)."""
+        """Asks what the other side serves; if it does not know our version, again in the highest that it knows."""
 
         def answered(answer: Message | None, reason: str | None, at_ms: int) -> None:
             if answer is None:
@@ -400,7 +384,7 @@ class Outgoing:
 
     def _refuse(self, call: Call, reason: str) -> None:
         self._disarm(call)
-        self._failed.append((call, reason))
+        self.unreported.append((call, reason))
 
     # Connections
 
@@ -413,7 +397,7 @@ class Outgoing:
         return connection
 
     def _check_idle_at(self, connection: PeerConnection, deadline_ms: int) -> None:
-        """Closes and forgets the connection if it has been idle by then, and looks again later if it has not."""
+        """Closes and forgets the connection if it is idle by then; otherwise checks again later."""
         key = (connection.peer, connection.name)
 
         def check(now_ms: int) -> None:
@@ -430,7 +414,7 @@ class Outgoing:
         self._timers.at(deadline_ms, check, duty=True)
 
     def _dial_when_allowed(self, connection: PeerConnection, now_ms: int) -> None:
-        """Dials now, or when the time since the last attempt is long enough."""
+        """Dials now, or later if the last attempt was too recent."""
         wait_ms = 0
         if connection.failures:
             backoff_ms = min(RECONNECT_BACKOFF_MAX_MS, RECONNECT_BACKOFF_MS << min(connection.failures - 1, 10))
@@ -466,7 +450,7 @@ class Outgoing:
         self._lost(connection, reason, now_ms)
 
     def _lost(self, connection: PeerConnection, reason: str, now_ms: int) -> None:
-        """Ends all calls of a connection that is gone. Their callers may call again at once."""
+        """Ends all calls of a lost connection. Their callers may call again at once."""
         was_up = connection.up
         connection.failures += 1
         text = f"{connection.peer}: {reason}"
@@ -489,7 +473,7 @@ class Outgoing:
         return self._disconnect(connection)
 
     def _disconnect(self, connection: PeerConnection) -> list[Call]:
-        """Forgets the link; gives the calls that were on it or waited for it, in order."""
+        """Forgets the link; returns the calls that were sent on it or waited for it, in order."""
         if connection.link is not None:
             del self._links[connection.link]
             connection.link = None
@@ -525,7 +509,7 @@ class Outgoing:
             self._end(call, done, None, reason, now_ms)
 
     def _wait_again(self, call: Call, now_ms: int) -> None:
-        """Gives a call its time (again): one that was given up and is now the oldest decides on the connection."""
+        """Restarts the timeout of a call; for an oldest call that timed out, it decides on the connection."""
         call.timer = self._timers.at(now_ms + call.timeout_ms, lambda at_ms: self._timed_out(call, at_ms))
 
     def _disarm(self, call: Call) -> None:
@@ -540,7 +524,7 @@ class Outgoing:
 
 
 def decoded(call: Call, frame: memoryview) -> Message:
-    """The answer to a call. Raises ProtocolError for broken bytes, and for an answer to another request."""
+    """The answer to a call. Raises ProtocolError for broken bytes, or if the answer is to another request."""
     assert call.version is not None
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
     if correlation_id != call.correlation_id:
@@ -552,7 +536,7 @@ def decoded(call: Call, frame: memoryview) -> Message:
 
 
 def common_version(api: Api, served: Mapping[int, tuple[int, int]]) -> int:
-    """The highest version that both sides know. Raises ProtocolError, which says what they serve, if there is none."""
+    """The highest version that both sides know. Raises ProtocolError, with the versions they serve, if none."""
     lowest, highest = served.get(api.key, (0, -1))
     version = min(highest, api.stable_max_version)
     if version < max(lowest, api.min_version):

@@ -1,6 +1,6 @@
-"""Producer ids for idempotent producers: this broker takes blocks of ids from the controller and gives them out singly.
+"""Producer ids for idempotent producers: this broker gets blocks of ids from the controller and gives out single ids.
 
-The next block is asked for when a tenth of the present one is left, as Kafka does, so that hardly anybody waits.
+It asks for the next block when a tenth of the present one is left, as Kafka does, so that hardly any producer waits.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ProducerIds:
         self._purgatory.fire(self.KEY, now_ms)
 
     def _lost(self, now_ms: int) -> None:
-        """No controller, or it refused: asks again soon, and whoever waits goes on waiting until the deadline."""
+        """No controller answered, or it refused: asks again soon; waiting requests wait on, until their deadline."""
 
         def retry(at_ms: int) -> None:
             self._asking = False

@@ -1,16 +1,16 @@
-"""What a new metadata image changes on this broker: replicas made and deleted, leaderships, configurations.
+"""What a new metadata image changes on this broker: replicas created and deleted, leaderships, configurations.
 
-The image is swapped at once, so handlers never see half of it. What it costs is what the delta changed; replicas of a
-large new topic are made in steps, and one that somebody asks for before its turn is made on the spot
-(`Replicas.leader`). Those of a deleted topic are led no more at once, and their logs go in steps, all of them before a
-topic of the same name is made and before the node stops. Configurations come before leaderships: how far a leader may
-go depends on the `min.insync.replicas` by which the controller has decided who is in sync.
+The image is swapped at once, so handlers never see half of it. The cost is proportional to the delta; the replicas of a
+large new topic are created in steps, and one that is needed earlier is created on the spot (`Replicas.leader`). A
+deleted topic is no longer led from this moment, and its logs are deleted in steps, all of them before a topic of the
+same name is created and before the node stops. Configurations are applied before leaderships: a leader must know the
+`min.insync.replicas` by which the controller has decided who is in sync.
 
-A node that starts reads its metadata in steps, and the first images are of the past: no replica is made or deleted
-before they have come to its own registration. A topic that was deleted then may have had the name of one that is here.
+While a node starts and reads its metadata, images are of the past: no replica is created or deleted before the image
+contains the node's own registration. A topic that was deleted then may have the name of one that exists now.
 
-What is raised for one topic, or by one part of the node, keeps nobody else from the new image (as in Kafka, which
-counts it in metadata-apply-error-count).
+An error in one topic, or in one part of the node, keeps the new image from no other (Kafka does the same, and counts
+such errors in metadata-apply-error-count).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Publishing:
         self._deletions: dict[str, Iterator[None]] = {}
 
     def publish(self, old: MetadataImage, new: MetadataImage, delta: MetadataDelta, now_ms: int) -> None:
-        """The node's image is `new` already."""
+        """Applies a delta; the node's image is `new` already."""
         self._replicas.set_image(new)
         for topic in delta.deleted_topics.values():
             self._apply(f"the deletion of {topic.name}", self._topic_deleted, topic, now_ms)
@@ -100,7 +100,7 @@ class Publishing:
             pass
 
     def finish_deletions(self) -> None:
-        """Deletes at once what was to be deleted in steps."""
+        """Deletes now what was to be deleted in steps."""
         for topic in list(self._deletions):
             self._finish_deletion(topic)
 
@@ -114,7 +114,7 @@ class Publishing:
             self._place(changed, old, now_ms)
 
     def _place(self, changed: TopicDelta, old: MetadataImage, now_ms: int) -> None:
-        """Replicas of this node are made and deleted as the topic's new state says."""
+        """Creates and deletes replicas of this node according to a topic's new state."""
         requests = []
         before = old.topics_by_id.get(changed.id)
         for index, registration in changed.partitions.items():
@@ -149,7 +149,7 @@ class Publishing:
             yield
 
     def is_ours(self, request: ReplicaRequest) -> bool:
-        """Whether a replica is still to be made: there may be a newer image than when it was asked for."""
+        """Whether a replica is still to be created: the image may be newer than the request for it."""
         topic = self._state.image.topics_by_id.get(request.topic_id)
         return topic is not None and self._state.node_id in topic.partitions[request.partition].replicas
 

@@ -1,9 +1,10 @@
-"""Requests that wait for something: for keys that events fire, or for their deadline.
+"""Parked requests: each waits for keys that events fire, or for its deadline.
 
-A key is any hashable: `("image", topic)`, a partition object's key, a controller offset. `fire(key)` asks each
-request parked on it whether it can be completed now, in the order in which they were parked. Requests that wait on
-data of partitions (fetch) and on the high watermark (produce) do not go through keys: their waiters hang on the
-partition itself. Both share the timers.
+A key is any hashable: `("image", topic)`, a partition object's key, a controller offset. `fire(key)` asks each request
+parked on it, in the order in which they were parked, whether it can be completed now.
+
+Produce requests with acks=all (`replication/waiting.py`) and fetches (`node/fetches.py`) are not parked here: they wait
+on the partitions themselves. All use the same timers.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class Purgatory:
         return self._size
 
     def park(self, parked: Parked, answer: Callable[[Message, int], None], broke: Broke) -> Waiting:
-        """Keeps a request until a key completes it or its deadline passes; then `answer(message, now_ms)` once.
+        """Keeps a request until a key completes it or its deadline passes; then calls `answer(message, now_ms)` once.
 
-        When it is completed by raising, `broke(error, now_ms)` is called instead; the others go on.
+        If its completion raises, `broke(error, now_ms)` is called instead; the others are not affected.
         """
         self._sequence += 1
         waiting = Waiting(self._sequence, parked, answer, broke)
@@ -80,11 +81,11 @@ class Purgatory:
                 waiting.broke(error, now_ms)
 
     def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
-        """The least log start of a partition's replicas may be another."""
+        """The lowest log start offset of a partition's replicas may have changed."""
         self.fire(low_watermark_of(partition), now_ms)
 
     def cancel(self, waiting: Waiting) -> None:
-        """Drops a parked request without an answer: its connection is gone, or it broke."""
+        """Drops a parked request without an answer: its connection is gone, or a bug has ended it."""
         if not waiting.forgotten:
             self._forget(waiting)
         if waiting.parked.cancelled is not None:

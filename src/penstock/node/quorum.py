@@ -1,11 +1,11 @@
 """The metadata quorum as this node takes part in it: a replica of raft, the metadata log, and what is committed of it.
 
-`start` reads `quorum-state`, the newest checkpoint and the log, and the replica begins: a controller may vote and lead,
-a broker observes. `raft.driver` carries out what the replica wants; here is what surrounds it: requests to other nodes,
-answers to theirs, and what is committed, which goes to `metadata`, which makes the images.
+`start` reads `quorum-state`, the newest checkpoint and the log, and starts the replica: a controller may vote and lead,
+a broker observes. `raft.driver` carries out the replica's effects; this module connects it to the node: requests to
+other nodes, answers to theirs, and committed records, which go to `metadata` and become images.
 
-The only voter of a quorum has committed all that it finds in its log, and reads it at once; nothing is published before
-its new epoch's first record is committed.
+The only voter of a quorum has committed everything in its log, and reads it at once; nothing is published before the
+first record of its new epoch is committed.
 """
 
 from __future__ import annotations
@@ -49,26 +49,19 @@ logger = logging.getLogger(__name__)
 
 
 class QuorumObserver(ImageObserver, Protocol):
-    """The node around the quorum: hears what has happened, within an event, and talks to other nodes."""
+    """The node around the quorum: hears what has happened, and talks to other nodes."""
+
+    def quorum_stirred(self) -> None:
+        """What the quorum or the controller has to do, or when, may have changed."""
 
     def leader_changed(self, leader: Target | None, now_ms: int) -> None:
-        """Another node leads the quorum, or nobody (None) that may be asked yet: this node only once it is active."""
+        """Another node leads; None: nobody that is known, or this node, whose controller is not active yet."""
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         """The metadata log directory has failed. Without it the node cannot go on."""
 
     def bug(self, place: str, what: str, error: Exception) -> None:
-        """Something was raised that should never be."""
-
-    def call_quorum(
-        self,
-        target: Target,
-        request: Message,
-        timeout_ms: int,
-        done: Callable[[Message | None, int], None],
-        now_ms: int,
-    ) -> None:
-        """Sends a request to another node of the quorum; `done` gets its answer, or None, later."""
+        """An error that should never happen was raised."""
 
     def answer(self, request: Any, message: Message, now_ms: int) -> None:
         """Answers a request that `handle` was given."""
@@ -78,10 +71,10 @@ class Quorum:
     """See the module's head.
 
     Attributes:
-        topic: where the log is.
+        topic: the topic that the log belongs to.
         local: this replica's key.
         metadata: what is committed. wall: the time that records are stamped with.
-        last_other_leader: the node that led most recently and is not this one, as far as known.
+        last_other_leader: the latest leader other than this node, as far as known.
     """
 
     topic = METADATA
@@ -92,18 +85,22 @@ class Quorum:
         disk: Disk,
         observer: QuorumObserver,
         *,
+        call: Callable[[Target, Message, int, Callable[[Message | None, int], None], int], None],
         cluster_id: str | None = None,
         directory_id: UUID,
         random: Random,
         wall: WallTime | None = None,
     ) -> None:
-        """`disk` is the blocking disk of the metadata log directory (`metadata.log.dir`), `directory_id` its id."""
+        """`disk` is the blocking disk of the metadata log directory (`metadata.log.dir`), `directory_id` its id; `call`
+        is that of `node.quorum_calls`.
+        """
         self.settings = settings
         self.local = ReplicaKey(settings.node_id, directory_id)
         self.wall = wall or WallTime()
         self.metadata = CommittedMetadata(settings, observer, self.wall)
         self._disk = disk
         self._observer = observer
+        self._call = call
         self._cluster_id = cluster_id
         self._random = random
         self.last_other_leader: int | None = None
@@ -131,8 +128,12 @@ class Quorum:
 
     @property
     def is_only_voter(self) -> bool:
-        """Whether this node is the whole quorum."""
+        """Whether this node is the only voter."""
         return self._replica.is_voter and len(self._replica.voters.voters) == 1
+
+    def last_fetch_ms(self, node_id: int) -> int:
+        """When a node last fetched the log from this one, which leads; -1: never."""
+        return self._replica.last_fetch_ms(node_id)
 
     @property
     def kraft_version(self) -> int:
@@ -168,7 +169,7 @@ class Quorum:
     def _prepare(
         self, storage: Storage, leadership: Leadership, endpoints: Sequence[VoterEndpoint]
     ) -> tuple[Identity, QuorumHistory]:
-        """Loads the newest checkpoint, and the log after it when this node alone has committed it."""
+        """Loads the newest checkpoint, and the log after it if this node, as the only voter, has committed it."""
         history, found, batches = read(storage, self._static_voters())
         self.metadata.open(storage, history, leadership)
         if found is not None:
@@ -206,7 +207,7 @@ class Quorum:
         )
 
     def _check_place(self, voters: VoterSet, bootstrap: Sequence[Target]) -> None:
-        """Raises ConfigError where this controller can be no part of the quorum, and would wait for it for ever."""
+        """Raises an error if this controller cannot be part of the quorum and would wait for it for ever."""
         if not voters.voters and not bootstrap:
             raise StorageError(
                 f"the metadata log directory names no quorum voters: format it with --standalone, or set "
@@ -218,7 +219,7 @@ class Quorum:
                 f"{voters}"
             )
 
-    # What is around the replica, see `raft.driver.Host`
+    # What is around the replica, see `raft.driver.DriverHost`
 
     def carries_out(self, effect: Effect) -> None:
         """Ignores the start of an effect: only its end matters here."""
@@ -244,7 +245,7 @@ class Quorum:
 
     def call(self, call: Call, now_ms: int) -> None:
         done = partial(self._answered, call.call, call.target)
-        self._observer.call_quorum(call.target, call.request, call.timeout_ms, done, now_ms)
+        self._call(call.target, call.request, call.timeout_ms, done, now_ms)
 
     def answer(self, answer: Answer, now_ms: int) -> None:
         self._observer.answer(answer.token, answer.response, now_ms)
@@ -263,6 +264,7 @@ class Quorum:
 
     def performed(self, now_ms: int) -> None:
         self._now_ms = now_ms
+        self._observer.quorum_stirred()
         if self._stop_deadline_ms is not None:
             self._close_if_handed_over(now_ms)
 
@@ -272,7 +274,7 @@ class Quorum:
         self._driver.answered(call, response, now_ms)
 
     def _refused_by(self, target: Target) -> None:
-        """Says once of each node that it belongs to another cluster; it goes on to be asked, should that be mended."""
+        """Logs, once for each node, that it belongs to another cluster; it is still asked: that may be corrected."""
         if target not in self._foreign and len(self._foreign) < RAFT_VOTERS_MAX:
             self._foreign.add(target)
             logger.error(
@@ -306,8 +308,7 @@ class Quorum:
         return self._replica.high_watermark
 
     def check_append(self, size_bytes: int) -> None:
-        """Raises RequestError or StorageError when the log would refuse a batch of this size: then nothing of it must
-        be replayed."""
+        """Raises RequestError or StorageError if the log would refuse a batch of this size: it must not be replayed."""
         self._driver.storage.log.check_append(size_bytes)
 
     def append(self, batch: BatchBuilder, now_ms: int) -> None:
@@ -322,24 +323,24 @@ class Quorum:
             raise
 
     def handle(self, request: Request[Any], now_ms: int) -> None:
-        """A request of another node to the replica: it is answered now or later."""
+        """Passes a request of another node to the replica, which answers now or later."""
         self._driver.handle(request.body, request.version, request, now_ms)
 
     def leader_link_lost(self, now_ms: int) -> None:
-        """The connection by which the log is fetched from the leader broke."""
+        """The connection over which the log is fetched from the leader broke."""
         if not self._driver.closing:
             self._driver.hear(lambda: self._replica.leader_link_lost(now_ms), now_ms)
 
     def upgrade_kraft_version(self, version: int, now_ms: int, *, validate_only: bool = False) -> None:
         """As the leader, finalizes a kraft.version; what is appended next is committed after it.
 
-        Raises RequestError INVALID_UPDATE_VERSION for one that the voters do not support, or not all are known to.
+        Raises RequestError INVALID_UPDATE_VERSION if a voter does not support it, or is not known to.
         """
         assert self.leads, "only the leader finalizes a version"
         self._driver.perform(self._replica.upgrade_kraft_version(version, now_ms, validate_only=validate_only), now_ms)
 
     def leader_gone(self, now_ms: int) -> None:
-        """Nobody listens where the leader did: its process is no more."""
+        """Nothing listens at the leader's address: its process has ended."""
         if not self._driver.closing:
             self._driver.perform(self._replica.leader_gone(now_ms), now_ms)
 
@@ -366,7 +367,7 @@ class Quorum:
         return self._driver.storage.take_operations(now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Time has come to `next_deadline_ms`."""
+        """Called at `next_deadline_ms`."""
         if self._driver.closing:
             return
         self._driver.hear(lambda: self._replica.tick(now_ms), now_ms)
@@ -379,7 +380,7 @@ class Quorum:
             self.metadata.consider_checkpoint(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` and `take_operations` are wanted."""
+        """When `tick` and `take_operations` must be called."""
         soonest = self._driver.storage.next_deadline_ms()
         if self._driver.closing:
             return soonest
@@ -393,7 +394,7 @@ class Quorum:
         return soonest
 
     def shutdown(self, stopped: Callable[[int], None], now_ms: int) -> None:
-        """Hands the leadership over, flushes and closes the log; `stopped(now_ms)` when that is done."""
+        """Hands over the leadership, flushes and closes the log; then calls `stopped(now_ms)`."""
         if self._failed:
             self._driver.storage.close(stopped, now_ms)
             return

@@ -1,8 +1,11 @@
-"""Which quorum a request means: the one that keeps its log in the topic that the request names.
+"""Finds the quorum that a request is meant for: the one that keeps its log in the topic that the request names.
 
-Fetch, FetchSnapshot, Vote, BeginQuorumEpoch, EndQuorumEpoch and DescribeQuorum name it, a newer Fetch by its id. What
-names no quorum's topic is for the metadata quorum, which refuses it as Kafka does; so are the changes of voters
-(KIP-853), which name no topic at all.
+Fetch, FetchSnapshot, Vote, BeginQuorumEpoch, EndQuorumEpoch and DescribeQuorum name it, newer Fetch versions by id. A
+request that names no quorum's topic goes to the metadata quorum, which refuses it as Kafka does; so do the changes of
+voters (KIP-853), which name no topic at all.
+
+This is routing alone. The node ticks the metadata quorum and takes its disk operations itself (`Broker.start`,
+`Broker.take_effects`); another quorum needs its own duty there, and its own calls (`penstock.node.quorum_calls`).
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ class QuorumMember(Protocol):
     def topic(self) -> QuorumTopic: ...
 
     def handle(self, request: Request[Any], now_ms: int) -> None:
-        """A request of another member: it is answered now or later. One about another topic is refused."""
+        """Takes a request of another member, and answers it now or later. One about another topic is refused."""
 
     def describe(self) -> QuorumDescription: ...
 
@@ -42,6 +45,6 @@ class Quorums:
             self._by_topic[each] = quorum
 
     def meant_by(self, request: Message) -> QuorumMember:
-        """The quorum that answers a request."""
+        """The quorum that has to answer a request."""
         name, topic_id = topic_of(request)
         return self._by_topic.get(name or topic_id) or self._by_topic[METADATA.name]

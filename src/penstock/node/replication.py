@@ -1,9 +1,10 @@
-"""The replicas of this node and what brings them where the metadata wants them: an object on top of the parts."""
+"""The replicas of this node, and the parts that bring them into the state that the metadata asks for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from penstock.errors import ErrorCode, PenstockError, RequestError, StorageError
 from penstock.log.directory import LogDirectory
 from penstock.log.events import LogEvent
 from penstock.log.manager import LogManager
@@ -25,13 +26,11 @@ class Replication:
     """See the module's head.
 
     Attributes:
-        logs: the log directories. replicas: what is led and followed. isr_changes: which in-sync replicas it proposes.
-        followers: fetch from leaders. throttles: how fast they and moves may be.
+        logs: the log directories. replicas: led and followed partitions. isr_changes: proposes ISR changes.
+        followers: fetch from leaders. throttles: limit the rates of followers and moves.
         assignments: tells the controller of directories. moves: between directories.
         publishing: applies new metadata.
     """
-
-    __slots__ = ("assignments", "followers", "isr_changes", "logs", "moves", "publishing", "replicas", "throttles")
 
     def __init__(
         self,
@@ -47,6 +46,7 @@ class Replication:
     ) -> None:
         settings = state.settings
         lag_time_max_ms = settings.replica_lag_time_max_ms
+        self._scheduler = scheduler
         self.throttles = ReplicationThrottles(settings)
         self.isr_changes = IsrChanges(
             state.node_id, lambda: state.broker_epoch, channel, scheduler.timers, lag_time_max_ms
@@ -71,6 +71,7 @@ class Replication:
             listener=self.replicas,
             wall=scheduler.wall,
             bug=scheduler.bugs.of("operation"),
+            wake_by=scheduler.wake_by,
         )
         self.assignments = Assignments(state, scheduler, self.logs, channel, self.replicas)
         self.moves = Moves(
@@ -85,3 +86,20 @@ class Replication:
             assignments=self.assignments,
             moves=self.moves,
         )
+
+    def partition_error(self, what: str, topic: str, index: int, error: Exception, now_ms: int) -> ErrorCode:
+        """The error code for one partition of a request where `what` raised `error`; its other partitions go on.
+
+        Damage and bugs are logged, rate-limited. An error of the file system takes the partition's directory offline.
+        """
+        name = f"{what} of {topic}-{index}"
+        if isinstance(error, StorageError | RequestError):
+            return error.code
+        if isinstance(error, PenstockError):
+            self._scheduler.bugs.damage(name, error)
+            return error.code
+        if isinstance(error, OSError):
+            self.logs.read_failed(self.logs.directory_of(topic, index).index, error, now_ms)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        self._scheduler.bug("request", name, error)
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -6,15 +6,15 @@ run again when a read was not resident. It returns one of:
 - a response message: the answer, now; or `Kept`, one that was encoded before;
 - `None`: there is no answer (Produce with acks=0);
 - `Parked`: a later event or a deadline answers;
-- `LATER`: the handler has arranged by itself that somebody calls `node.answer(request, message, now_ms)` once;
+- `LATER`: the handler has arranged that `node.answer(request, message, now_ms)` is called once;
 - `AGAIN`: a step of long work is done: run again soon, after others had their turn;
 - `Append`: records for the controller's log; the answer leaves when they are committed and this broker's image has
   them;
 - `FORWARD`: only the active controller can do it; run again when there is one, or time out.
 
-A handler that may have much to do is a generator, which returns one of these. It yields None after every step, about
-half a millisecond of work, so that others have their turn, and a `NotResident` to be gone on with once that is in
-memory. Meanwhile nothing else of its connection executes, but everything else may change. `penstock.node.steps` helps.
+A handler that may take long is a generator, which returns one of these. It yields None after every step, about half a
+millisecond of work, so that others have their turn, or a `NotResident`, and is resumed once that is in memory.
+Meanwhile nothing else of its connection executes, but all other state may change. `penstock.node.steps` helps.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from struct import Struct
 from types import MethodType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -39,7 +40,14 @@ from penstock.security.rights import ROWS, Right
 Body = TypeVar("Body")
 Node = TypeVar("Node")
 
-LENGTH_BYTES = 4
+CALM_APIS = frozenset(
+    {
+        *(ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.FIND_COORDINATOR),
+        *(ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH),
+    }
+)
+"""Frequent APIs whose handlers, on a broker's listeners, never touch the quorum or the controller."""
+LENGTH = Struct(">i")
 CORRELATION_ID_BYTES = 4
 
 
@@ -47,17 +55,17 @@ class Request(Generic[Body]):
     """One request and its place in its connection's order.
 
     Attributes:
-        body: the decoded message; None once the request is parked, so that its buffer can be used again. A handler
-            that parks keeps what it needs.
+        body: the decoded message; None once the request is parked, so that its buffer can be reused. A handler that
+            parks keeps what it needs.
         version: the API version of request and response.
-        principal, listener, client_id: who asks, and where it came in.
+        principal, listener, client_id: of the requester.
         arrived_ms: when the frame was delivered; deadlines count from here.
         frame_bytes: size of the frame, for the connection's bounds.
-        broke: a bug has ended it: it was refused, and what else is still done for it concerns nobody.
+        broke: a bug has ended it: it was refused, and nothing that is still done for it matters.
         repeats, held: how often it was put off to be run again, and whether it waits for that now.
-        long: it took more than one step; so its answer may be large.
+        long: it took more than one step, so its answer may be large.
         again: what is run, with the time, when the request is run again; None: its handler, from the start.
-        abandoned: called when the connection goes away before the answer; set by who parks the request.
+        abandoned: called if the connection goes away before the answer; set by the code that parks the request.
     """
 
     __slots__ = (
@@ -122,10 +130,10 @@ class Request(Generic[Body]):
 class Parked:
     """A request that waits for an event or its deadline.
 
-    Whenever one of `keys` is fired (`node.purgatory.fire(key, now_ms)`), `complete(now_ms)` is asked: a message
-    is the answer, None is to wait on. At `deadline_ms` (None: no deadline) `expire(now_ms)` gives the answer.
-    `cancelled`, if given, is called instead when the connection goes away first. The dispatcher does not ask `complete`
-    before the first event: a handler that can answer at once does not park.
+    When one of `keys` is fired (`node.purgatory.fire(key, now_ms)`), `complete(now_ms)` is called: it returns the
+    answer, or None to wait on. At `deadline_ms` (None: no deadline) `expire(now_ms)` returns the answer. `cancelled`,
+    if given, is called instead if the connection goes away first. `complete` is not called before the first event: a
+    handler that can answer at once does not park.
     """
 
     keys: Sequence[Hashable]
@@ -139,11 +147,11 @@ class Parked:
 class Append:
     """Records for the controller's log and the answer that leaves when they are committed.
 
-    `records` are metadata records as `metadata.controller` returns them. With none at all the answer still waits for
-    what was appended before: a refusal may speak of it (INVALID_UPDATE_VERSION), and it may yet be undone. `failed`
-    makes the answer when the append is lost (NOT_CONTROLLER, REQUEST_TIMED_OUT); by default the API's error response.
-    `atomic` is that of the Result. `tell` tells the log of the change; by default it is told what was asked for and the
-    response.
+    `records` are metadata records as `metadata.controller` returns them. Without any, the answer still waits for what
+    was appended before: a refusal may depend on it (INVALID_UPDATE_VERSION), and it may yet be undone. `failed` makes
+    the answer when the append is lost (NOT_CONTROLLER, REQUEST_TIMED_OUT); by default the API's error response.
+    `atomic` is that of the Result. `tell` writes the change to the log; by default the request and the response are
+    logged.
     """
 
     records: Sequence[MetadataMessage]
@@ -154,22 +162,28 @@ class Append:
 
 
 class Kept:
-    """An answer that is the same for all who ask the same, encoded once: all of its frame but the correlation id."""
+    """An encoded answer without its correlation id, for all who ask the same."""
 
     __slots__ = ("rest", "start")
 
-    def __init__(self, api: Api, version: int, message: Message) -> None:
+    def __init__(self, rest: bytes) -> None:
+        """`rest` is the frame without its length and correlation id."""
+        self.start = LENGTH.pack(CORRELATION_ID_BYTES + len(rest))
+        self.rest = rest
+
+    @classmethod
+    def of(cls, api: Api, version: int, message: Message) -> Kept:
+        """Encodes an answer."""
         chunks = encode_response(api, version, 0, message)
         frame = b"".join(chunk for chunk in chunks if isinstance(chunk, bytes | bytearray | memoryview))
-        self.start = frame[:LENGTH_BYTES]
-        self.rest = frame[LENGTH_BYTES + CORRELATION_ID_BYTES :]
+        return cls(frame[LENGTH.size + CORRELATION_ID_BYTES :])
 
     def message(self, api: Api, version: int) -> Message:
-        """Decodes the message again from the kept bytes."""
+        """Decodes the message from the kept bytes."""
         return decode_response(api, version, memoryview(bytes(CORRELATION_ID_BYTES) + self.rest))[1]
 
     def message_in_steps(self, api: Api, version: int) -> Generator[None, None, Message]:
-        """The same, in steps."""
+        """Like `message`, in steps."""
         frame = memoryview(bytes(CORRELATION_ID_BYTES) + self.rest)
         position = decode_response_header(api, version, frame)[1]
         message, _ = yield from decode_steps(api.response_class, version, frame, position)
@@ -177,7 +191,7 @@ class Kept:
 
 
 class NoAnswerYet(Enum):
-    """Why there is none yet; see the module's head. PUT_OFF is the dispatcher's own: it runs the request again."""
+    """Outcomes without an answer; see the module's head. PUT_OFF is the dispatcher's: it runs the request again."""
 
     LATER = auto()
     AGAIN = auto()
@@ -192,7 +206,7 @@ PUT_OFF: Final = NoAnswerYet.PUT_OFF
 
 
 class KeptAnswers:
-    """Answers of one API that were encoded before, by what was asked."""
+    """A cache of encoded answers of one API (Metadata, ApiVersions), by what was asked."""
 
     __slots__ = ("_answers", "_source")
 
@@ -201,7 +215,7 @@ class KeptAnswers:
         self._answers: dict[Hashable, Kept] = {}
 
     def of(self, source: object, answers_max: int) -> dict[Hashable, Kept]:
-        """The entries made from `source`; all are dropped when `source` is a new object, or when there are too many."""
+        """The answers made from `source`; all are dropped if `source` is a new object, or if there are too many."""
         if source is not self._source or len(self._answers) >= answers_max:
             self._source, self._answers = source, {}
         return self._answers
@@ -212,8 +226,8 @@ OutcomeInSteps = Generator[NotResident | None, None, Outcome]
 
 
 class RefuseFunction(Protocol):
-    """The API's error response: every part of the request answered with `code`, as Kafka's getErrorResponse. None for
-    who wants no answer.
+    """Makes the API's error response: every part of the request answered with `code`, as Kafka's getErrorResponse. None
+    for a client that wants no answer.
     """
 
     def __call__(self, request: Request[Any], code: ErrorCode, message: str, /) -> Message | None: ...
@@ -223,11 +237,11 @@ class Handler(Generic[Node]):
     """An API in the registry of `node.handlers`, which a Node serves.
 
     Attributes:
-        key: the API. What is in the registry is advertised, nothing else is.
+        key: the API. Exactly the APIs in the registry are advertised.
         handle: the function that answers.
-        needs: the right on the cluster without which nothing of a request is done; None: none is needed.
+        needs: the right on the cluster without which the whole request is refused; None: none is needed.
         refuse: makes the error response; by default it fills a top-level `error_code` (and `error_message`).
-        min_version, max_version: what we serve; the schema's stable range unless said otherwise.
+        min_version, max_version: what we serve; by default the schema's stable range.
         advertised_min_version: Produce advertises versions that it refuses (KAFKA-18659).
     """
 
@@ -264,18 +278,26 @@ class Handler(Generic[Node]):
         self.advertised_min_version = self.min_version if advertised_min_version is None else advertised_min_version
 
     def of(self, node: Node, kind: str) -> BoundHandler:
-        """As `node` serves it on listeners of a kind, "broker" or "controller"."""
+        """This API as `node` serves it on listeners of a kind, "broker" or "controller"."""
         needs = ROWS[self.key].first_on_controllers if kind == "controller" else self.needs
-        handle, versions = MethodType(self.handle, node), (self.min_version, self.max_version)
         return BoundHandler(
-            self.key, self.number, self.api, handle, needs, self.refuse, *versions, self.advertised_min_version
+            self.key,
+            self.number,
+            self.api,
+            MethodType(self.handle, node),
+            needs,
+            self.refuse,
+            self.min_version,
+            self.max_version,
+            self.advertised_min_version,
+            stirs=kind == "controller" or self.key not in CALM_APIS,
         )
 
 
 @dataclass(slots=True, eq=False)
 class BoundHandler:
-    """An API as one node serves it on one kind of listeners: with the node in `handle`, and what it `kept`; all else as
-    in its Handler.
+    """A Handler as one node serves it on one kind of listeners, with the node in `handle` and the answers that it
+    `kept`. `stirs`: whether it may change what the quorum or the controller has to do.
     """
 
     key: ApiKey
@@ -287,11 +309,12 @@ class BoundHandler:
     min_version: int
     max_version: int
     advertised_min_version: int
+    stirs: bool
     kept: KeptAnswers = field(default_factory=KeptAnswers)
 
 
 class Served(dict[str, Mapping[int, BoundHandler]]):
-    """What a node serves on each of its listeners, by API key: a controller listener has the controller's APIs."""
+    """The APIs that a node serves on each of its listeners, by key; a controller listener has the controller's APIs."""
 
     def __init__(self, node: Node, handlers: Iterable[Handler[Node]], controller_listeners: Collection[str]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""The samples of a node, gathered when somebody asks for them.
+"""The samples of a node, collected on demand.
 
-On a node with very many partitions that is long work. So it is done in steps, a None between two of them where nothing
-is to be told; the node may change from one `next` to the next, hence what may change is copied before it is walked.
+With very many partitions that is long work, so it is done in steps: None is yielded between samples to end a step. The
+node may change from one `next` to the next, so anything that may change is copied before it is iterated over.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def partitions_in_steps(image: MetadataImage) -> Iterator[tuple[str, Sequence[Pa
 
 
 def metadata_samples(state: NodeState, *, is_controller: bool, unclean_elections: int) -> Steps:
-    """The cluster as the metadata says; its leaders as every controller sees them."""
+    """The cluster according to the metadata; partition leadership only on controllers."""
     image = state.image
     name = "kafka_controller_kafkacontroller"
     active = 1 if is_controller else 0
@@ -86,7 +86,7 @@ def replica_samples(state: NodeState, replication: Replication) -> Steps:
 
 
 def in_sync_samples(state: NodeState, replication: Replication) -> Steps:
-    """What operators watch of the in-sync replicas of the partitions that this broker leads."""
+    """In-sync replicas of the partitions that this broker leads, and ISR changes."""
     leaders = under_replicated = under_min_isr = at_min_isr = 0
     for topic, partitions, step_ends in partitions_in_steps(state.image):
         min_insync_replicas: int | None = None
@@ -129,8 +129,8 @@ def in_sync_samples(state: NodeState, replication: Replication) -> Steps:
 
 
 def partition_samples(logs_here: LogManager) -> Steps:
-    """Size and ends of the replicas here, one by one. A log that nobody has used since the start is not opened for
-    this: it has a size, where that is known, and no offsets.
+    """Size and offsets of single replicas here. An unused log is not opened for this: it has a size, if that is known,
+    and no offsets.
     """
     found = logs_here.describe()
     chosen = list(islice(chain.from_iterable(found.values()), METRICS_PARTITIONS_MAX))
@@ -162,7 +162,7 @@ def partition_samples(logs_here: LogManager) -> Steps:
 
 
 def quorum_samples(quorum: Quorum, image: MetadataImage) -> Steps:
-    """The controllers' quorum as this node sees it, named as Kafka's raft-metrics."""
+    """The controllers' quorum as this node sees it, named like Kafka's raft-metrics."""
     name = "kafka_server_raft_metrics"
     leader = -1 if quorum.leader_id is None else quorum.leader_id
     yield Sample(f"{name}_current_leader", GAUGE, "Node id of the quorum's leader; -1: unknown.", leader)
@@ -175,9 +175,9 @@ def quorum_samples(quorum: Quorum, image: MetadataImage) -> Steps:
 
 
 def group_samples(runtime: Runtime[GroupMachine], replicas: Replicas, logs: LogManager) -> Steps:
-    """Groups that this broker coordinates, and how far they are, named as by the usual exporter of consumer groups.
+    """Groups that this broker coordinates, with offsets and lag, named as by the usual consumer group exporter.
 
-    Lag is told of partitions that have a replica here.
+    Lag is given for partitions that have a replica here.
     """
     shards = list(runtime.each_active())
     count = sum(len(shard.machine.state.groups) for shard in shards)
@@ -210,7 +210,7 @@ def group_samples(runtime: Runtime[GroupMachine], replicas: Replicas, logs: LogM
 
 
 def high_watermark_here(replicas: Replicas, logs: LogManager, topic: str, index: int) -> int | None:
-    """The high watermark as the replica here knows it, checkpointed if nobody has used it; None without a replica."""
+    """The high watermark that the replica here knows, from the checkpoint if it is unused; None without a replica."""
     replica = replicas.in_use(topic, index) or replicas.follower(topic, index)
     if replica is not None:
         return replica.high_watermark
@@ -218,7 +218,7 @@ def high_watermark_here(replicas: Replicas, logs: LogManager, topic: str, index:
 
 
 def own_samples(sessions: SessionCache, outgoing: Outgoing, *, connections: int, parked: int, cold_reads: int) -> Steps:
-    """Fetch sessions, connections, and what has no counterpart in Kafka."""
+    """Fetch sessions, connections, and metrics without a counterpart in Kafka."""
     name = "kafka_server_fetchsessioncache"
     yield Sample(f"{name}_numincrementalfetchsessions", GAUGE, "Incremental fetch sessions.", len(sessions))
     text = "Partitions of all incremental fetch sessions."

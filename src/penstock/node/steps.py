@@ -1,4 +1,4 @@
-"""For handlers that may have much to do: generators whose yields make room for others (see `penstock.node.request`)."""
+"""Helps handlers that take long: generators whose yields let others have their turn (see `penstock.node.request`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Stepped = Generator[NotResident | None, None, R]
 
 
 class Lazily(Sequence[R]):
-    """An array of an answer whose elements are made while it is written, and gone after: what is written in steps is
-    made in steps, too, and never in memory as a whole.
+    """An array of an answer whose elements are made while it is encoded, and freed afterwards. So an array that is
+    encoded in steps is also made in steps, and is never in memory as a whole.
     """
 
     __slots__ = ("_items", "_make")
@@ -45,23 +45,23 @@ class Lazily(Sequence[R]):
 
 
 def lazily(make: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """The array of an answer with what `make` makes of each item, `Lazily`."""
+    """An array of an answer, `Lazily`: `make` of each item."""
     return cast("list[R]", Lazily(make, items))
 
 
 @cache
 def arrays_of(cls: type) -> tuple[str, ...]:
-    """The arrays of a message or of a structure in one; of anything else there are none."""
+    """The names of the array fields of a message or struct class; none for any other class."""
     if not issubclass(cls, Struct):
         return ()
     return tuple(name for name, kind in cls.KINDS.items() if kind.startswith("list["))
 
 
 def let_go(messages: list[Any]) -> Stepped[None]:
-    """Frees messages that nobody else has in steps: all at once, a wide one takes as long as many steps do.
+    """Frees messages that nobody else uses, in steps: freeing a wide one at once takes as long as many steps do.
 
-    Nothing in them changes: what somebody has after all stays as it is. `messages` is empty in the end, and the caller
-    has no name for any of them.
+    They are not changed: a message that is used after all stays intact. `messages` is empty in the end; the caller must
+    have no other references to them.
     """
     yield from spread_out(messages)
     messages.reverse()  # what holds others goes before them, and they are let go by themselves
@@ -71,7 +71,7 @@ def let_go(messages: list[Any]) -> Stepped[None]:
 
 
 def spread_out(messages: list[Any]) -> Stepped[None]:
-    """Adds what the arrays of messages hold, and the arrays of that, in steps."""
+    """Appends the elements of the messages' arrays, and the elements of their arrays, in steps."""
     done = 0
     while done < len(messages):
         some = messages[done : done + ELEMENTS_PER_STEP]
@@ -87,7 +87,7 @@ def spread_out(messages: list[Any]) -> Stepped[None]:
 
 
 class Pace:
-    """Counts what is to be done, over several loops of a handler: `if pace.is_over(): yield None` before each."""
+    """Counts items over several loops of a handler: `if pace.is_over(): yield None` before each."""
 
     __slots__ = ("_done", "_per_step")
 
@@ -96,14 +96,25 @@ class Pace:
         self._per_step = per_step
 
     def is_over(self) -> bool:
-        """Whether what comes now belongs to another step."""
+        """Counts an item; whether a new step should begin before it."""
         done = self._done
         self._done = done + 1
         return done > 0 and not done % self._per_step
 
+    def pieces(self, items: Sequence[T]) -> Iterator[Sequence[T] | None]:
+        """Counts many items, which it gives in pieces; None where a new step should begin."""
+        start, per_step = 0, self._per_step
+        while start < len(items):
+            if self._done and not self._done % per_step:
+                yield None
+            end = start + per_step - self._done % per_step
+            self._done += min(end, len(items)) - start
+            yield items[start:end]
+            start = end
+
 
 def resident(look: Callable[[], R]) -> Stepped[R]:
-    """Returns the result of `look`, once the data it needs is in memory."""
+    """Returns the result of `look`, as soon as the data that it needs is in memory."""
     while True:
         try:
             return look()
@@ -112,7 +123,7 @@ def resident(look: Callable[[], R]) -> Stepped[R]:
 
 
 def in_steps(do: Callable[[T], R], items: Iterable[T], pace: Pace | None = None) -> Stepped[list[R]]:
-    """`do` of each item, in order. What raises NotResident for lack of data is done again for that item alone."""
+    """`do` of each item, in order. If it raises NotResident, it is repeated for that item alone."""
     pace = pace or Pace()
     results = []
     for item in items:

@@ -1,9 +1,9 @@
-"""Replication throttles: how many bytes a second partitions that are being moved may take (KIP-73).
+"""Replication throttles: the rate in bytes per second at which partitions that are being moved may be copied (KIP-73).
 
 A topic names the replicas (`{leader,follower}.replication.throttled.replicas`), brokers have the rates
-(`{leader,follower}.replication.throttled.rate`, dynamic configs). A leader gives a throttled partition nothing while it
-has given out more than its rate, a follower does not ask for it; either only for a follower that is not in sync: who
-keeps up is never held back, as in Kafka. What both measure is all that passes of throttled partitions.
+(`{leader,follower}.replication.throttled.rate`, dynamic configs). A leader that exceeds its rate gives nothing of a
+throttled partition, a follower that exceeds its own does not ask for it. This concerns only followers that are not in
+sync, as in Kafka, but the rates count all bytes of throttled partitions.
 
 Moves between log directories have a rate of their own (`replica.alter.log.dirs.io.max.bytes.per.second`).
 """
@@ -37,18 +37,18 @@ class ReplicationThrottles:
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Takes over the rates."""
+        """Applies the rates of the settings."""
         self.leader.bound = dynamic_only(settings, "leader.replication.throttled.rate")
         self.follower.bound = dynamic_only(settings, "follower.replication.throttled.rate")
         self.moves.bound = dynamic_only(settings, "replica.alter.log.dirs.io.max.bytes.per.second")
 
     def leads_throttled(self, partition: Partition) -> bool:
-        """Whether what followers read of a led partition counts."""
+        """Whether bytes that followers read of a led partition count."""
         named = partition.log.config.leader_replication_throttled_replicas
         return bool(named) and names_replica(named, partition.index, self._node_id)
 
     def holds_back(self, partition: Partition, replica_id: int, now_ms: int) -> bool:
-        """Whether a follower gets nothing of a led partition now."""
+        """Whether a follower may not read a led partition now."""
         return (
             self.leads_throttled(partition)
             and replica_id not in partition.isr.committed
@@ -56,12 +56,12 @@ class ReplicationThrottles:
         )
 
     def follows_throttled(self, follower: Follower) -> bool:
-        """Whether what is fetched of a followed partition counts."""
+        """Whether bytes that are fetched of a followed partition count."""
         if follower.log is None:
             return False
         named = follower.log.config.follower_replication_throttled_replicas
         return bool(named) and names_replica(named, follower.index, self._node_id)
 
     def waits(self, follower: Follower, now_ms: int) -> bool:
-        """Whether a followed partition is not to be fetched now."""
+        """Whether a followed partition may not be fetched now."""
         return self.follows_throttled(follower) and follower.lag != 0 and self.follower.exceeded(now_ms)

@@ -1,21 +1,21 @@
 """Timers of the node: a hashed wheel whose buckets are the ticks that have a timer, and one deadline for the shell.
 
-Every parked request has a deadline and nearly all are cancelled before it, so arming and cancelling must cost next to
-nothing: both are one dictionary operation. Only a tick that had no timer costs a heap push. A deadline is rounded up to
-the tick, so a timer never fires early and at most one tick late.
+Every parked request has a deadline and nearly all are cancelled before it, so arming and cancelling must be very cheap:
+each is one dictionary operation. Only a tick that had no timer costs a heap push. A deadline is rounded up to the tick,
+so a timer never fires early and at most one tick late.
 
-What becomes of most timers says which structure suits them, so there are three; figures are of CPython 3.11:
+The structure depends on what happens to most of its timers, so there are three; figures are of CPython 3.11:
 
-- Cancelled, as those of requests: this wheel. To arm and cancel takes 0.8 us; 0.9 to 1.3 us in a plain heap, where what
-  is cancelled stays until its time, and 1.4 to 2 us as a key with a deadline.
+- Cancelled, as those of requests: this wheel. Arming and cancelling takes 0.8 us; in a plain heap, where a cancelled
+  timer stays until its time, 0.9 to 1.3 us, and 1.4 to 2 us as a key with a deadline.
 - Put off at each heartbeat, as those of groups: `coordinator.runtime.timers`, keys whose entry in a heap stays where it
-  is. 0.4 us; to cancel and arm anew takes 0.75 us here.
+  is. 0.4 us; cancelling and arming again takes 0.75 us here.
 - Called, to the millisecond, as those of logs: `log.deadlines`, a plain heap. 140 bytes each, not 420.
 
-A replica of raft has none: its one deadline follows from its state. The node wakes for the earliest of all.
+A replica of raft needs none: its one deadline follows from its state. The node wakes for the earliest of all.
 
-What a callback raises concerns nobody else: it is reported, and the others fire. A *duty*, which arms itself again
-whenever it has fired, is armed again for it.
+An exception in a callback is reported, and the other timers fire. A *duty*, a timer that arms itself again whenever it
+has fired, is then armed again by the wheel.
 """
 
 from __future__ import annotations
@@ -42,10 +42,13 @@ class Timer:
 
 
 class TimerWheel:
-    """Calls functions when their time has come, in the order of (tick, arming). `report` gets what they raise."""
+    """Calls functions at their deadlines, in the order of (tick, arming). `report` gets the exceptions they raise,
+    `wake_by` the time of each tick that gets a timer.
+    """
 
-    def __init__(self, report: Report = raise_it) -> None:
+    def __init__(self, report: Report = raise_it, wake_by: Callable[[int], None] = lambda deadline_ms: None) -> None:
         self._report = report
+        self._wake_by = wake_by
         self._buckets: dict[int, dict[int, Timer]] = {}
         self._ticks: list[int] = []
         self._sequence = 0
@@ -54,9 +57,9 @@ class TimerWheel:
         return sum(len(bucket) for bucket in self._buckets.values())
 
     def at(self, deadline_ms: int, callback: Callable[[int], None], *, duty: bool = False) -> Timer:
-        """Calls `callback(now_ms)` from the first `advance` at or after `deadline_ms`.
+        """Calls `callback(now_ms)` in the first `advance` at or after `deadline_ms`.
 
-        A `duty` that raises is called again after DUTY_PAUSE_MS: nobody else would arm it.
+        A `duty` that raises is called again after DUTY_PAUSE_MS: nothing else would arm it.
         """
         tick = -(-deadline_ms // TICK_MS)
         self._sequence += 1
@@ -65,18 +68,19 @@ class TimerWheel:
         if bucket is None:
             bucket = self._buckets[tick] = {}
             heappush(self._ticks, tick)
+            self._wake_by(tick * TICK_MS)
         bucket[timer.sequence] = timer
         return timer
 
     def cancel(self, timer: Timer) -> None:
-        """Disarms a timer; one that fired or was cancelled already is no error."""
+        """Disarms a timer; does nothing to one that fired or was cancelled already."""
         timer.callback = None
         bucket = self._buckets.get(timer.tick)
         if bucket is not None:
             bucket.pop(timer.sequence, None)
 
     def advance(self, now_ms: int) -> None:
-        """Fires everything that is due. Callbacks may arm and cancel timers; a timer due at once fires in the same
+        """Fires all timers that are due. Callbacks may arm and cancel timers; one that is due at once fires in the same
         call.
         """
         due = now_ms // TICK_MS
@@ -97,7 +101,7 @@ class TimerWheel:
             self._report(f"timer {getattr(callback, '__qualname__', callback)}", error)
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do next; None without timers."""
+        """When `advance` must be called next; None without timers."""
         while self._ticks:
             tick = self._ticks[0]
             if self._buckets[tick]:

@@ -1,24 +1,23 @@
 """Whose turn it is: connections share the loop by the time that their requests take.
 
-Time goes in *rounds*. In each a connection may use ROUND_SHARE_MS: its frames execute as they come while it has some of
-that left. What exceeds it waits, and the connection stands in line with the others that do; when the line has been
-gone through, the next round begins. Who used more than its share, by a request that could not be interrupted, pays
-with the shares of later rounds; nothing is saved up for later. So a client that asks for little is answered at once
-however much others ask for, and with nobody else about one connection has all of the loop.
+Time is divided into *rounds*. In each round a connection may use ROUND_SHARE_MS: its frames execute on arrival while it
+has some of that left. Afterwards they wait, and the connection stands in line with others like it; when all in line had
+their turn, the next round begins. A connection that used more than its share, by a request that could not be
+interrupted, pays with its shares of later rounds; unused shares are not saved up. So a client that asks for little is
+answered at once however much others ask for, and a connection that is alone may use the whole loop.
 
-One turn of the loop executes for TURN_WORK_MS, then answers leave and other events are heard. Connections that find no
-time left in a turn, but have some of their share, are served before those that used theirs up (as new flows are before
+One turn of the loop executes for TURN_WORK_MS, then answers leave and other events are handled. Connections that find
+no time left in a turn, but have some of their share, are served before those that used theirs up (like new flows before
 old ones in FQ-CoDel, RFC 8290); one of the latter is served in every turn.
 
-What has come on a connection is executed also when the other side has closed it since: who produces with acks=0 and
-closes has sent its records, and learns nothing more. Such connections are *leaving*, LEAVING_CONNECTIONS_MAX of them.
+Frames that have arrived are executed even if the other side has closed the connection since: a producer with acks=0 may
+send its records and close. Such connections are *leaving*, at most LEAVING_CONNECTIONS_MAX of them.
 
-Long work is a generator, done step by step in its connection's turns, which executes nothing else meanwhile. What
-takes more than a step has its message in memory, many times the size of its frame, so only LONG_REQUESTS_MAX are under
-way at a time: further ones wait after their first step.
+Long work is a generator, done step by step in its connection's turns; the connection executes nothing else meanwhile.
+Work of more than a step has its message in memory, many times the size of its frame, so at most LONG_REQUESTS_MAX are
+under way at a time: others wait after their first step.
 
-The clock is given: the shell's counts time, the simulator's readings. Its milliseconds are those of work and have no
-other meaning.
+The clock is given: the shell's measures time, the simulator's counts its readings. Its milliseconds measure work only.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ class Turns:
 
     Args:
         execute: executes one frame of a connection.
-        read_first: has what long work needs read into memory, and calls `resume` with the work then.
-        clock_ms: what counts work, in milliseconds.
-        left: called with a connection that was leaving when all of it is executed, or too many are leaving.
+        read_first: has the data that long work needs read into memory, and then calls `resume` with the work.
+        clock_ms: measures work, in milliseconds.
+        left: called with a leaving connection when all its frames are executed, or too many are leaving.
 
-    Attributes: `spent_ms`, what requests have taken of this turn of the loop.
+    Attributes: `spent_ms`, how long requests have executed in this turn of the loop.
     """
 
     def __init__(
@@ -121,7 +120,7 @@ class Turns:
             self._stand_in_line(work.connection)
 
     def proceed(self, connection: Connection) -> None:
-        """Goes on at once with what waits on a connection, as far as it may."""
+        """Continues at once with what waits on a connection, as far as it may."""
         if connection.in_line or connection.closed:
             return
         if not ready(connection):
@@ -135,14 +134,14 @@ class Turns:
             self._stand_in_line(connection)
 
     def leave(self, connection: Connection) -> None:
-        """The other side has closed the connection: it is left when all that came on it is executed."""
+        """The other side has closed the connection, which is given up once all its frames are executed."""
         self._leaving[connection] = None
         self._leave_if_idle(connection)
         if len(self._leaving) > LEAVING_CONNECTIONS_MAX:
             self._left(next(iter(self._leaving)))
 
     def forget(self, connection: Connection) -> None:
-        """The connection is closed: gives back what its work had."""
+        """The connection is closed: frees the places of its work."""
         self._leaving.pop(connection, None)
         if self._without_place:
             self._without_place = deque(work for work in self._without_place if work.connection is not connection)
@@ -150,7 +149,7 @@ class Turns:
             self._give_place_back(connection.work.popleft())
 
     def serve(self) -> None:
-        """A turn of those in line: those with a share first, and in any case one of the others."""
+        """Serves connections in line: those with a share left first, and in any case one of the others."""
         while self._early and self.spent_ms < TURN_WORK_MS:
             connection = self._early.popleft()
             if self._visit(connection):
@@ -166,7 +165,7 @@ class Turns:
             self._round += 1
 
     def _visit_late(self) -> bool:
-        """Goes on with the first in line, if its debt is paid. Whether it did."""
+        """Serves the first connection without a share, unless it still owes time. Returns whether it did."""
         if not self._left_of_round:
             self._round += 1
             self._left_of_round = len(self._late)
@@ -187,7 +186,7 @@ class Turns:
         return connection.share_ms > 0 and self.spent_ms < TURN_WORK_MS
 
     def _renew(self, connection: Connection) -> None:
-        """Gives a connection its share of the rounds since it was looked at."""
+        """Gives a connection its shares of the rounds since it was last looked at."""
         share_ms = connection.share_ms + (self._round - connection.round) * ROUND_SHARE_MS
         connection.share_ms = share_ms if share_ms < ROUND_SHARE_MS else ROUND_SHARE_MS
         connection.round = self._round
@@ -197,9 +196,9 @@ class Turns:
         self.spent_ms += spent_ms
 
     def _visit(self, connection: Connection) -> bool:
-        """Goes on with a connection until nothing of it is ready, or its share or the turn is used up.
+        """Serves a connection until nothing of it is ready, or its share or the turn is used up.
 
-        Whether it still stands in line, with the rest of its share: then the caller puts it back.
+        Returns whether it still stands in line with the rest of its share: then the caller puts it back.
         """
         assert connection.in_line
         started_ms = self._clock_ms()
@@ -238,7 +237,7 @@ class Turns:
             (self._early if connection.share_ms > 0 else self._late).append(connection)
 
     def _stepped(self, work: Work, result: object) -> None:
-        """A step of work is done: it is over, waits for what is not in memory, or for a place, or goes on."""
+        """Handles the end of a step: the work is done, waits for data or for a place, or continues."""
         connection = work.connection
         if result is DONE or connection.closed:
             connection.holds -= 1
@@ -260,7 +259,7 @@ class Turns:
         return True
 
     def _give_place_back(self, work: Work) -> None:
-        """To who has waited longest for one."""
+        """Gives the place of this work to the work that has waited longest for one."""
         if work.has_place:
             work.has_place = False
             self._places += 1
@@ -271,5 +270,5 @@ class Turns:
 
 
 def ready(connection: Connection) -> bool:
-    """Whether a connection has something that could go on: work, or a frame that nothing holds back."""
+    """Whether a connection can be served: it has work, or a frame that nothing holds back."""
     return bool(connection.work) or (bool(connection.waiting) and not connection.holds)

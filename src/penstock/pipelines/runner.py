@@ -35,7 +35,6 @@ FINAL = (ConfigError, LakeConflictError, DataLossError, AssertionError, TypeErro
 
 
 def epoch_ms() -> int:
-    """Now."""
     return time.time_ns() // 1_000_000
 
 
@@ -182,7 +181,6 @@ def sink_of(pipeline: Pipeline) -> DeadLetters | None:
 
 
 def told(error: Exception) -> str:
-    """An error as one line."""
     if isinstance(error, PenstockError):
         return str(error)
     line = one_line(error)

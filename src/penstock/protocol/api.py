@@ -179,12 +179,10 @@ class Api:
 
     @cached_property
     def request_class(self) -> type[Message]:
-        """The class of the request."""
         return message_class(f"{self.name}Request")
 
     @cached_property
     def response_class(self) -> type[Message]:
-        """The class of the response."""
         return message_class(f"{self.name}Response")
 
     def is_flexible(self, version: int) -> bool:
@@ -192,11 +190,9 @@ class Api:
         return self.flexible_from is not None and version >= self.flexible_from
 
     def request_header_version(self, version: int) -> int:
-        """2 where the version is flexible, else 1."""
         return 2 if self.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """1 where the response's header is flexible, else 0."""
         return 1 if version >= self.flexible_response_from else 0
 
 
@@ -215,6 +211,11 @@ APIS: Mapping[ApiKey, Api] = {
 
 API_BY_NUMBER: Mapping[int, Api] = {int(key): api for key, api in APIS.items()}
 
+FLEXIBLE_FROM: Mapping[int, int] = {
+    number: NEVER if api.flexible_from is None else api.flexible_from for number, api in API_BY_NUMBER.items()
+}
+"""The first version of each API whose requests are flexible."""
+
 
 def api_of(number: int) -> Api:
     """The API with this key as it came over the wire. Raises ProtocolError for a key that Kafka does not have."""
@@ -225,10 +226,8 @@ def api_of(number: int) -> Api:
 
 
 def request_header_version(key: ApiKey, version: int) -> int:
-    """The version of the header of a request."""
     return APIS[key].request_header_version(version)
 
 
 def response_header_version(key: ApiKey, version: int) -> int:
-    """The version of the header of a response."""
     return APIS[key].response_header_version(version)

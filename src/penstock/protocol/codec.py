@@ -3,6 +3,9 @@
 `encode` and `decode` look up the function for (message class, version) and call it; the first call for a pair writes
 the function's source from the schema, compiles it and keeps it. `prepare` does that ahead of the first use.
 
+The plain Produce, which is the most frequent request of all, has a decoder of its own (`protocol.plain_produce`), which
+leaves what is not plain to the written one.
+
 A large message is read or written in steps by `decode_steps` and `encode_steps`: generators with the same result.
 
 Whatever is wrong with the bytes raises `ProtocolError`, never anything else, and takes memory in proportion to the
@@ -17,11 +20,12 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from penstock.errors import ProtocolError, UnsupportedVersionError
-from penstock.protocol import schema
+from penstock.protocol import plain_produce, schema
 from penstock.protocol.decoder import decoder_source
 from penstock.protocol.encoder import encoder_source
 from penstock.protocol.explain import first_fault
 from penstock.protocol.message import Buffer, Chunk, Message, Struct
+from penstock.protocol.wire import joined
 
 M = TypeVar("M", bound=Message)
 
@@ -101,8 +105,7 @@ def unwritable(message: Message, version: int, error: Exception) -> ProtocolErro
 
 def encode_bytes(message: Message, version: int) -> bytes:
     """Writes a message as one byte string. Record bytes must be buffers, not ranges of files."""
-    chunks = encode(message, version)
-    return chunks[0] if len(chunks) == 1 and isinstance(chunks[0], bytes) else b"".join(chunks)  # type: ignore[arg-type]
+    return joined(encode(message, version))
 
 
 def prepare(cls: type[Message], version: int) -> None:
@@ -117,6 +120,8 @@ def make_decoder(cls: type[Message], version: int) -> Decoder:
     """Writes, compiles and keeps a decoder."""
     written = decoder_source(schema_of(cls, version), version, classes_of(cls))
     decoder: Decoder = compiled("decode", written, cls, version)
+    if cls.NAME == "ProduceRequest" and version >= plain_produce.FLEXIBLE_FROM:
+        decoder = plain_produce.plain_decoder(version, decoder)
     DECODERS[cls, version] = decoder
     return decoder
 

@@ -254,7 +254,6 @@ class DecoderWriter(SourceWriter):
         self.not_there(place, name, count, flexible=flexible, nullable=self.version in field.nullable)
 
     def elements(self, place: str, name: str, field: Field, count: str) -> None:
-        """Reads `count` elements."""
         code = FIXED_TYPES.get(field.type)
         if code is not None and code != "16s":
             self.check_count(name, count, FIXED_SIZES_BYTES[code])
@@ -339,7 +338,6 @@ class DecoderWriter(SourceWriter):
         self.add(f"p = {stop}")
 
     def struct_loop(self, items: str, group: Struct, count: str) -> None:
-        """Reads structs one by one."""
         element = self.fresh("o")
         with self.block(f"for _ in range({count}):"):
             self.pace()

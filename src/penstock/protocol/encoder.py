@@ -162,7 +162,6 @@ class EncoderWriter(SourceWriter):
     # Fields
 
     def field(self, source: str, group: Struct, field: Field, *, is_tagged: bool = False) -> None:
-        """Writes one field."""
         value = f"{source}.{field.attribute}"
         name = qualified(group, field)
         if field.is_array:
@@ -195,7 +194,6 @@ class EncoderWriter(SourceWriter):
             self.flush()
 
     def string(self, value: str, name: str, flexible: bool, *, nullable: bool) -> None:
-        """Writes a string."""
         if not nullable:
             self.text(value, name, flexible)
             return
@@ -265,7 +263,6 @@ class EncoderWriter(SourceWriter):
     # Arrays
 
     def array(self, value: str, name: str, field: Field) -> None:
-        """Writes an array."""
         flexible = self.is_flexible(field)
         items, count = self.fresh("l"), self.fresh("n")
         self.add(f"{items} = {value}")

@@ -28,7 +28,6 @@ def fault_in_struct(value: Any, group: Struct, version: int, path: str) -> str |
 
 
 def fault_in_field(value: Any, field: Field, version: int, path: str) -> str | None:
-    """The fault of one field."""
     if value is None:
         return None if version in field.nullable else f"{path} may not be null"
     if not field.is_array:

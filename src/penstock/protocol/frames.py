@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from struct import Struct, error
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 from penstock.errors import ProtocolError, UnsupportedVersionError
 from penstock.protocol import codec
-from penstock.protocol.api import Api, api_of
+from penstock.protocol.api import FLEXIBLE_FROM, Api, api_of
 from penstock.protocol.message import Buffer, Chunk, Message
 from penstock.protocol.wire import chunk_length, skip_tags
 
@@ -67,7 +67,10 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
             position += length
         elif length != -1:
             raise ProtocolError(f"client_id has length {length}")
-        if api_of(key).is_flexible(version):
+        flexible_from = FLEXIBLE_FROM.get(key)
+        if flexible_from is None:
+            raise ProtocolError(f"there is no API with key {key}")
+        if version >= flexible_from:
             tags = frame[position]
             position += 1
             if tags:
@@ -106,11 +109,15 @@ def encode_response_steps(
 
 def response_frame(api: Api, version: int, correlation_id: int, chunks: list[Chunk]) -> list[Chunk]:
     """A response that is written, with what comes before it."""
-    length = len(chunks[0]) if is_one_piece(chunks) else sum(map(chunk_length, chunks))
+    one = len(chunks) == 1 and chunks[0].__class__ is bytes  # as most responses are
+    length = len(chunks[0]) if one else sum(map(chunk_length, chunks))  # type: ignore[arg-type]
     if version >= api.flexible_response_from:
         head = RESPONSE_START_FLEXIBLE.pack(length + 5, correlation_id, 0)
     else:
         head = RESPONSE_START.pack(length + 4, correlation_id)
+    if one:
+        chunks[0] = head + chunks[0]  # type: ignore[operator]
+        return chunks
     return join_head(head, chunks)
 
 
@@ -125,11 +132,6 @@ def encode_request(api: Api, version: int, correlation_id: int, client_id: str |
         header += b"\0"
     length = len(header) + sum(map(chunk_length, chunks))
     return join_head(RESPONSE_HEADER.pack(length) + header, chunks)
-
-
-def is_one_piece(chunks: list[Chunk]) -> TypeGuard[list[bytes]]:
-    """Whether a message is one byte string: most responses are."""
-    return len(chunks) == 1 and chunks[0].__class__ is bytes
 
 
 def join_head(head: bytes, chunks: list[Chunk]) -> list[Chunk]:

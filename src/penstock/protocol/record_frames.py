@@ -34,7 +34,6 @@ def classes(package: str, kind: str) -> Mapping[int, type[Message]]:
 
 
 def encode_metadata_record(message: Message, version: int) -> bytes:
-    """The value of a metadata record."""
     return record_head(message.KEY, version) + codec.encode_bytes(message, version)
 
 
@@ -72,12 +71,10 @@ def decode_metadata_record(value: Buffer, package: str = "metadata") -> tuple[Me
 
 
 def encode_coordinator_key(message: Message) -> bytes:
-    """The key of a coordinator record."""
     return TWO_BYTES.pack(message.KEY) + codec.encode_bytes(message, 0)
 
 
 def encode_coordinator_value(message: Message, version: int) -> bytes:
-    """The value of a coordinator record."""
     return TWO_BYTES.pack(version) + codec.encode_bytes(message, version)
 
 

@@ -6,6 +6,7 @@ The common cases (a length below 127, a short array of integers) are inline in t
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID, SafeUUID
 
@@ -126,6 +127,11 @@ def chunk_length(chunk: Chunk) -> int:
         return chunk.nbytes if isinstance(chunk, memoryview) else len(chunk)  # type: ignore[arg-type]
     assert isinstance(length, int)
     return length
+
+
+def joined(chunks: Iterable[Chunk]) -> bytes:
+    """The bytes of chunks. Raises TypeError if one is a range of a file."""
+    return b"".join(chunks)  # type: ignore[arg-type]  # the TypeError is join's own
 
 
 def records_length(records: Records) -> int:

@@ -1,1 +1,1 @@
-"""Windows, rates and limits: how much passed lately, and when more may."""
+"""Rates and bounds, used for replication in `node/throttles.py`; client quotas go to the exit, `node/exit.py`."""

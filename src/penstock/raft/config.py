@@ -50,5 +50,5 @@ class RaftConfig:
 
     @property
     def begin_epoch_interval_ms(self) -> int:
-        """How often a leader tells the voters that do not fetch that it leads."""
+        """How often a leader announces itself to voters that do not fetch."""
         return max(1, self.fetch_timeout_ms // 2)

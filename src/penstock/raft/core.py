@@ -1,17 +1,18 @@
-"""What all parts of a replica share: its role and the moves between roles, its calls, and the order of its effects.
+"""What all parts of a replica share: its role and the changes of role, its calls, and the order of its effects.
 
-Two rules live here and nowhere else:
+Two rules are implemented only here:
 
 - *Durable first.* While a `PersistElection` is on its way to the disk, every `Call` and `Answer` is held back, and
-  leaves when the last one is done. So no vote, no acknowledgement and no word of a new epoch is ever ahead of the disk.
+  leaves when the last one is done. So no vote, acknowledgement or new epoch is ever sent before it is durable.
 - *Only the present counts.* A call belongs to the role that made it. Its answer may still bring news of a later epoch,
-  but what else it says is heeded only while the replica has stayed in that role.
+  but everything else in it counts only while the replica has stayed in that role.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.errors import ErrorCode
 from penstock.log.results import Randomness
@@ -39,10 +40,10 @@ class Identity:
 
     Attributes:
         key: node id and directory id.
-        cluster_id: sent with requests and checked in them; None leaves the check out.
+        cluster_id: sent with requests and checked in them; None omits the check.
         listener: the controller listener by which others are called.
         endpoints: where this replica's own controller listeners are.
-        bootstrap: whom to ask for the leader while no voter is known (`controller.quorum.bootstrap.servers`).
+        bootstrap: where to ask for the leader while no voter is known (`controller.quorum.bootstrap.servers`).
         stands: whether it may ever vote or lead: False for a broker, which only observes.
         topic: of the quorum's log.
     """
@@ -69,7 +70,7 @@ class Outstanding:
 class Channels:
     """One request at a time to a node, and a pause after one that failed. Both end with the role.
 
-    `ask_next_ms`: not before that is another node asked who leads.
+    `ask_next_ms`: before that, no other node is asked for the leader.
     """
 
     busy: dict[int, int] = field(default_factory=dict)
@@ -77,7 +78,7 @@ class Channels:
     ask_next_ms: int = 0
 
     def wait_ms(self, node_id: int, now_ms: int) -> int | None:
-        """0 when the node may be asked now, else how long it must not be; None while an answer is awaited."""
+        """0 if the node may be asked now, otherwise how long to wait; None while an answer is awaited."""
         return None if node_id in self.busy else max(0, self.ready_ms.get(node_id, now_ms) - now_ms)
 
 
@@ -87,7 +88,7 @@ class Core:
     Attributes:
         high_watermark: the offset below which everything is known to be committed; None before anything is.
         flushed_offset: how far the log is on disk.
-        appending_to: where the log ends once the append that was returned last is made; the log does not know yet.
+        appending_to: the log's end after the append that was returned last, which the log does not know yet.
         cutting: the log is being truncated or replaced by a snapshot; nothing else is done to it meanwhile.
         stopping: never stands again.
         fault: why the replica cannot go on; None as long as it can. It then does nothing any more.
@@ -148,8 +149,8 @@ class Core:
     def may_stand(self) -> bool:
         """Whether this replica may lead: a voter, or one whose own removal is not known to be committed.
 
-        Who has the record of its removal may be the only one that can be elected, and commit it (section 4.2.2 of
-        Ongaro's dissertation). It does not count its own vote then.
+        The replica with the record of its removal may be the only one that can be elected, and commit it (section 4.2.2
+        of Ongaro's dissertation). It does not count its own vote then.
         """
         offset = self.history.voters_offset
         if self.is_voter or offset is None or not self.identity.stands:
@@ -179,6 +180,15 @@ class Core:
             target = self.role.target if isinstance(self.role, Follower | Prospective) else self.target_of(leader_id)
         return LeaderView(leader_id, self.epoch, target, self.identity.topic)
 
+    def view_for(self, request: type[Message], version: int) -> LeaderView:
+        """The same, without the address where the response to the request's version has no room for it."""
+        view = self.leader_view()
+        return view if version >= messages.ENDPOINTS_FROM[request] else view._replace(target=None)
+
+    def partition_of(self, message: Any) -> Any | None:
+        """The one partition of a request or response; None if it is about anything else than this quorum's log."""
+        return messages.partition_of(message, self.identity.topic)
+
     def target_of(self, voter_id: int) -> Target | None:
         """Where a voter is reached, by the newest set."""
         voter = self.voters.voters.get(voter_id)
@@ -207,6 +217,10 @@ class Core:
     def answer(self, token: object, response: Message) -> None:
         self.emit(Answer(token, response))
 
+    def refuse_fetch(self, error: ErrorCode, version: int, token: object) -> None:
+        partition = PartitionData(error_code=error, high_watermark=messages.UNKNOWN)
+        self.answer(token, messages.fetch_answer(self.view_for(FetchRequest, version), partition))
+
     def persist(self) -> None:
         """Has the role's election state made durable, if it is not what `quorum-state` says.
 
@@ -223,7 +237,7 @@ class Core:
             self.effects.append(PersistElection(state))
 
     def persisted(self, state: ElectionState) -> bool:
-        """Whether that was awaited. What was held back leaves when nothing is on its way to the disk any more."""
+        """Whether this state was awaited. When nothing more is on its way to the disk, everything held back leaves."""
         if state not in self._persisting:
             return False
         del self._persisting[: self._persisting.index(state) + 1]
@@ -233,14 +247,14 @@ class Core:
         return True
 
     def tell_leader(self) -> None:
-        """Tells the node who leads, if that has changed."""
+        """Tells the node about a change of the leader."""
         now = (self.known_leader_id, self.epoch)
         if now != self._told:
             self._told = now
             self.effects.append(LeaderChanged(*now))
 
     def fail(self, reason: str) -> None:
-        """The replica cannot go on without breaking a promise: a person must look."""
+        """The replica cannot go on without breaking a promise: an operator must look."""
         self.fault = self.fault or reason
 
     # Calls
@@ -254,7 +268,7 @@ class Core:
         self.emit(Call(self._next_call, target, request, self.config.request_timeout_ms))
 
     def ended(self, call: int, now_ms: int, *, failed: bool) -> Outstanding | None:
-        """Takes back a call that has ended; None if it is unknown. After a failure the node is left alone a while."""
+        """Returns a call that has ended; None if it is unknown. After a failure the node is not asked for a while."""
         outstanding = self.calls.pop(call, None)
         if outstanding is None:
             return None
@@ -274,8 +288,8 @@ class Core:
         """Asks one node after the other for the leader, with a fetch; returns when to be called again, None if no node
         can be asked.
 
-        The next is asked soon after one has not known it, and after a while when one is silent; nobody is asked again
-        before DISCOVERY_INTERVAL_RETRIES back-offs. `besides` is a node that is asked already.
+        The next is asked soon after one that did not know it, and after a while if one is silent; no node is asked
+        again before DISCOVERY_INTERVAL_RETRIES back-offs. `besides` is a node that is asked already.
         """
         targets = [each for each in self._who_may_know() if each.node_id not in (self.local.id, besides)]
         channels = self.channels
@@ -296,7 +310,7 @@ class Core:
         return channels.ask_next_ms
 
     def _who_may_know(self) -> list[Target]:
-        """The voters, and the bootstrap servers that are none: all voters may have moved since the log was written."""
+        """The voters, and the bootstrap servers: all voters may have moved since the log was written."""
         targets = [target for voter_id in self.voters.voters if (target := self.target_of(voter_id)) is not None]
         known = {(target.host, target.port) for target in targets}
         known |= {(own.host, own.port) for own in self.identity.endpoints}
@@ -331,11 +345,7 @@ class Core:
         self.persist()
         if isinstance(previous, Leader):
             for parked in previous.parked:
-                partition = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, high_watermark=messages.UNKNOWN)
-                leader = self.leader_view()
-                if parked.version < messages.ENDPOINTS_FROM[FetchRequest]:
-                    leader = leader._replace(target=None)
-                self.answer(parked.token, messages.fetch_answer(leader, partition))
+                self.refuse_fetch(ErrorCode.NOT_LEADER_OR_FOLLOWER, parked.version, parked.token)
         self.tell_leader()
 
     def become_unattached(self, epoch: int, now_ms: int, *, leader_id: int | None = None) -> None:
@@ -348,7 +358,7 @@ class Core:
         self._become(Unattached(epoch, deadline_ms, voted, leader_id), now_ms)
 
     def become_prospective(self, now_ms: int) -> None:
-        """Asks whether it would be elected; the only voter need not."""
+        """Begins to ask whether it would be elected; the only voter becomes a candidate at once."""
         if self.is_only_voter:
             self.become_candidate(now_ms)
             return
@@ -392,7 +402,7 @@ class Core:
         return leader
 
     def become_resigned(self, now_ms: int) -> None:
-        """Stops leading and tells the others, the one that is furthest first in line."""
+        """Stops leading and tells the others, in the order in which they should stand: the longest log first."""
         role = self.role
         assert isinstance(role, Leader), "only a leader resigns"
         others = [each for voter_id, each in role.voters.items() if voter_id != self.local.id]
@@ -407,10 +417,10 @@ class Core:
     def hear(
         self, leader_id: int, epoch: int, target: Target | None, now_ms: int, *, from_leader: bool = False
     ) -> bool:
-        """Takes in who leads which epoch. True if that changed this replica's role.
+        """Handles the news of an epoch's leader. True if it changed this replica's role.
 
-        A leader whose address is not known, or that is said to be this replica although it does not lead, is none. A
-        Prospective knows its leader and could not reach it: only the leader itself (`from_leader`) has news for it.
+        A leader without a known address, or that is said to be this replica although it does not lead, counts as none.
+        A Prospective knows its leader and could not reach it: only the leader itself (`from_leader`) has news for it.
         """
         if epoch < self.epoch:
             return False
@@ -437,9 +447,9 @@ class Core:
         return isinstance(role, Unattached | Candidate)
 
     def _has_moved(self, leader_id: int, epoch: int, target: Target | None, *, from_leader: bool) -> bool:
-        """Whether the leader that this replica follows, and gets no answer from, is elsewhere.
+        """Whether the leader that this replica follows, without getting answers, is at another address.
 
-        The log may say where it was before it moved; the leader and those that fetch from it know better.
+        The log may contain an old address; the leader and those that fetch from it know better.
         """
         role = self.role
         if not isinstance(role, Follower) or (role.epoch, role.leader_id) != (epoch, leader_id) or target is None:

@@ -1,8 +1,9 @@
-"""Drives a replica of a quorum: performs its effects on a `Storage`, and tells it what the disk and others say.
+"""Drives a replica of a quorum: performs its effects on a `Storage`, and passes it the events of the disk and of
+others.
 
 The replica decides, the storage has the files, and the host is what differs from quorum to quorum: the state machine
-that follows the committed log, and the way to other nodes. Effects are carried out in order; those that come of
-carrying one out follow behind. Whatever is raised meanwhile ends the drive: nobody knows what was done then.
+that follows the committed log, and the way to other nodes. Effects are carried out in order; those that result follow
+behind. An exception meanwhile ends the drive: it is not known what was done.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from penstock.records.control import control_batch
 from penstock.records.wall import WallTime
 
 
-class Host(Protocol):
+class DriverHost(Protocol):
     """The surroundings of a driven replica: the state machine, and the other nodes."""
 
     def carries_out(self, effect: Effect) -> None:
@@ -117,7 +118,7 @@ class Driver:
         self,
         disk: Disk,
         settings: Settings,
-        host: Host,
+        host: DriverHost,
         prepare: Callable[[Storage], tuple[Identity, QuorumHistory]],
         *,
         config: RaftConfig,
@@ -145,13 +146,13 @@ class Driver:
         self.perform(self.replica.start(now_ms), now_ms)
 
     def close(self) -> None:
-        """Cuts the replica off from other nodes."""
+        """Disconnects the replica from other nodes."""
         self.closing = True
 
     # Events of the replica
 
     def hear(self, event: Callable[[], Sequence[Effect]], now_ms: int) -> None:
-        """Tells the replica of something, and does what it wants. If it cannot read its log, the drive ends."""
+        """Passes an event to the replica, and performs its effects. If it cannot read its log, the drive ends."""
         try:
             effects = event()
         except StorageError as error:
@@ -160,7 +161,7 @@ class Driver:
         self.perform(effects, now_ms)
 
     def handle(self, request: Message, version: int, token: object, now_ms: int) -> None:
-        """A request of another node: it is answered, with its token, now or later."""
+        """Passes a request of another node to the replica, which answers it, with its token, now or later."""
         if not self.closing:
             self.hear(lambda: self.replica.handle(request, version, now_ms, token), now_ms)
 
@@ -178,7 +179,7 @@ class Driver:
     # Effects
 
     def perform(self, effects: Sequence[Effect], now_ms: int) -> None:
-        """Carries out effects, in order; those that come meanwhile follow."""
+        """Performs effects in order; those that result meanwhile follow."""
         self._effects.extend(effects)
         if self._performing:
             return

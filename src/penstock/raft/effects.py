@@ -1,19 +1,15 @@
-"""What a replica of the quorum has its node do: the effects that the events of `raft.replica` return, in order.
+"""The effects that the events of `raft.replica` return, in order, for the node to carry out.
 
-What must be durable before the next step is an effect of its own, and the step comes with the event that reports it:
+Whatever must be durable before the next step is an effect of its own; an event reports that it is done:
 
-| effect | answered by the event |
-|---|---|
-| `PersistElection` | `election_persisted(state, now_ms)` |
-| `AppendControl` | `appended(log_end_offset, now_ms)` at once, `written` and `flushed` later |
-| `AppendFetched` | `written` and `flushed` later |
-| `Truncate` | `truncated(log_end_offset, now_ms)` |
-| `WriteSnapshot` | `snapshot_written(snapshot, size_bytes, now_ms)` |
-| `InstallSnapshot` | `snapshot_installed(snapshot, voters, kraft_version, now_ms)` or `snapshot_refused` |
-| `Call` | `answered(call, response or None, now_ms)`, exactly once |
+| effect | answered by the event | |---|---| | `PersistElection` | `election_persisted(state, now_ms)` | |
+`AppendControl` | `appended(log_end_offset, now_ms)` at once, `written` and `flushed` later | | `AppendFetched` |
+`written` and `flushed` later | | `Truncate` | `truncated(log_end_offset, now_ms)` | | `WriteSnapshot` |
+`snapshot_written(snapshot, size_bytes, now_ms)` | | `InstallSnapshot` | `snapshot_installed(snapshot, voters,
+kraft_version, now_ms)` or `snapshot_refused` | | `Call` | `answered(call, response or None, now_ms)`, exactly once |
 
-Nothing that tells another node of an election (`Call`, `Answer`) is returned before the state that it speaks of is on
-disk: the replica holds it back by itself.
+A `Call` or `Answer` about an election is returned only when the state that it tells is on disk: the replica holds it
+back.
 """
 
 from __future__ import annotations
@@ -99,8 +95,7 @@ class LoadSnapshot:
 class Call:
     """Send a request; `answered(call, ...)` with the response, or None when there is none after `timeout_ms`.
 
-    What is sent to one target goes in order. A call may be forgotten by the replica meanwhile; its end is reported all
-    the same.
+    Requests to one target are sent in order. The end of a call is reported even if the replica has forgotten it.
     """
 
     call: int
@@ -119,7 +114,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Everything below `high_watermark` is committed. At a follower it is on its disk as well, and can be read.
+    """Everything below `high_watermark` is committed. On a follower it is on its disk as well, and can be read.
 
     `first` when this leader has just committed the first record of its epoch: it is active from now on.
     """
@@ -130,10 +125,10 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class LeaderChanged:
-    """The leader of `epoch` as this replica knows it now; None when it knows of none.
+    """The leader of `epoch` as this replica knows it now; None if it knows of none.
 
-    A leader hears of itself when it begins to lead, before its LeaderChange is committed. When it was the leader and
-    is not any more, what it appended and did not commit may be lost.
+    A leader hears of itself when it begins to lead, before its LeaderChange is committed. If it was the leader and no
+    longer is, what it appended and did not commit may be lost.
     """
 
     leader_id: int | None

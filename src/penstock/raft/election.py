@@ -1,8 +1,9 @@
-"""`quorum-state`: what a voter must not forget about elections, as Kafka writes it.
+"""The `quorum-state` file: epoch, leader and vote of this replica, one line of JSON beside the metadata log, as in
+Kafka.
 
-A line of JSON beside the metadata log: the epoch, the leader of it if known, and whom this voter gave its vote.
-Version 0 belongs to kraft.version 0, version 1 to kraft.version 1, which adds the directory of the candidate. It is
-on disk before anything that follows from it leaves this node.
+Version 0 is for kraft.version 0; version 1, for kraft.version 1, adds the directory id of the candidate. The file is
+durable before a vote is answered: `raft/core.py` holds back every request and answer until it is written. The rules for
+voting are in `raft/elections.py`.
 """
 
 from __future__ import annotations

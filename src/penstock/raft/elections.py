@@ -1,21 +1,21 @@
 """Elections: who asks for votes, who gets one, and how an epoch begins and ends (KIP-595 "Vote", KIP-996).
 
-A vote is given to one candidate an epoch, and only if its log is at least as long. A pre-vote costs nothing: it is
-given to who could be elected, unless this replica hears from a leader; so a replica that is cut off from the others,
-or has only just come back, raises no epoch and deposes nobody.
+A voter votes for one candidate in an epoch, and only if the candidate's log is at least as long as its own. The vote is
+durable before it is answered (`raft/election.py`). A pre-vote changes nothing: it is granted to a replica that could be
+elected, unless this one hears from a leader. So a replica that was cut off, or has just come back, does not raise the
+epoch or depose the leader.
 """
 
 from __future__ import annotations
 
 from penstock.errors import ErrorCode
-from penstock.protocol.message import ZERO_UUID, Message
+from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from penstock.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
 from penstock.protocol.messages.vote_request import PartitionData, VoteRequest
 from penstock.raft import messages
 from penstock.raft.core import Core
 from penstock.raft.effects import Target
-from penstock.raft.messages import LeaderView
 from penstock.raft.states import Ballot, Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from penstock.raft.voters import ReplicaKey
 
@@ -34,12 +34,12 @@ class Elections:
     def on_vote(self, request: VoteRequest, version: int, now_ms: int, token: object) -> None:
         """Vote, versions 0-2; version 2 adds the pre-vote."""
         core = self._core
-        partition: PartitionData | None = messages.partition_of(request, self._core.identity.topic)
+        partition: PartitionData | None = core.partition_of(request)
         if partition is None:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return
         error, granted = self._vote(request, partition, now_ms)
-        core.answer(token, messages.vote_answer(error, self._view(request, version), granted=granted))
+        core.answer(token, messages.vote_answer(error, core.view_for(type(request), version), granted=granted))
 
     def _vote(self, request: VoteRequest, asked: PartitionData, now_ms: int) -> tuple[ErrorCode, bool]:
         core = self._core
@@ -69,7 +69,7 @@ class Elections:
         return isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched and not role.suspected)
 
     def _grant(self, candidate: ReplicaKey, *, log_is_long_enough: bool, now_ms: int) -> bool:
-        """Whether the candidate has this replica's vote of the epoch, which it may get now."""
+        """Whether the candidate has this replica's vote of the epoch, which may be given now."""
         core = self._core
         role = core.role
         if isinstance(role, Unattached | Prospective) and role.leader_id is None:
@@ -87,43 +87,35 @@ class Elections:
         return False
 
     def _is_meant(self, voter_id: int, directory_id: object) -> bool:
-        """Whether a request that names its receiver means this replica; versions before 1 name none."""
+        """Whether a request that names its receiver names this replica; versions before 1 name none."""
         local = self._core.local
         known = directory_id not in (ZERO_UUID, local.directory_id)
         return voter_id in (messages.UNKNOWN, local.id) and not known
 
     def on_begin(self, request: BeginQuorumEpochRequest, version: int, now_ms: int, token: object) -> None:
-        """BeginQuorumEpoch, versions 0-1: the leader makes itself known to those that do not fetch from it."""
+        """BeginQuorumEpoch, versions 0-1: the leader announces itself to those that do not fetch from it."""
         core = self._core
-        asked = messages.partition_of(request, self._core.identity.topic)
+        asked = core.partition_of(request)
         if asked is None:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return
-        error = ErrorCode.NONE
-        if asked.leader_epoch < core.epoch:
-            error = ErrorCode.FENCED_LEADER_EPOCH
-        elif asked.leader_id < 0 or self._contradicts(asked.leader_id, asked.leader_epoch):
-            error = ErrorCode.INVALID_REQUEST
-        else:
+        error = self._leader_error(asked.leader_id, asked.leader_epoch)
+        if error == ErrorCode.NONE:
             target = self._leader_target(request, asked.leader_id)
             core.hear(asked.leader_id, asked.leader_epoch, target, now_ms, from_leader=True)
             if not self._is_meant(request.voter_id, asked.voter_directory_id):
                 error = ErrorCode.INVALID_VOTER_KEY
-        core.answer(token, messages.begin_answer(error, self._view(request, version)))
+        core.answer(token, messages.begin_answer(error, core.view_for(type(request), version)))
 
     def on_end(self, request: EndQuorumEpochRequest, version: int, now_ms: int, token: object) -> None:
         """EndQuorumEpoch, versions 0-1: the leader resigns; the first of its successors need not wait."""
         core = self._core
-        asked = messages.partition_of(request, self._core.identity.topic)
+        asked = core.partition_of(request)
         if asked is None:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return
-        error = ErrorCode.NONE
-        if asked.leader_epoch < core.epoch:
-            error = ErrorCode.FENCED_LEADER_EPOCH
-        elif asked.leader_id < 0 or self._contradicts(asked.leader_id, asked.leader_epoch):
-            error = ErrorCode.INVALID_REQUEST
-        else:
+        error = self._leader_error(asked.leader_id, asked.leader_epoch)
+        if error == ErrorCode.NONE:
             core.hear(asked.leader_id, asked.leader_epoch, self._leader_target(request, asked.leader_id), now_ms)
             if isinstance(core.role, Follower) and core.role.leader_id == asked.leader_id:
                 candidates = [ReplicaKey(each.candidate_id, each.candidate_directory_id)
@@ -131,39 +123,36 @@ class Elections:
                 candidates = candidates or [ReplicaKey(each) for each in asked.preferred_successors]
                 core.role.fetch_deadline_ms = now_ms + self._succession_ms(candidates)
                 core.role.has_fetched = False
-        core.answer(token, messages.end_answer(error, self._view(request, version)))
+        core.answer(token, messages.end_answer(error, core.view_for(type(request), version)))
 
     def _succession_ms(self, candidates: list[ReplicaKey]) -> int:
-        """How long to leave the election to those before this replica in the line; the last waits longest."""
+        """How long to leave the election to the successors before this replica; the last waits longest."""
         local, longest_ms = self._core.local, self._core.config.election_backoff_max_ms
         for position, candidate in enumerate(candidates):
             if candidate.id == local.id and candidate.directory_id in (ZERO_UUID, local.directory_id):
                 return 0 if position == 0 else min(longest_ms, (longest_ms >> (len(candidates) - 1)) << (position - 1))
         return longest_ms
 
-    def _contradicts(self, leader_id: int, epoch: int) -> bool:
-        """Whether the epoch has another leader, or this replica is said to lead it and does not."""
+    def _leader_error(self, leader_id: int, epoch: int) -> ErrorCode:
+        """INVALID_REQUEST also where the epoch has another leader, or this replica is said to lead it and does not."""
         core = self._core
-        if leader_id == core.local.id:
-            return True
+        if epoch < core.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
         known = core.role.election().leader_id
-        return epoch == core.epoch and known is not None and known != leader_id
+        contradicts = leader_id == core.local.id or (epoch == core.epoch and known not in (None, leader_id))
+        return ErrorCode.INVALID_REQUEST if leader_id < 0 or contradicts else ErrorCode.NONE
 
     def _leader_target(self, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, leader_id: int) -> Target | None:
         listener = self._core.identity.listener
         found = next((each for each in request.leader_endpoints if each.name == listener), None)
         return None if found is None else Target(leader_id, found.host, found.port, listener)
 
-    def _view(self, request: Message, version: int) -> LeaderView:
-        view = self._core.leader_view()
-        return view if version >= messages.ENDPOINTS_FROM[type(request)] else view._replace(target=None)
-
     # Answers
 
     def vote_answered(self, voter_id: int, response: object, *, pre_vote: bool, current: bool, now_ms: int) -> None:
         """A voter has answered. `current`: this replica is still in the role in which it asked."""
         core = self._core
-        partition = messages.partition_of(response, self._core.identity.topic)
+        partition = core.partition_of(response)
         if partition is None:
             core.back_off(voter_id, now_ms, core.config.election_timeout_ms)
             unsupported = getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.UNSUPPORTED_VERSION
@@ -188,9 +177,9 @@ class Elections:
         self._count(role, now_ms)
 
     def vote_failed(self, voter_id: int, *, current: bool, now_ms: int) -> None:
-        """Notes that a voter could not be asked. A candidate that can no longer get a majority soon starts again.
+        """A voter could not be asked. A candidate that can no longer get a majority soon starts again.
 
-        When a leader has died, a vote that was split among the living would else cost a whole election timeout.
+        Otherwise, when a leader has died, a split vote would cost a whole election timeout.
         """
         role = self._core.role
         if current and isinstance(role, Candidate):
@@ -230,7 +219,7 @@ class Elections:
     # Time
 
     def poll(self, now_ms: int) -> int | None:
-        """Stands, asks for votes, or gives up, as it is time to. When to be called again."""
+        """Stands, asks for votes, or gives up, when it is time. Returns when to be called again."""
         core = self._core
         role = core.role
         if isinstance(role, Unattached):
@@ -257,7 +246,7 @@ class Elections:
         return None if core.stopping else core.discover_leader(now_ms)
 
     def _ask(self, ballot: Ballot, *, pre_vote: bool, now_ms: int) -> int:
-        """Sends the vote requests that are due; when the next is."""
+        """Sends the vote requests that are due; returns when the next is."""
         core = self._core
         next_ms = now_ms + core.config.election_timeout_ms
         for voter_id in ballot.unrecorded(core.voters):
@@ -295,7 +284,7 @@ class Elections:
             core.become_unattached(role.epoch, now_ms)
 
     def _give_up(self, role: Prospective, now_ms: int) -> None:
-        """Nobody would elect it: on as before, with the leader that it knew of, or without one."""
+        """Nobody would elect it: continues with the leader that it knew of, or without one."""
         core = self._core
         if role.leader_id is not None and role.target is not None:
             core.become_follower(role.epoch, role.leader_id, role.target, now_ms)
@@ -303,7 +292,7 @@ class Elections:
             core.become_unattached(role.epoch, now_ms)
 
     def _back_off(self, role: Candidate, now_ms: int) -> None:
-        """A lost election: a pause of a random length, which doubles each time, so that one of several wins."""
+        """The election is lost: pauses for a random time, which doubles each time, so that one of several wins."""
         config = self._core.config
         doublings = min(BACKOFF_DOUBLINGS_MAX, self._retries)
         self._retries += 1
@@ -342,7 +331,7 @@ class Elections:
     def end_answered(self, voter_id: int, response: object, *, current: bool, now_ms: int) -> None:
         """A voter has heard of the resignation."""
         core = self._core
-        partition = messages.partition_of(response, self._core.identity.topic)
+        partition = core.partition_of(response)
         if partition is None:
             core.back_off(voter_id, now_ms, core.config.election_timeout_ms)
             return
@@ -352,7 +341,7 @@ class Elections:
             core.role.unacknowledged.discard(voter_id)
 
     def end_failed(self, voter_id: int) -> None:
-        """A voter cannot be told of the resignation. Who stops does not wait for it: it hears the connection break."""
+        """A voter cannot be told of the resignation. A replica that stops does not wait for it."""
         role = self._core.role
         if self._core.stopping and isinstance(role, Resigned):
             role.unacknowledged.discard(voter_id)

@@ -1,13 +1,13 @@
-"""How far the metadata log was ever known to be durable: what tells damage from writes that a power failure took.
+"""How far the metadata log was ever known to be durable: tells damage from writes that a power failure took.
 
-Several batches may be written and not yet fsynced when the power goes, and the disk may keep a later one without an
-earlier. That looks like damage in the middle of the log, and is none: nothing of it was acknowledged. So after each
-fsync the offset that it reached is noted in `flushed-offset`. The note itself is not fsynced: it may be late, never
-early. A hole at or after the noted offset is cut; a hole before it is damage.
+Several batches may be written and not yet fsynced when the power fails, and the disk may keep a later one without an
+earlier. That looks like damage in the middle of the log, but nothing of it was acknowledged. So after each fsync its
+offset is written to `flushed-offset`. That file itself is not fsynced: it may be late, never early. A hole at or after
+the offset in it is cut; a hole before it is damage.
 
-The file has two slots, 512 bytes apart, so that a torn write spoils one of them only: offset 8 | CRC-32C of it 4. It
-is there, and durable, before the first append: a file that a power failure took would make a hole look like damage.
-Kafka passes over a file of this name.
+The file has two slots, 512 bytes apart, so that a torn write spoils only one of them: offset 8 | CRC-32C of it 4. It is
+there, and durable, before the first append: if a power failure took it, a hole would look like damage. Kafka ignores a
+file of this name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def noted(offset: int) -> bytes:
 
 
 class NoteFlushed(Operation):
-    """Notes an offset in one of the slots, in turn."""
+    """Writes an offset to the slots in turn."""
 
     __slots__ = ("offset", "path", "slot")
 
@@ -46,7 +46,7 @@ class NoteFlushed(Operation):
 
 
 class LowerFlushed(Operation):
-    """Puts an offset into both slots, durably, before the log is cut there and other records follow."""
+    """Lowers the offset in both slots, durably, before the log is truncated there and other records follow."""
 
     __slots__ = ("offset", "path")
 
@@ -66,7 +66,7 @@ class LowerFlushed(Operation):
 
 
 def read_flushed(disk: Disk, name: str) -> int:
-    """The greatest offset noted, or -1 where none is legible: then nothing is known, and any hole is damage."""
+    """The greatest offset in the file, or -1 if none is legible: then nothing is known, and any hole is damage."""
     path = f"{name}/{FILE}"
     return read_noted(disk, path) if disk.exists(path) else -1
 

@@ -1,8 +1,8 @@
-"""The follower and the observer: fetch, append, cut, and take over a snapshot (KIP-595 "Fetch", KIP-630).
+"""The follower and the observer: fetch, append, truncate, and install a snapshot (KIP-595 "Fetch", KIP-630).
 
-One fetch at a time, and none beyond what is on this replica's disk: the leader takes a fetch for the word that all
-before it is durable. What a leader sends is checked before it is appended: checksums, that it goes on where the log
-ends, and that epochs rise. Nothing below the high watermark is ever cut; a leader that wants that is not obeyed.
+One fetch at a time, and none beyond what is on this replica's disk: for the leader a fetch acknowledges that everything
+before it is durable. What a leader sends is checked before it is appended: checksums, that it continues where the log
+ends, and that epochs rise. Nothing below the high watermark is ever truncated, even if a leader asks for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Following:
     # Time
 
     def poll(self, role: Follower, now_ms: int) -> int | None:
-        """Fetches, or stands when the leader has not answered for too long. When to be called again."""
+        """Fetches, or stands when the leader has not answered for too long. Returns when to be called again."""
         core = self._core
         if now_ms >= role.fetch_deadline_ms and not core.cutting:
             if core.may_stand and not core.stopping:
@@ -63,7 +63,7 @@ class Following:
         return Voter(self._core.local, self._core.identity.endpoints)
 
     def _news_of_itself(self, role: Follower) -> Message | None:
-        """The request that this replica has to make of the leader, if any."""
+        """The request that tells the leader about this voter, or by which this replica becomes one; None: no need."""
         core = self._core
         cluster_id = core.identity.cluster_id
         if self._is_to_update(role):
@@ -76,8 +76,9 @@ class Following:
         return messages.add_voter(cluster_id, self._own_voter(), timeout_ms=core.config.request_timeout_ms)
 
     def _is_to_update(self, role: Follower) -> bool:
-        """Whether the leader is to be told of this voter (KIP-853): its entry in the log says something that is not so
-        any more. With kraft.version 0 there is no entry, and each leader is told once."""
+        """Whether the leader must be told about this voter (KIP-853): its entry in the log is outdated. With
+        kraft.version 0 there is none, and each leader is told once.
+        """
         core = self._core
         if not core.is_voter or not core.identity.endpoints:
             return False
@@ -86,7 +87,7 @@ class Following:
         return core.voters.voters[core.local.id] != self._own_voter()
 
     def update_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
-        """The leader has been told of this voter, or does not want to know (UNSUPPORTED_VERSION before 4.2)."""
+        """The leader has been told about this voter, or does not support that (UNSUPPORTED_VERSION before 4.2)."""
         core = self._core
         news = messages.news_of_update(response, core.identity.listener)
         role = core.role
@@ -110,10 +111,10 @@ class Following:
         )
 
     def suspect(self, now_ms: int) -> None:
-        """The leader may be gone: it is asked for a sign of life, and has a short grace for it.
+        """The leader may be gone: asks it for a sign of life, for which it has a short time.
 
-        A voter stands then; whoever has heard of the leader meanwhile keeps it from disturbing anybody (KIP-996). An
-        observer asks the voters meanwhile whether there is another leader.
+        Then a voter stands; it disturbs nobody as long as others have heard of the leader (KIP-996). An observer asks
+        the voters meanwhile whether there is another leader.
         """
         core = self._core
         role = core.role
@@ -125,7 +126,7 @@ class Following:
             role.fetch_deadline_ms = min(role.fetch_deadline_ms, now_ms + grace_ms)
 
     def leader_gone(self, now_ms: int) -> None:
-        """The leader's process is no more: no grace, but a little time by chance, so that not all stand at once."""
+        """The leader's process has ended: stands after a short random time, so that not all stand at once."""
         core = self._core
         self.suspect(now_ms)
         role = core.role
@@ -138,11 +139,7 @@ class Following:
     def fetch_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
         """Handles an answer from the leader, or from the node asked for the leader."""
         core = self._core
-        partition = (
-            messages.partition_of(response, self._core.identity.topic)
-            if response.error_code == ErrorCode.NONE
-            else None
-        )
+        partition = core.partition_of(response) if response.error_code == ErrorCode.NONE else None
         if partition is None:
             core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
             return
@@ -173,7 +170,7 @@ class Following:
             self.suspect(now_ms)
 
     def _take(self, role: Follower, partition: Any) -> bool:
-        """Does what the leader's answer says. False if it makes no sense."""
+        """Acts on the leader's answer. False if it makes no sense."""
         diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
         if diverging.epoch >= 0:
             return self._truncate(diverging.epoch, diverging.end_offset)
@@ -215,7 +212,7 @@ class Following:
         return True
 
     def advance(self, role: Follower) -> None:
-        """Takes the leader's high watermark over, as far as this replica's disk has the log."""
+        """Takes over the leader's high watermark, as far as this replica's disk has the log."""
         core = self._core
         reached = min(role.leader_high_watermark, core.flushed_offset)
         if reached > (core.high_watermark or 0):
@@ -225,7 +222,7 @@ class Following:
     # Divergence
 
     def _truncate(self, epoch: int, end_offset: int) -> bool:
-        """The logs part: cuts this one to where they agree at the most (KIP-595, as KIP-101 and KIP-279)."""
+        """The logs diverge: truncates this one to the end of what they may share (KIP-595, as KIP-101 and KIP-279)."""
         core = self._core
         own = core.log.end_of_epoch(epoch)
         offset = -1
@@ -247,7 +244,7 @@ class Following:
         return True
 
     def truncated(self, log_end_offset: int) -> None:
-        """The log has been cut."""
+        """The log has been truncated."""
         core = self._core
         core.cutting = False
         core.history.truncate(log_end_offset)
@@ -263,13 +260,9 @@ class Following:
         return True
 
     def snapshot_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
-        """A piece of the snapshot has come, or the leader has it no more: then the next fetch names another."""
+        """A piece of the snapshot has arrived, or the leader no longer has it: then the next fetch names another."""
         core = self._core
-        partition = (
-            messages.partition_of(response, self._core.identity.topic)
-            if response.error_code == ErrorCode.NONE
-            else None
-        )
+        partition = core.partition_of(response) if response.error_code == ErrorCode.NONE else None
         if partition is None:
             core.back_off(node_id, now_ms, core.config.retry_backoff_ms)
             return

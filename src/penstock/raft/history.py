@@ -1,7 +1,7 @@
-"""Who votes and by which kraft.version, as the log says it: the newest record counts, committed or not (KIP-853).
+"""The voters and the kraft.version according to the log: the newest record counts, committed or not (KIP-853).
 
-With kraft.version 0 no record says it, and the voters are those of `controller.quorum.voters`. A truncation takes back
-what the records cut off had said.
+With kraft.version 0 there are no such records, and the voters are those of `controller.quorum.voters`. A truncation
+takes back what the removed records said.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class QuorumHistory:
 
     @property
     def voters(self) -> VoterSet:
-        """The present voters."""
         return self._voters[-1][1] if self._voters else self.static_voters
 
     @property
@@ -54,7 +53,7 @@ class QuorumHistory:
         return self._versions[found - 1][1] if found else 0
 
     def note(self, offset: int, message: Message) -> None:
-        """A control record of the log; other than of these two kinds it says nothing about the quorum."""
+        """Handles a control record of the log; other kinds of records say nothing about the quorum."""
         if isinstance(message, VotersRecord):
             self.note_voters(offset, VoterSet.from_record(message))
         elif isinstance(message, KRaftVersionRecord):
@@ -69,19 +68,19 @@ class QuorumHistory:
         self._versions.append((offset, version))
 
     def start_at(self, end_offset: int, voters: VoterSet | None, kraft_version: int) -> None:
-        """A checkpoint takes the place of everything before its end; end offset 0 is the one of formatting."""
+        """A checkpoint replaces everything before its end; end offset 0 is the one of formatting."""
         self._voters = [] if voters is None else [(end_offset - 1, voters)]
         self._versions = [(end_offset - 1, kraft_version)] if kraft_version else []
 
     def truncate(self, end_offset: int) -> None:
-        """The records from this offset on are no more."""
+        """Removes the records from this offset on."""
         while self._voters and self._voters[-1][0] >= end_offset:
             self._voters.pop()
         while self._versions and self._versions[-1][0] >= end_offset:
             self._versions.pop()
 
     def forget_before(self, offset: int) -> None:
-        """No truncation and no checkpoint will ask for what was before this offset."""
+        """Forgets what was before this offset, which no truncation or checkpoint will need."""
         while len(self._voters) > 1 and self._voters[1][0] < offset:
             del self._voters[0]
         while len(self._versions) > 1 and self._versions[1][0] < offset:

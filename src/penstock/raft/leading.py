@@ -1,8 +1,8 @@
-"""The leader: serves fetches, follows how far the others are, and commits (KIP-595 "Fetch", KIP-630, KIP-1166).
+"""The leader: serves fetches, tracks how far the others are, and commits (KIP-595 "Fetch", KIP-630, KIP-1166).
 
 A voter that asks for an offset has everything before it on disk; that is its acknowledgement. What a majority has is
-committed, once it reaches into the leader's own epoch. A fetch that has nothing to get waits for more records, or for
-news of the high watermark if its replica asks for that.
+committed, once it reaches into the leader's own epoch. A fetch that finds nothing waits for more records, or for a new
+high watermark if its replica asks for that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from penstock.raft.core import Core
 from penstock.raft.effects import AppendControl, Committed
 from penstock.raft.history import BOOTSTRAP_OFFSET
 from penstock.raft.limits import RAFT_OBSERVERS_MAX
-from penstock.raft.messages import LeaderView
 from penstock.raft.replica_log import EpochEnd
 from penstock.raft.states import Leader, Parked, Progress
 from penstock.raft.voters import ReplicaKey, Voter
@@ -48,8 +47,8 @@ class Leading:
     def begin(self, now_ms: int) -> None:
         """This candidate has been elected: its epoch begins with a record of its own.
 
-        The first leader of a formatted quorum puts the voters into the log, which formatting could not; one that has
-        moved since writes down where it is now (KIP-853), which others tell the leader (UpdateRaftVoter).
+        The first leader of a formatted quorum writes the voters into the log, which formatting could not; one that has
+        moved since writes its new address (KIP-853), which other voters tell the leader (UpdateRaftVoter).
         """
         core = self._core
         leader = core.become_leader(now_ms)
@@ -69,7 +68,7 @@ class Leading:
         self.append_control(records)
 
     def append_control(self, records: list[Message]) -> int:
-        """Appends control records as one batch; what they say of the quorum counts at once. Their last offset."""
+        """Appends control records as one batch; returns their last offset. Changes of the quorum count at once."""
         core = self._core
         base_offset = core.log.end_offset
         core.effects.append(AppendControl(core.epoch, tuple(records)))
@@ -81,11 +80,11 @@ class Leading:
     # The disk
 
     def written(self, now_ms: int) -> None:
-        """More of the log can be read: fetches that wait for it get it."""
+        """More of the log can be read: answers fetches that wait for it."""
         self._serve_parked(now_ms)
 
     def flushed(self, now_ms: int) -> bool:
-        """The leader counts itself as far as its disk does. Whether the high watermark moved."""
+        """The leader's own log is on disk up to the offset. Returns whether the high watermark moved."""
         core, leader = self._core, self._leader
         own = leader.voters.get(core.local.id)
         if own is not None:
@@ -118,9 +117,9 @@ class Leading:
         return ErrorCode.NONE if isinstance(core.role, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def on_fetch(self, request: FetchRequest, version: int, now_ms: int, token: object) -> bool:
-        """Fetch of the metadata log, versions 12-18. Whether the high watermark moved."""
+        """Fetch of the metadata log, versions 12-18. Returns whether the high watermark moved."""
         core = self._core
-        asked = messages.partition_of(request, self._core.identity.topic)
+        asked = core.partition_of(request)
         if asked is None:
             core.answer(token, messages.refusal(request, ErrorCode.INVALID_REQUEST))
             return False
@@ -129,7 +128,7 @@ class Leading:
         if negative or asked.last_fetched_epoch > asked.current_leader_epoch:
             error = ErrorCode.INVALID_REQUEST
         if error != ErrorCode.NONE:
-            self._refuse_fetch(error, version, token)
+            core.refuse_fetch(error, version, token)
             return False
         replica_id = request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
         wait_ms = min(request.max_wait_ms, core.config.fetch_wait_max_ms)
@@ -149,12 +148,8 @@ class Leading:
             self._park(fetch)
         return moved
 
-    def _refuse_fetch(self, error: ErrorCode, version: int, token: object) -> None:
-        partition = fetch_response.PartitionData(error_code=error, high_watermark=messages.UNKNOWN)
-        self._core.answer(token, messages.fetch_answer(self._view(FetchRequest, version), partition))
-
     def _position(self, offset: int, last_epoch: int) -> EpochEnd | CheckpointId | None:
-        """None when a log that ends so is a prefix of this one; else where they part, or the snapshot to fetch."""
+        """None if a log that ends so is a prefix of this one; else where they diverge, or the snapshot to fetch."""
         log = self._core.log
         snapshot = log.newest_snapshot
         if snapshot is not None and (offset == 0 or offset < log.start_offset):
@@ -166,7 +161,7 @@ class Leading:
         return None if end.epoch == last_epoch and offset <= end.end_offset else end
 
     def _fetched(self, fetch: Parked, now_ms: int) -> bool:
-        """A replica has everything before its offset on disk. Whether the high watermark moved."""
+        """A replica has everything before its offset on disk. Returns whether the high watermark moved."""
         core, leader = self._core, self._leader
         end_offset = core.log.end_offset
         voter = leader.voters.get(fetch.key.id)
@@ -189,7 +184,7 @@ class Leading:
             del leader.observers[next(iter(leader.observers))]
 
     def heard(self, key: ReplicaKey, now_ms: int) -> None:
-        """Check-quorum: a majority that fetches, with this replica if it votes, keeps it in office."""
+        """Check-quorum: as long as a majority fetches, including this replica if it votes, it stays the leader."""
         core, leader = self._core, self._leader
         if key not in core.voters or key.id == core.local.id:
             return
@@ -200,7 +195,7 @@ class Leading:
             leader.quorum_deadline_ms = now_ms + core.config.check_quorum_timeout_ms
 
     def _serve(self, fetch: Parked, *, wait: bool) -> bool:
-        """Answers a fetch if there is anything to say, or if it does not wait."""
+        """Answers a fetch if there is anything to send, or if it does not wait."""
         core, leader = self._core, self._leader
         high_watermark = messages.UNKNOWN if leader.high_watermark is None else leader.high_watermark
         partition = fetch_response.PartitionData(
@@ -216,12 +211,12 @@ class Leading:
             news = fetch.high_watermark < high_watermark and fetch.high_watermark != HIGHEST_OFFSET
             if wait and not len(partition.records) and not news:
                 return False
-        view = self._view(FetchRequest, fetch.version)
+        view = core.view_for(FetchRequest, fetch.version)
         core.answer(fetch.token, messages.fetch_answer(view, partition))
         return True
 
     def _park(self, fetch: Parked) -> None:
-        """Has a fetch wait. A replica has one that waits; the one before it, whose connection is gone, is answered."""
+        """Has a fetch wait. Each replica has at most one; an earlier one, whose connection is gone, is answered."""
         leader = self._leader
         for earlier in [each for each in leader.parked if each.key == fetch.key]:
             leader.parked.remove(earlier)
@@ -233,16 +228,12 @@ class Leading:
         waiting, leader.parked = leader.parked, []
         leader.parked = [each for each in waiting if not self._serve(each, wait=now_ms < each.deadline_ms)]
 
-    def _view(self, request: type[Message], version: int) -> LeaderView:
-        view = self._core.leader_view()
-        return view if version >= messages.ENDPOINTS_FROM[request] else view._replace(target=None)
-
     # FetchSnapshot
 
     def on_fetch_snapshot(self, request: FetchSnapshotRequest, version: int, now_ms: int, token: object) -> None:
         """FetchSnapshot, versions 0-1: a piece of a checkpoint of this replica."""
         core = self._core
-        asked = messages.partition_of(request, self._core.identity.topic)
+        asked = core.partition_of(request)
         partition = fetch_snapshot_response.PartitionSnapshot()
         if asked is None:
             core.answer(token, messages.refusal(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -263,7 +254,7 @@ class Leading:
                 )
                 partition.size, partition.position = size_bytes, asked.position
                 partition.unaligned_records = core.log.read_snapshot(snapshot, asked.position, limit_bytes)
-        core.answer(token, messages.fetch_snapshot_answer(self._view(FetchSnapshotRequest, version), partition))
+        core.answer(token, messages.fetch_snapshot_answer(core.view_for(FetchSnapshotRequest, version), partition))
 
     # Time
 
@@ -288,7 +279,7 @@ class Leading:
         return min(deadlines, default=None)
 
     def _make_known(self, now_ms: int) -> None:
-        """Tells the voters that have not fetched lately who leads: they may not know, or not any more."""
+        """Announces the leader to voters that have not fetched lately and may not know it."""
         core, leader = self._core, self._leader
         interval_ms = core.config.begin_epoch_interval_ms
         leader.begin_due_ms = now_ms + interval_ms
@@ -305,8 +296,8 @@ class Leading:
                 core.call(target, request)
 
     def begin_answered(self, voter_id: int, response: object, *, current: bool, now_ms: int) -> None:
-        """A voter has heard who leads; it shows that by fetching. Or it knows of a later epoch."""
+        """A voter has heard of this leader, or knows of a later epoch."""
         core = self._core
-        partition = messages.partition_of(response, self._core.identity.topic)
+        partition = core.partition_of(response)
         if partition is not None:
             core.hear_news(messages.news_of(response, partition, core.identity.listener), now_ms)

@@ -1,8 +1,8 @@
-"""Changes of who votes, one voter at a time (KIP-853): AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
+"""Changes of the voters, one at a time (KIP-853): AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.
 
-A change is a KRaftVoters record, which counts from the moment it is in the log. So that any two majorities meet, there
-is one change at a time, and the first of an epoch waits until a record of that epoch is committed. A voter that is
-added must have caught up first, and support the quorum's kraft.version. A leader that removes itself goes on until
+A change is a KRaftVoters record, which counts from the moment it is in the log. So that any two majorities overlap,
+there is one change at a time, and the first of an epoch waits until a record of that epoch is committed. A voter that
+is added must have caught up first, and support the quorum's kraft.version. A leader that removes itself continues until
 that is committed, without counting itself, and then resigns.
 """
 
@@ -84,7 +84,7 @@ class Membership:
         core.call(target, ApiVersionsRequest(client_software_name="penstock", client_software_version="1"))
 
     def versions_answered(self, node_id: int, response: Any, *, current: bool, now_ms: int) -> None:
-        """A new voter has said what it supports, or nothing (None). It may be one that is not waited for any more."""
+        """A new voter has reported what it supports, or nothing (None). It may be one that is no longer waited for."""
         change = self._change
         if not current or change is None or change.voter is None or change.last_offset is not None:
             return
@@ -144,7 +144,7 @@ class Membership:
     # Updating
 
     def on_update(self, request: UpdateRaftVoterRequest, now_ms: int, token: object) -> None:
-        """UpdateRaftVoter, version 0: a voter says where it is reached now, and what it supports."""
+        """UpdateRaftVoter, version 0: a voter reports its present addresses, and what it supports."""
         core = self._core
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
         endpoints = tuple(VoterEndpoint(each.name, each.host, each.port) for each in request.listeners)
@@ -166,7 +166,7 @@ class Membership:
         core.answer(token, UpdateRaftVoterResponse(error_code=error, current_leader=leader))
 
     def _update(self, voter: Voter, now_ms: int) -> ErrorCode:
-        """Notes what a voter says of itself. With kraft.version 0 the leader alone knows, for the upgrade to 1."""
+        """Records what a voter reports about itself; with kraft.version 0 in memory only, for the upgrade to 1."""
         core, leader = self._core, self._leader
         kraft_version = core.history.kraft_version
         error, _ = self._refusal(None)
@@ -282,7 +282,7 @@ class Membership:
             core.become_resigned(now_ms)
 
     def poll(self, now_ms: int) -> int | None:
-        """Ends a change that takes too long, or whose leader leads no more. When to be called again."""
+        """Ends a change that takes too long, or whose leader no longer leads. Returns when to be called again."""
         if self._change is None:
             return None
         if not isinstance(self._core.role, Leader):

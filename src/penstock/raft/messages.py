@@ -1,7 +1,7 @@
-"""The requests and responses of the quorum: how they are made, and what is read of them.
+"""The requests and responses of the quorum: how they are made, and how they are read.
 
-All of them are about one partition, 0 of the metadata topic. What a response says about the leader is `News`, whatever
-API it comes from. Fields that an older version lacks are left out by the version that the peer asked in.
+All of them are about one partition, 0 of the metadata topic. What a response says about the leader is `News`, whichever
+API it comes from. Fields that an older version lacks are left out by the version that the peer used.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def update_voter(cluster_id: str | None, epoch: int, voter: Voter) -> UpdateRaft
 
 
 def add_voter(cluster_id: str | None, voter: Voter, *, timeout_ms: int) -> AddRaftVoterRequest:
-    """Asks for the vote. The answer comes before the commit: the one who asks may be needed for that."""
+    """Asks to become a voter. The answer comes before the commit, which may need this node."""
     return AddRaftVoterRequest(
         cluster_id=cluster_id,
         timeout_ms=timeout_ms,
@@ -331,7 +331,7 @@ def topics_of(message: Any) -> Any:
 
 
 def topic_of(message: Any) -> tuple[str, UUID]:
-    """Name and id of the first of them, the one or the other by the version; of none, neither."""
+    """Name and id of the first topic, only one of them set, by the version; neither if there is no topic."""
     topic = next(iter(topics_of(message)), None)
     name = next((getattr(topic, field) for field in ("topic_name", "name", "topic") if hasattr(topic, field)), "")
     return name, getattr(topic, "topic_id", ZERO_UUID)

@@ -1,4 +1,4 @@
-"""What the metadata log's directory has done beside its log: each an operation of its disk.
+"""Operations on the metadata log's directory besides those of its log.
 
 Those on checkpoints share an order of their own, so that a large one delays no append; `quorum-state` shares the log's.
 """
@@ -62,7 +62,7 @@ class WriteCheckpoint(OnCheckpoints):
 
 
 class DeleteCheckpoints(OnCheckpoints):
-    """Removes checkpoints that newer ones have made superfluous."""
+    """Removes checkpoints that newer ones have replaced."""
 
     __slots__ = ("checkpoints",)
 
@@ -99,7 +99,7 @@ class WriteSnapshot(OnCheckpoints):
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A snapshot that is in its place: its size, and what its head says."""
+    """An installed snapshot: its size, and the contents of its head."""
 
     size_bytes: int
     voters: VoterSet | None

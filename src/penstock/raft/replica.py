@@ -1,15 +1,15 @@
 """One replica of the metadata quorum (KRaft) as a pure state machine: events in, effects out.
 
-KRaft is Raft with the roles of the exchange turned around: followers pull. A leader is elected by Vote, after a
-pre-vote that disturbs nobody; followers Fetch, and what they ask for tells how far they are; the leader commits what a
-majority of the voters has on disk, itself included only as far as its own disk has it. Brokers, and controllers that
+KRaft is Raft with the direction of the exchange reversed: followers pull. A leader is elected by Vote, after a pre-vote
+that disturbs nobody; followers Fetch, and the offset that they ask for tells how far they are; the leader commits what
+a majority of the voters has on disk, itself included only as far as its own disk has it. Brokers, and controllers that
 do not vote, observe: they fetch and vote for nobody.
 
 Each event returns effects, in order, which the node carries out before the next event (`raft.effects` lists them, and
-the events that answer them). Between events nothing happens: `next_deadline_ms` says when `tick` is wanted.
+the events that answer them). Between events nothing happens: `next_deadline_ms` says when `tick` must be called.
 
-The parts: `core` holds the role and the rules that all share, `elections`, `leading`, `following` and `membership`
-what they are named for; `states` the roles, `history` who votes, `messages` the protocol.
+The parts: `core` holds the role and the rules that all share; `elections`, `leading`, `following` and `membership` do
+what their names say; `states` has the roles, `history` the voters, `messages` the protocol.
 
 Sources: KIP-595 (the protocol), KIP-630 (snapshots), KIP-853 (changes of the voters), KIP-996 (pre-vote), KIP-1166
 (waiting for the high watermark); Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm".
@@ -76,9 +76,9 @@ class RaftReplica:
         config: RaftConfig,
         random: Randomness,
     ) -> None:
-        """A replica before its start: `election` is what `quorum-state` said, `history` and `log` what the disk has.
+        """A replica before its start: `election` is from `quorum-state`, `history` and `log` are what the disk has.
 
-        All of the log is durable: recovery has seen to that.
+        All of the log is durable: recovery has made sure of that.
         """
         self._core = Core(identity, history, election, log, config=config, random=random)
         self._elections = Elections(self._core)
@@ -104,7 +104,6 @@ class RaftReplica:
 
     @property
     def leader_target(self) -> Target | None:
-        """Where the leader is."""
         return self._core.leader_view().target
 
     @property
@@ -140,7 +139,7 @@ class RaftReplica:
 
     @property
     def fault(self) -> str | None:
-        """Why this replica cannot go on: the node must stop and say it. None as long as all is well."""
+        """Why this replica cannot go on: the node must stop and report it. None as long as it can."""
         return self._core.fault
 
     @property
@@ -169,6 +168,15 @@ class RaftReplica:
             observers=observers,
         )
 
+    def last_fetch_ms(self, node_id: int) -> int:
+        """When a node last fetched from this replica, if that leads; -1: never, as far as it knows."""
+        role = self._core.role
+        if not isinstance(role, Leader):
+            return -1
+        observed = [each for key, each in role.observers.items() if key.id == node_id]
+        voting = role.voters.get(node_id)
+        return max((each.last_fetch_ms for each in (*observed, *([voting] if voting else ()))), default=-1)
+
     # Time
 
     def start(self, now_ms: int) -> list[Effect]:
@@ -191,11 +199,11 @@ class RaftReplica:
         return self._poll(now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Time has come to `next_deadline_ms`, or passed it."""
+        """Called at `next_deadline_ms` or later."""
         return self._poll(now_ms)
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` is wanted; it may change with every event."""
+        """When `tick` must be called; it may change with every event."""
         return None if self._core.fault else self._deadline_ms
 
     def _poll(self, now_ms: int) -> list[Effect]:
@@ -229,7 +237,7 @@ class RaftReplica:
     # The disk
 
     def election_persisted(self, state: ElectionState, now_ms: int) -> list[Effect]:
-        """`quorum-state` holds `state` durably. What waited for that leaves; a candidate's own vote counts."""
+        """`quorum-state` holds `state` durably. Messages that waited for that leave; a candidate's own vote counts."""
         core = self._core
         if core.persisted(state) and isinstance(core.role, Candidate) and state == core.role.election():
             self._elections.own_vote_persisted()
@@ -357,12 +365,12 @@ class RaftReplica:
             answered[type(request)](node_id, response, current=current, now_ms=now_ms)
 
     def leader_link_lost(self, now_ms: int) -> list[Effect]:
-        """The connection by which this replica fetches from the leader broke: perhaps the leader has died."""
+        """The connection over which this replica fetches from the leader broke: the leader may have died."""
         self._following.suspect(now_ms)
         return self._poll(now_ms)
 
     def leader_gone(self, now_ms: int) -> list[Effect]:
-        """The leader's address refuses connections: its process is no more."""
+        """The leader's address refuses connections: its process has ended."""
         self._following.leader_gone(now_ms)
         return self._poll(now_ms)
 
@@ -383,6 +391,6 @@ class RaftReplica:
         return self._poll(now_ms)
 
     def stop(self, now_ms: int) -> list[Effect]:
-        """Like `resign`, but for good; `stopped` tells when the node may exit."""
+        """Like `resign`, but for good; `stopped` says when the node may exit."""
         self._core.stopping = True
         return self.resign(now_ms)

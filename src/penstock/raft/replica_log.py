@@ -1,4 +1,4 @@
-"""What the consensus reads of its replica's log. `raft.storage` has it on a disk, tests have it in memory.
+"""What a replica reads from its log. `raft.storage` implements it on a disk, tests in memory.
 
 Reads never wait: the metadata log is read from the page cache of its own disk. All changes are effects.
 """

@@ -1,4 +1,4 @@
-"""The roles of a replica, a class each, with the state that goes with it; `raft.core` moves between them.
+"""The roles of a replica, one class each, with their state; `raft.core` moves between them.
 
 ```
 Unattached --timeout--> Prospective --majority--> Candidate --majority--> Leader --resigns--> Resigned
@@ -6,8 +6,8 @@ Unattached --timeout--> Prospective --majority--> Candidate --majority--> Leader
      |  a later epoch without a leader: Unattached
 ```
 
-A Prospective asks whether it would be elected before it disturbs anybody with a new epoch (KIP-996). A Resigned
-replica led and stopped; it hands its epoch over and stands again after a while, unless it stops.
+A Prospective asks whether it would be elected before it disturbs others with a new epoch (KIP-996). A Resigned replica
+led and stopped; it hands its epoch over and stands again after a while, unless it stops.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.raft.voters import ReplicaKey, VoterSet
 
 @dataclass(slots=True)
 class Unattached:
-    """Knows of no leader to follow in `epoch`; `leader_id` is one that is known and cannot be followed."""
+    """Knows of no leader to follow in `epoch`; `leader_id` is one that is known but cannot be followed."""
 
     epoch: int
     deadline_ms: int
@@ -35,7 +35,7 @@ class Unattached:
 
 @dataclass(slots=True)
 class Ballot:
-    """The votes for a replica in one election. `unreachable`: could not be asked when they were last."""
+    """The votes for a replica in one election. `unreachable`: voters that could not be asked last time."""
 
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
@@ -46,14 +46,14 @@ class Ballot:
         return [voter for voter in voters.voters if voter not in self.granted and voter not in self.rejected]
 
     def lost(self, voters: VoterSet) -> bool:
-        """Whether those that are left are too few."""
+        """Whether too few voters are left for a majority."""
         without = (self.rejected | self.unreachable) - self.granted
         return not voters.is_majority([voter for voter in voters.voters if voter not in without])
 
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether a majority would elect it; knows and keeps what it knew of `epoch`."""
+    """Asks whether a majority would elect it; keeps what it knew of `epoch`."""
 
     epoch: int
     deadline_ms: int
@@ -147,7 +147,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Parked:
-    """A fetch that has nothing to get yet. `high_watermark` is what its replica knows of it."""
+    """A fetch that waits. `high_watermark` is what its replica knows of it."""
 
     token: object
     version: int

@@ -64,7 +64,7 @@ NEVER = "9223372036854775807"
 
 
 class StorageOwner(Protocol):
-    """The owner of a storage, which is told what the disk has done. All calls are on the loop."""
+    """The owner of a storage, which hears what the disk has done. All calls are on the loop."""
 
     def election_persisted(self, state: ElectionState, now_ms: int) -> None:
         """`quorum-state` holds this state durably."""
@@ -268,7 +268,7 @@ class Storage:
         return self._deleted[0][0] if self._deleted else None
 
     def close(self, stopped: Callable[[int], None], now_ms: int) -> None:
-        """Flushes and closes the log; `stopped(now_ms)` when the files say everything."""
+        """Flushes and closes the log; calls `stopped(now_ms)` when the files are complete."""
         self._stopped = stopped
         if self.failed:
             stopped(now_ms)
@@ -435,7 +435,7 @@ class Storage:
             self.owner.log_written(log.log_end_offset, now_ms)
 
     def log_start_moved(self, log: Log) -> None:
-        """The start of the metadata log is where its first segment, or its oldest checkpoint, says."""
+        """Does nothing: the first segment, or the oldest checkpoint, determines the start of the metadata log."""
 
     def log_flushed(self, log: Log, now_ms: int) -> None:
         self._flushing = False
@@ -447,7 +447,7 @@ class Storage:
             self.owner.log_flushed(log.recovery_point, now_ms)
 
     def log_cut(self, log: Log, now_ms: int) -> None:
-        """The whole log is recovered at every start, and `LowerFlushed` went before the cut."""
+        """Ends the truncation: `LowerFlushed` ran before it, and the whole log is recovered at every start."""
         log.end_truncation(now_ms)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:
@@ -477,7 +477,7 @@ class Storage:
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """What the disk does not give is a failure of the metadata log: nobody can go on without what is committed."""
+    """Turns disk errors into a failure of the metadata log: without committed records the node cannot go on."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Who votes: the replicas of the metadata quorum, and what a majority of them is.
+"""The voters: the replicas of the metadata quorum that vote, and what a majority of them is.
 
-A voter is known by its id and, with kraft.version 1, by the id of the directory that its log lies in, so that a
-controller which lost its disk is not taken for the one that voted (KIP-853). With kraft.version 0 the voters are
-those of `controller.quorum.voters` and directory ids are unknown.
+A voter is identified by its id and, with kraft.version 1, by the id of the directory of its log, so that a controller
+which lost its disk is not taken for the one that voted (KIP-853). With kraft.version 0 the voters are those of
+`controller.quorum.voters` and directory ids are unknown.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class VoterSet:
         self.voters: Mapping[int, Voter] = {voter.key.id: voter for voter in sorted(voters, key=lambda each: each.key)}
 
     def __contains__(self, replica: ReplicaKey) -> bool:
-        """Whether this replica votes; a voter whose directory is not known stands for any directory of its node."""
+        """Whether this replica votes; a voter whose directory id is unknown matches any directory of its node."""
         voter = self.voters.get(replica.id)
         return voter is not None and voter.key.directory_id in (ZERO_UUID, replica.directory_id)
 
@@ -80,7 +80,7 @@ class VoterSet:
         return f"[{', '.join(str(voter.key) for voter in self.voters.values())}]"
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        """This set with one voter added, or put in the place of the one with its id."""
+        """This set with one voter added, or replaced if one has its id."""
         return VoterSet([*(each for each in self.voters.values() if each.key.id != voter.key.id), voter])
 
     def without(self, voter_id: int) -> VoterSet:
@@ -89,7 +89,7 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """How many voters decide."""
+        """How many voters are a majority."""
         return len(self.voters) // 2 + 1
 
     def is_majority(self, ids: Collection[int]) -> bool:

@@ -142,18 +142,9 @@ class Columns:
     """The columns of one run while they are made. Sized by what the run could hold at most, cut to size at the end."""
 
     __slots__ = (
-        "data",
-        "header_ends",
-        "header_starts",
-        "key",
-        "offset",
-        "result",
-        "run",
-        "table",
-        "timestamp",
-        "timestamp_type",
-        "value",
-    )
+        "data", "header_ends", "header_starts", "key", "offset", "result", "run", "table", "timestamp",
+        "timestamp_type", "value",
+    )  # fmt: skip
 
     def __init__(self, run: Run, source: tuple[Array, Array]) -> None:
         self.run = run
@@ -208,16 +199,10 @@ class Columns:
         return pa.RecordBatch.from_arrays(arrays + headers, schema=schema(include_headers))
 
     def headers(self, rows: int) -> Any:
-        """The headers column."""
         count, key_bytes, value_bytes = self.result[kernels.HEADERS : kernels.BROKEN_BATCH].tolist()
         keys, values = BytesColumn(count, key_bytes), BytesColumn(count, value_bytes)
         null_values = kernels.decode_headers(
-            self.data,
-            self.header_starts,
-            self.header_ends.array,
-            rows,
-            *keys.arguments()[:2],
-            *values.arguments(),
+            self.data, self.header_starts, self.header_ends.array, rows, *keys.arguments()[:2], *values.arguments()
         )
         key_array = as_text(keys.finish(pa.binary(), count, key_bytes, 0))
         value_array = values.finish(pa.binary(), count, value_bytes, null_values)

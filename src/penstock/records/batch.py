@@ -153,6 +153,10 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp_ms if self.attributes & DELETE_HORIZON_FLAG else None
 
 
+NEW_HEADER = tuple.__new__
+"""Makes a header at a third of the cost of its own constructor, which is written in Python."""
+
+
 def read_header(view: Buffer, position: int = 0) -> BatchHeader:
     """The header of the batch at `position`. Only the 61 header bytes need to be there; no CRC is checked.
 
@@ -161,25 +165,10 @@ def read_header(view: Buffer, position: int = 0) -> BatchHeader:
     """
     if len(view) - position < HEADER_BYTES:
         raise not_a_header(view, position)
-    (base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp_ms, max_timestamp_ms,
-     producer_id, producer_epoch, base_sequence, record_count) = HEADER.unpack_from(view, position)  # fmt: skip
-    if magic != MAGIC or length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+    base_offset, length, *rest = HEADER.unpack_from(view, position)
+    if rest[1] != MAGIC or length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
         raise not_a_header(view, position)
-    return BatchHeader(
-        base_offset,
-        length + LOG_OVERHEAD_BYTES,
-        leader_epoch,
-        magic,
-        crc,
-        attributes,
-        last_offset_delta,
-        base_timestamp_ms,
-        max_timestamp_ms,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        record_count,
-    )
+    return NEW_HEADER(BatchHeader, (base_offset, length + LOG_OVERHEAD_BYTES, *rest))
 
 
 def not_a_header(view: Buffer, position: int) -> CorruptRecordError | InvalidRecordError:
@@ -234,7 +223,7 @@ def check_crc(view: Buffer, position: int, header: BatchHeader) -> None:
     if position + header.size_bytes > len(view):
         missing = position + header.size_bytes - len(view)
         raise CorruptRecordError(f"the batch at offset {header.base_offset} is cut off: {missing} bytes are missing")
-    computed = computed_crc(view, position, header.size_bytes)
+    computed = crc32c(memoryview(view)[position + ATTRIBUTES_POSITION : position + header.size_bytes])
     if computed != header.crc:
         raise CorruptRecordError(
             f"the batch at offset {header.base_offset} is corrupt: stored CRC {header.crc}, computed {computed}"

@@ -32,7 +32,7 @@ from penstock.records.batch import (
     computed_crc,
 )
 from penstock.records.compression import Codec, Contexts, compress
-from penstock.records.varint import size_of_varint, write_varint
+from penstock.records.varint import size_of_varint, varint, write_varint
 
 HeaderPairs = Iterable[tuple[str, Buffer | None]]
 
@@ -51,24 +51,10 @@ class BatchBuilder:
     """
 
     __slots__ = (
-        "_base_timestamp_ms",
-        "_contexts",
-        "_count",
-        "_last_offset_delta",
-        "_level",
-        "_max_timestamp_ms",
-        "_records",
-        "base_offset",
-        "base_sequence",
-        "codec",
-        "is_control",
-        "is_transactional",
-        "leader_epoch",
-        "log_append_time_ms",
-        "producer_epoch",
-        "producer_id",
-        "timestamp_type",
-    )
+        "_base_timestamp_ms", "_contexts", "_count", "_last_offset_delta", "_level", "_max_timestamp_ms", "_records",
+        "base_offset", "base_sequence", "codec", "is_control", "is_transactional", "leader_epoch", "log_append_time_ms",
+        "producer_epoch", "producer_id", "timestamp_type",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -146,6 +132,27 @@ class BatchBuilder:
         self._last_offset_delta = offset_delta
         self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
         return self.base_offset + offset_delta
+
+    def append_all(self, timestamp_ms: int, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Adds records of these keys and values, all of one time and without headers: as `append` does, for less."""
+        base_timestamp_ms = self._base_timestamp_ms if self._count else timestamp_ms
+        head = b"\0" + varint(timestamp_ms - base_timestamp_ms)
+        first = delta = self._last_offset_delta
+        bodies = []
+        for key, value in pairs:
+            delta += 1
+            if value is None:
+                body = b"".join((head, varint(delta), varint(len(key)), key, b"\1\0"))
+            else:
+                body = b"".join((head, varint(delta), varint(len(key)), key, varint(len(value)), value, b"\0"))
+            bodies.append(varint(len(body)))
+            bodies.append(body)
+        if delta > first:
+            self._records += b"".join(bodies)
+            self._count += delta - first
+            self._last_offset_delta = delta
+            self._base_timestamp_ms = base_timestamp_ms
+            self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
 
     def build(self, *, last_offset: int | None = None) -> bytearray:
         """The batch. `last_offset` is that of the last record unless the batch covers more, as after compaction."""

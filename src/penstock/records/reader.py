@@ -8,6 +8,8 @@ null and a record's size must be exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from struct import Struct
 from typing import NamedTuple
 
 from penstock.errors import CorruptRecordError, InvalidRecordError
@@ -22,6 +24,11 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 MIN_RECORD_BYTES = 7
 """Length, attributes, timestamp and offset delta, key length, value length and header count of one byte each."""
+Places = tuple[int, int, int, int, int, int]
+"""Where fields of a record begin, from its start: offset delta, length of the key, key, length of the value, value; and
+where it ends."""
+LAYOUTS_MAX = 4096
+"""Such places whose layouts are remembered."""
 
 
 class Record(NamedTuple):
@@ -84,32 +91,48 @@ def keys_and_values(
 ) -> Iterator[tuple[int, bytes | None, bytes | None]]:
     """Offset, key and value of each record of the batch at `position`: `records` for who reads many.
 
-    Lengths of one or two bytes, as almost all are, are read here; any other record by `read_record`. Raises as
-    `records`.
+    Lengths of one or two bytes, as almost all are, are read here; any other record by `read_record`. Records whose
+    fields are as long as those of the one before are cut in the same places. Raises as `records`.
     """
     if header.record_count < 0:
         raise InvalidRecordError(f"invalid record count {header.record_count}")
     if header.record_count == 0:
         return
     data = bytes(record_bytes(view, position, header, decompress))
-    base_offset, at = header.base_offset, 0
-    for _ in range(header.record_count):
-        usual = usual_record(data, at)
-        if usual is None:
+    base_offset, at, left = header.base_offset, 0, header.record_count
+    while left:
+        places = usual_places(data, at)
+        if places is None:
             record, at = read_record(data, at, header, False)
+            left -= 1
             yield record.offset, record.key, record.value
-        else:
-            delta, key, value, at = usual
-            yield base_offset + delta, key, value
+            continue
+        cut, mask, flag = layout_of(places)
+        start, _, key_length, _, value_length, _, _ = cut.unpack_from(data, at)
+        most = min(left, (len(data) - at) // cut.size)
+        alike = memoryview(data)[at : at + most * cut.size]
+        for a_start, delta, a_key_length, key, a_value_length, value, headers in cut.iter_unpack(alike):
+            if (
+                a_start != start
+                or a_key_length != key_length
+                or a_value_length != value_length
+                or headers
+                or delta & mask != flag
+            ):
+                break
+            at += cut.size
+            left -= 1
+            yield base_offset + ((delta & 0x7E) >> 1 | delta >> 8 << 6), key, value
     if at != len(data):
         raise InvalidRecordError(f"{len(data) - at} bytes are left after the last of {header.record_count} records")
 
 
-def usual_record(data: bytes, at: int) -> tuple[int, bytes, bytes, int] | None:
-    """Offset delta, key, value and end of a record; None when it is not of the usual kind, or broken.
+def usual_places(data: bytes, at: int) -> Places | None:
+    """Where the fields of a record are; None when it is not of the usual kind, or broken.
 
     Usual: key and value are there, no headers, every number has one or two bytes and is not negative (zig-zag: even).
     """
+    start = at
     try:
         size = data[at]
         if size > 0x7F:
@@ -121,17 +144,18 @@ def usual_record(data: bytes, at: int) -> tuple[int, bytes, bytes, int] | None:
         if timestamp_delta > 0x7F:
             at += 1
             timestamp_delta = data[at] << 7
-        at += 1
+        delta_at = at = at + 1
         offset_delta = data[at]
         if offset_delta > 0x7F:
             at += 1
             offset_delta = offset_delta & 0x7F | data[at] << 7
-        at += 1
+        key_size_at = at = at + 1
         key_size = data[at]
         if key_size > 0x7F:
             at += 1
             key_size = key_size & 0x7F | data[at] << 7
-        key_end = at + 1 + (key_size >> 1)
+        key_at = at + 1
+        key_end = key_at + (key_size >> 1)
         value_size = data[key_end]
         value_at = key_end + 1
         if value_size > 0x7F:
@@ -144,7 +168,18 @@ def usual_record(data: bytes, at: int) -> tuple[int, bytes, bytes, int] | None:
     odd = size | offset_delta | key_size | value_size
     if odd & 1 or odd > 0x3FFF or timestamp_delta > 0x3FFF:
         return None
-    return offset_delta >> 1, data[at + 1 : key_end], data[value_at : end - 1], end
+    return delta_at - start, key_size_at - start, key_at - start, key_end - start, value_at - start, end - start
+
+
+@lru_cache(LAYOUTS_MAX)
+def layout_of(places: Places) -> tuple[Struct, int, int]:
+    """How to cut a record with fields in these places. With the offset delta as a little-endian number: a mask of it,
+    and what the bits under the mask are if the number is even and has as many bytes as here.
+    """
+    delta, key_length, key, value_length, value, end = places
+    number, mask, flag = ("B", 0x81, 0) if key_length - delta == 1 else ("H", 0x8081, 0x80)
+    lengths = f"{key - key_length}s{value_length - key}s{value - value_length}s{end - 1 - value}s"
+    return Struct(f"<{delta}s{number}{lengths}B"), mask, flag
 
 
 def read_record(data: bytes, at: int, header: BatchHeader, log_append_time: bool) -> tuple[Record, int]:

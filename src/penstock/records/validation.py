@@ -14,11 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crc32c import crc32c
+
 from penstock.errors import ErrorCode, InvalidRecordError
 from penstock.records.batch import (
+    ATTRIBUTES_POSITION,
     HEADER_BYTES,
+    LOG_APPEND_TIME_FLAG,
     MAGIC,
     MAGIC_POSITION,
+    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
     Buffer,
@@ -74,17 +79,25 @@ def only_batch(records: Buffer, produce_version: int) -> BatchHeader:
     of an old format, and UNSUPPORTED_COMPRESSION_TYPE for zstd before version 7. A cut-off batch after the first is
     ignored, as Kafka does: append only the first `size_bytes`.
     """
-    if len(records) > MAGIC_POSITION and records[MAGIC_POSITION] != MAGIC:
-        raise not_a_header(records, 0)
-    header = read_header(records) if len(records) >= HEADER_BYTES else None
-    if header is None or header.size_bytes > len(records):
-        raise BatchRejectedError(ErrorCode.INVALID_RECORD, "no whole record batch for the partition")
-    if header.size_bytes < len(records) and next(headers(records, header.size_bytes), None) is not None:
-        raise BatchRejectedError(ErrorCode.INVALID_RECORD, "more than one record batch for the partition")
+    size_bytes = len(records)
+    if size_bytes < HEADER_BYTES:
+        if size_bytes > MAGIC_POSITION and records[MAGIC_POSITION] != MAGIC:
+            raise not_a_header(records, 0)
+        raise no_whole_batch()
+    header = read_header(records)
+    if header.size_bytes != size_bytes:
+        if header.size_bytes > size_bytes:
+            raise no_whole_batch()
+        if next(headers(records, header.size_bytes), None) is not None:
+            raise BatchRejectedError(ErrorCode.INVALID_RECORD, "more than one record batch for the partition")
     if produce_version < 7 and header.compression is Codec.ZSTD:
         message = f"zstd needs Produce version 7, the request has version {produce_version}"
         raise BatchRejectedError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
     return header
+
+
+def no_whole_batch() -> BatchRejectedError:
+    return BatchRejectedError(ErrorCode.INVALID_RECORD, "no whole record batch for the partition")
 
 
 def validate_header(
@@ -101,8 +114,11 @@ def validate_header(
     if header.size_bytes > rules.max_message_bytes:
         message = f"the batch has {header.size_bytes} bytes, the topic allows {rules.max_message_bytes}"
         raise BatchRejectedError(ErrorCode.MESSAGE_TOO_LARGE, message)
-    check_crc(view, position, header)
-    header.compression  # noqa: B018 raises for an unknown type
+    end = position + header.size_bytes
+    if end > len(view) or crc32c(memoryview(view)[position + ATTRIBUTES_POSITION : end]) != header.crc:
+        check_crc(view, position, header)  # which says what is wrong
+    if header.attributes:
+        header.compression  # noqa: B018 raises for an unknown type
     if from_client:
         check_client_rules(header)
     check_header_timestamps(header, rules, wall_ms)
@@ -110,27 +126,30 @@ def validate_header(
 
 def check_client_rules(header: BatchHeader) -> None:
     """Counts, control flag, producer id and sequence of a batch that a client sent."""
-    count_from_offsets = header.last_offset_delta + 1
+    count, count_from_offsets = header.record_count, header.last_offset_delta + 1
     if count_from_offsets <= 0:
         raise invalid(f"invalid offset range [{header.base_offset}, {header.last_offset}]")
-    if header.record_count <= 0:
-        raise invalid(f"invalid record count {header.record_count}")
-    if count_from_offsets != header.record_count:
+    if count <= 0:
+        raise invalid(f"invalid record count {count}")
+    if count_from_offsets != count:
         offsets = f"[{header.base_offset}, {header.last_offset}]"
-        raise invalid(f"offset range {offsets} does not match the record count {header.record_count}")
-    if header.is_control:
-        raise invalid("clients are not allowed to write control records")
-    if header.is_transactional and not header.has_producer_id:
-        raise invalid("a transactional batch needs a producer id")
-    if header.has_producer_id and header.base_sequence < 0:
-        raise invalid(f"invalid sequence {header.base_sequence} of producer id {header.producer_id}")
-    if header.has_producer_id and header.producer_epoch < 0:
-        raise invalid(f"invalid epoch {header.producer_epoch} of producer id {header.producer_id}")
+        raise invalid(f"offset range {offsets} does not match the record count {count}")
+    producer_id = header.producer_id
+    if header.attributes:
+        if header.is_control:
+            raise invalid("clients are not allowed to write control records")
+        if header.is_transactional and producer_id <= NO_PRODUCER_ID:
+            raise invalid("a transactional batch needs a producer id")
+    if producer_id > NO_PRODUCER_ID:
+        if header.base_sequence < 0:
+            raise invalid(f"invalid sequence {header.base_sequence} of producer id {producer_id}")
+        if header.producer_epoch < 0:
+            raise invalid(f"invalid epoch {header.producer_epoch} of producer id {producer_id}")
 
 
 def check_header_timestamps(header: BatchHeader, rules: Rules, wall_ms: int) -> None:
     """The timestamp type, and for create time the bounds of the header's max timestamp."""
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if header.attributes & LOG_APPEND_TIME_FLAG:
         raise invalid_timestamp("a producer should not set the timestamp type to LogAppendTime")
     if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
         return

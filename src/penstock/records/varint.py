@@ -6,9 +6,13 @@ dropped, and a number which goes on after it is an error.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from penstock.errors import InvalidRecordError
 
 Buffer = bytes | bytearray | memoryview
+REMEMBERED_VARINTS_MAX = 4096
+"""Numbers whose bytes are remembered: the lengths and offsets of records are the same ones again and again."""
 
 
 def size_of_varint(value: int) -> int:
@@ -24,6 +28,14 @@ def write_varint(out: bytearray, value: int) -> None:
         out.append(zigzag & 0x7F | 0x80)
         zigzag >>= 7
     out.append(zigzag)
+
+
+@lru_cache(REMEMBERED_VARINTS_MAX)
+def varint(value: int) -> bytes:
+    """The bytes of a signed number of 32 or 64 bits."""
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
 
 
 def read_varint(view: Buffer, position: int) -> tuple[int, int]:

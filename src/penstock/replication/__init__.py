@@ -1,1 +1,1 @@
-"""A partition as its leader keeps it: appends, the high watermark, who waits for it, and fetch sessions."""
+"""A partition as leader and as follower: appends, ISR, high watermark, requests that wait, and fetch sessions."""

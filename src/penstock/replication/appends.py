@@ -1,9 +1,10 @@
-"""What an append to a led partition comes to at first: it is refused, something comes before it, or it has a place."""
+"""The possible first results of an append to a led partition: rejected, deferred, or prepared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.records.batch import BatchHeader
@@ -29,7 +30,7 @@ is refused."""
 
 @dataclass(slots=True)
 class Deferred:
-    """`reason` has to be done with first; give `Partition.resume` what it came to.
+    """`reason` must be done before the append; pass its result to `Partition.resume`.
 
     The batch with this header was accepted in `leader_epoch`, and is appended in no other.
     """
@@ -39,12 +40,11 @@ class Deferred:
     leader_epoch: int
 
 
-@dataclass(slots=True)
-class Prepared:
-    """Reserved: the batch has these offsets if its write completes. Also for a batch that was appended before.
+class Prepared(NamedTuple):
+    """Reserved: the batch has these offsets if its write completes. Also the result for a duplicate batch.
 
-    `next_offset` is what the log end (acks=1) or the high watermark (acks=all) must reach. `timestamp_ms` is the
-    log append time, -1 with create time.
+    `next_offset` is what the log end (acks=1) or the high watermark (acks=all) must reach. `timestamp_ms` is the log
+    append time, -1 with create time.
     """
 
     base_offset: int

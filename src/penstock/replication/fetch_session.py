@@ -5,10 +5,10 @@ looks at every partition of the session at every fetch. Here a session is *subsc
 new high watermark or a new log start puts the partition into the session's ready set, and a fetch looks at the ready
 set only.
 
-A partition leaves the ready set when a fetch found nothing in it. It stays (at the end, so that others get their turn)
-while it has data or an error: a client that drops what it got asks for the same offset by not mentioning it.
+A partition leaves the ready set when a fetch found nothing in it. While it has data or an error it stays, at the end so
+that others get their turn: a client that drops an answer repeats its request by not mentioning the partition.
 
-A fetch without a session is the same thing for one request: every partition is ready.
+A fetch without a session works in the same way for one request: every partition is ready.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Randomness(Protocol):
 
 
 class Readable(Protocol):
-    """A partition that this node leads or follows, as those who fetch see it."""
+    """A led or followed partition, as fetches see it."""
 
     subscriptions: dict[int, Subscription]
     replica_subscriptions: dict[int, Subscription]
@@ -70,7 +70,7 @@ class Waiter(Protocol):
         """The client has sent the session's next fetch."""
 
     def broke(self, error: Exception, now_ms: int) -> None:
-        """A bug: `changed` has raised `error`. Nobody else who reads the partition notices."""
+        """A bug: `changed` has raised `error`. Other readers of the partition are not affected."""
 
 
 class Subscription:
@@ -120,7 +120,7 @@ class Subscription:
         self.log_start_offset = -1
 
     def attach(self, partition: Readable) -> None:
-        """Subscribes to the partition, if it is another than before."""
+        """Subscribes to the partition, unless it is the present one."""
         if self.partition is not partition:
             self.detach()
             self.partition = partition
@@ -137,7 +137,7 @@ class Subscription:
             self.partition = None
 
     def new_bytes(self) -> int:
-        """About how many bytes there are for the client that were not there when this was asked last."""
+        """About how many bytes the client can get that it could not at the last call."""
         partition = self.partition
         assert partition is not None
         there = partition.written_bytes if self.session.privileged else partition.readable_bytes
@@ -147,8 +147,8 @@ class Subscription:
     def changed(self, now_ms: int) -> None:
         """The partition has something new.
 
-        A session that nobody has used for long is not told again: its client has died, mostly, and each append would
-        cost something for every such one. It is ready; should it be used all the same, the next look subscribes anew.
+        In a session that has been unused for long the subscription ends, since its client has probably died and each
+        append would cost something for it. The partition stays ready, and the next look subscribes again.
         """
         session = self.session
         session.ready[self.key] = self
@@ -169,8 +169,8 @@ class Subscription:
 class Session:
     """The partitions of a client, and which of them a fetch has to look at.
 
-    `id` 0 is a fetch that has no session. `waiter` is the fetch parked on it, if any. A follower's is `privileged`;
-    `broker_epoch` is the incarnation that it fetched as last, -1 if it does not say.
+    `id` 0 is a fetch without a session. `waiter` is the fetch parked on it, if any. A follower's is `privileged`;
+    `broker_epoch` is the follower's incarnation at its last fetch, -1 if it does not say.
     """
 
     __slots__ = (
@@ -201,14 +201,15 @@ class Session:
         self.waiter: Waiter | None = None
 
     def fetched_as(self, broker_epoch: int) -> None:
-        """A follower fetches as this incarnation. All that it says of partitions by not mentioning them counts for the
-        new one too, so each is looked at."""
+        """A follower fetches as this incarnation. Partitions that it does not mention count for the new one, too, so
+        each is looked at.
+        """
         if broker_epoch != self.broker_epoch:
             self.broker_epoch = broker_epoch
             self.ready.update(self.partitions)
 
     def forget(self, key: Key) -> None:
-        """Takes a partition out of the session; one that is not in it is no error."""
+        """Removes a partition from the session, if it is in it."""
         subscription = self.partitions.pop(key, None)
         if subscription is not None:
             self.ready.pop(key, None)
@@ -238,12 +239,12 @@ def next_epoch(epoch: int) -> int:
 class SessionCache:
     """The sessions of a node, at most `capacity` of them.
 
-    Together they have at most `partitions_max` partitions. When there are more, the session goes that has most of them,
-    a follower's only if no other is left: who names partitions without end loses its own session.
+    Together they have at most `partitions_max` partitions. When there are more, the session with the most is removed, a
+    follower's only if no other is left: a client that names too many partitions loses its own session.
 
-    A new session may take the place of one that was idle for EVICTION_MS; or that is not a follower's, when the new one
-    is; or that has fewer partitions and is older than EVICTION_MS. If none can go, the client gets no session and
-    names all its partitions each time.
+    A new session may replace one that was idle for EVICTION_MS; or that is not a follower's, when the new one is; or
+    that has fewer partitions and is older than EVICTION_MS. If there is none, the client gets no session and names all
+    its partitions each time.
     """
 
     def __init__(
@@ -271,7 +272,7 @@ class SessionCache:
         return self._subscriptions
 
     def find(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int) -> Session | ErrorCode:
-        """The session of an incremental fetch, its epoch counted on; or why it cannot be used."""
+        """The session of an incremental fetch, with its epoch advanced; or why it cannot be used."""
         session = self._sessions.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -301,7 +302,7 @@ class SessionCache:
         return True
 
     def recount(self, session: Session, *, close: bool = True) -> bool:
-        """Counts the partitions of a session that was changed. False: they were too many, and it is removed."""
+        """Counts the partitions of a changed session. False: there were too many, and it is removed."""
         if len(session.partitions) == session.counted:
             return True
         self._partitions += len(session.partitions) - session.counted
@@ -323,7 +324,7 @@ class SessionCache:
         session.counted = 0
 
     def remove(self, session_id: int) -> None:
-        """Ends a session; an unknown one is no error."""
+        """Ends a session, if it exists."""
         session = self._sessions.get(session_id)
         if session is not None:
             self._drop(session)

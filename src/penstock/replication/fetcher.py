@@ -1,10 +1,10 @@
-"""What one connection fetches from one leader: an incremental session (KIP-227) from the follower's side.
+"""The follower's side of an incremental fetch session (KIP-227): what one connection fetches from one leader.
 
-The first fetch names every partition that is ready. From then on a fetch names the *dirty* ones: whose position has
-changed, which have become ready (they join), or which are not ready any more (they are forgotten, since the leader
-would send them again what they asked for last). So a fetch costs what has changed, not how many partitions there are.
-Of very many that join it names some; the next, which waits for no records then, names the rest. But where the leader
-gives no session each fetch has to name all.
+The first fetch names every partition that is ready. Later fetches name the *dirty* ones: partitions whose position has
+changed, that have become ready (they join), or that are no longer ready (they are forgotten, since the leader would
+repeat the last answer). So a fetch costs what has changed, not how many partitions there are. Of very many that join it
+names some; the next one, which then waits for no records, names the rest. If the leader gives no session, each fetch
+has to name all.
 
 One fetch is under way at a time. `build` makes the next, `received` or `failed` ends it.
 """
@@ -85,16 +85,16 @@ class Fetcher:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to fetch, and nothing that the leader has to be told."""
+        """Whether there is nothing to fetch, and nothing to tell the leader."""
         return not self.followers and not self._session and not self._dirty
 
     def add(self, follower: Follower) -> None:
-        """A partition that is fetched from now on, whenever it is ready."""
+        """Adds a partition, to be fetched whenever it is ready."""
         self.followers[follower.key] = follower
         self.moved(follower)
 
     def remove(self, follower: Follower) -> None:
-        """A partition that is followed no more."""
+        """Removes a partition that is no longer followed."""
         if self.followers.get(follower.key) is follower:
             del self.followers[follower.key]
             self.writing.pop(follower.key, None)
@@ -102,7 +102,7 @@ class Fetcher:
             self._dirty[follower.key] = None
 
     def moved(self, follower: Follower) -> None:
-        """The follower's position or state is another."""
+        """The follower's position or state has changed."""
         key = follower.key
         self._dirty[key] = None
         if follower.state is State.WRITING:
@@ -111,7 +111,7 @@ class Fetcher:
             self.writing.pop(key, None)
 
     def release(self) -> None:
-        """Followers that were left out may be fetched again."""
+        """Throttled followers may be fetched again."""
         self._dirty.update(self.throttled)
         self.throttled.clear()
 
@@ -124,9 +124,9 @@ class Fetcher:
         limits: FetchLimits,
         waits: Callable[[Follower], bool] = lambda follower: False,
     ) -> FetchRequest | None:
-        """The next fetch, or None when there is nothing to ask for. It is under way from now on.
+        """The next fetch, which is under way from now on; None if there is nothing to ask for.
 
-        A follower that `waits` is left out until `release`.
+        A follower for which `waits` is true is left out until `release`.
         """
         assert not self.in_flight, f"{self} has a fetch under way"
         if self._session_epoch == INITIAL_EPOCH:
@@ -168,7 +168,7 @@ class Fetcher:
         )
 
     def _mention(self, topics: dict[UUID, FetchTopic], follower: Follower, limits: FetchLimits) -> None:
-        """Puts a partition into the request, unless the session has it at this position."""
+        """Puts a partition into the request, unless the session has it with this position."""
         key, position = follower.key, follower.position
         if self._session.get(key) == position:
             return
@@ -188,7 +188,7 @@ class Fetcher:
         )
 
     def received(self, response: FetchResponse, now_ms: int) -> ErrorCode:
-        """The answer: gives it to the followers. An error is one of the whole fetch: pause, unless in BEGIN_ANEW."""
+        """Passes the answer to the followers. Returns the error of the whole fetch: pause, unless in BEGIN_ANEW."""
         self.in_flight = False
         code = ErrorCode(response.error_code)
         if code is not ErrorCode.NONE:

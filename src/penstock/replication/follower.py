@@ -3,17 +3,17 @@
     opening -> fetching <-> writing        the log's write of what was fetched is under way
                   | ^
                   v |
-            truncating, asking, retrying   cutting what diverges; where the leader's log begins; a pause after an error
+            truncating, asking, retrying   truncating; asking where the leader's log begins; a pause after an error
 
-A follower asks for the offset at the end of its log and says the epoch of its last record. Where the leader's log parts
-from it, the answer is a *diverging epoch* instead of records, and the follower cuts: as far as the leader says, or as
-far as it can tell itself, and asks again (KIP-595, as Kafka's replicas since 2.7). So a new leader epoch needs no
-other step than the next fetch. A log without any epoch is cut to the high watermark first.
+A follower asks for the offset at the end of its log and sends the epoch of its last record. If the leader's log
+diverges from it, the answer is a *diverging epoch* instead of records. The follower then truncates its log, as far as
+the leader says, or as far as it can tell itself, and asks again (KIP-595, as Kafka's replicas since 2.7). So a new
+leader epoch needs no other step than the next fetch. A log without any epoch is first truncated to the high watermark.
 
-It never asks for an offset before all below it is written: the leader counts on that.
+It never asks for an offset before everything below is written: the leader relies on that.
 
-Records go into the log as they came, batch by batch, after their CRCs have been checked. The high watermark and the log
-start are the leader's, as far as this log goes; neither goes back but by a truncation.
+Records go into the log unchanged, batch by batch, after their CRCs have been checked. High watermark and log start are
+the leader's, as far as this log goes; neither goes back except by a truncation.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class Follower:
 
     Attributes:
         topic, index, topic_id: which partition.
-        leader_id, leader_epoch: whom it follows.
+        leader_id, leader_epoch: the leader that it follows.
         log: its log, once it was opened; a log that was closed meanwhile still knows its end.
-        high_watermark: what the leader said last, but not beyond the log's end.
+        high_watermark: the leader's, as last heard, but not beyond the log's end.
         fetch_offset: the end of the log; or the leader's start, when the first batch there begins before it.
         lag: how far the high watermark was ahead at the last answer; None before the first.
         failures: errors in a row.
@@ -156,7 +156,7 @@ class Follower:
 
     @property
     def ready(self) -> bool:
-        """Whether it may be in a fetch."""
+        """Whether it can be in a fetch."""
         return self.state is State.FETCHING
 
     @property
@@ -168,22 +168,22 @@ class Follower:
 
     @property
     def written_bytes(self) -> int:
-        """What is in the log; nobody but consumers reads a follower."""
+        """The bytes in the log; only consumers read from a follower."""
         return self._appended_bytes
 
     # What consumers read here
 
     @property
     def last_stable_offset(self) -> int:
-        """What read_committed may read up to: the high watermark, or where the oldest open transaction begins."""
-        return self.high_watermark if self.log is None else self.log.last_stable_offset(self.high_watermark)
+        """The end for read_committed: the high watermark, or the start of the oldest open transaction."""
+        return self.high_watermark if self.log is None else self.log.producers.last_stable_offset(self.high_watermark)
 
     def check_epoch(self, leader_epoch: int) -> ErrorCode:
-        """Compares the leader epoch that a client believes in with ours (KIP-320)."""
+        """Compares a client's leader epoch with ours (KIP-320)."""
         return epoch_error(leader_epoch, self.leader_epoch)
 
     def send_readers_away(self, now_ms: int) -> None:
-        """Another leader or none: readers come again and find out."""
+        """Has readers come again after a change of the leader, to find out about it."""
         subscriptions, self.subscriptions = self.subscriptions, {}
         for subscription in subscriptions.values():
             subscription.lost(now_ms)
@@ -191,7 +191,7 @@ class Follower:
     # Who is followed
 
     def follow(self, leader_id: int, leader_epoch: int, now_ms: int) -> None:
-        """Another leader, or another epoch of the same."""
+        """Follows another leader, or the same one in another epoch."""
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.lag = None
@@ -220,7 +220,7 @@ class Follower:
         self._enter(State.BROKEN, now_ms)
 
     def _take_position(self, now_ms: int) -> None:
-        """Takes the position that the log says, unless the log is being changed."""
+        """Takes the position from the log, unless that is being changed."""
         log = self.log
         if log is None:
             self._enter(State.OPENING, now_ms)
@@ -242,7 +242,7 @@ class Follower:
     # Answers
 
     def fetched(self, asked: Position, data: PartitionData, now_ms: int) -> None:
-        """The leader's answer to a fetch at `asked`. One that is not for the present position changes nothing."""
+        """Handles the leader's answer to a fetch at `asked`, unless that is no longer the position."""
         if self.state is not State.FETCHING or asked[:2] != self.position[:2]:
             return
         assert self.log is not None
@@ -268,7 +268,7 @@ class Follower:
             self.broken(now_ms)
 
     def _append(self, data: PartitionData, now_ms: int) -> None:
-        """Records from the leader: into the log, as they are."""
+        """Appends records from the leader, unchanged."""
         log = self.log
         assert log is not None
         records: Buffer = data.records if data.records else NO_RECORDS  # type: ignore[assignment]
@@ -294,7 +294,7 @@ class Follower:
         return read_header(records).base_offset < log.log_end_offset
 
     def _start_over(self, base_offset: int, leader_start_offset: int, now_ms: int) -> None:
-        """The leader's log starts within a batch. Batches come whole, so ours has to begin where that one does."""
+        """The leader's log starts within a batch, which is sent whole; so ours has to begin where the batch does."""
         assert self.log is not None
         self._leader_start_offset = leader_start_offset
         self.log.truncate_fully_and_start_at(base_offset, now_ms)
@@ -323,7 +323,7 @@ class Follower:
             self._retry_later(now_ms)
 
     def _retry_later(self, now_ms: int) -> None:
-        """Pauses: briefly at first, since most errors are of the moment in which a new leader has not heard of it."""
+        """Pauses: briefly at first, since most errors only last until a new leader has heard of its leadership."""
         delay_ms = limits.FETCH_RETRY_MS << min(self.failures, 20)
         self.failures += 1
         self._enter(State.RETRYING, now_ms)
@@ -337,9 +337,9 @@ class Follower:
     # Where the logs part
 
     def _end_of_common(self, leader: EpochEndOffset) -> int:
-        """How far the logs can be the same, given the leader's largest epoch up to our last, and where it ended there.
+        """The end of what both logs may share, given the leader's largest epoch up to our last, and its end there.
 
-        If we do not have that epoch, our epochs after the one before it are none of the leader's: cut there, and ask
+        If we do not have that epoch, the leader has none of our epochs after the one before it: truncate there, and ask
         again (KIP-279).
         """
         log = self.log
@@ -353,7 +353,7 @@ class Follower:
         return min(our_end_offset, leader.end_offset, end_offset)
 
     def _truncate(self, offset: int, now_ms: int) -> None:
-        """Cuts the log; what is cut was never below a high watermark, as long as elections are clean."""
+        """Truncates the log; with clean elections only, nothing below a high watermark is ever lost."""
         log = self.log
         assert log is not None
         if log.truncating:
@@ -369,10 +369,10 @@ class Follower:
             self._owner.high_watermark_moved(self)
 
     def leader_offsets(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Where the leader's log begins and ends, asked for in state ASKING.
+        """Where the leader's log begins and ends, as asked for in state ASKING.
 
-        After an unclean election the leader may end before us: then what it does not have goes. A leader that begins
-        after our end has deleted what we lack: then we begin anew where it does. Else we just ask again.
+        After an unclean election the leader's log may end before ours: then ours is truncated. If it begins after our
+        end, we lack what it has deleted: our log begins anew at its start. Otherwise we just fetch again.
         """
         log = self.log
         if self.state is not State.ASKING or log is None:
@@ -408,7 +408,7 @@ class Follower:
     # The log
 
     def log_start_moved(self, now_ms: int) -> None:
-        """Retention or the leader has moved the log start, which a fetch tells."""
+        """Retention or the leader has moved the log start, which the next fetch reports."""
         self._owner.follower_moved(self, now_ms)
 
     def log_changed(self, now_ms: int) -> None:

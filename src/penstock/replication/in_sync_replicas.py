@@ -1,14 +1,14 @@
-"""Which replicas of a led partition are in sync, and how far the high watermark may go, as long as one leader epoch.
+"""Which replicas of a led partition are in sync (ISR), and how far the high watermark may go, within one leader epoch.
 
-`InSyncReplicas` decides and does nothing: it answers the `Proposal` to make or the offset to go to, and the partition
-that owns it carries that out. The leader proposes, the controller decides (AlterPartition, KIP-497, KIP-903), and in
-between there is the *maximal* ISR: the committed one, and who is being added. The high watermark waits for all of the
-maximal ISR, so whatever the controller decides, every replica that may be elected has all that is below it. It also
-waits for those about to join. One proposal is under way at a time.
+`InSyncReplicas` only decides: it returns the `Proposal` to make or the offset to go to, and the partition that owns it
+acts. The leader proposes, the controller decides (AlterPartition, KIP-497, KIP-903), and in between there is the
+*maximal* ISR: the committed one, and those being added. The high watermark waits for the whole maximal ISR, so whatever
+the controller decides, every replica that may be elected has everything below it. It also waits for those about to
+join. One proposal is under way at a time.
 
-The answer to a proposal comes past the metadata log, and may be ahead of it. The controller decided by the
-min.insync.replicas of its own state: whoever left the ISR below that minimum may be elected (KIP-966). So the high
-watermark stands still after an accepted departure until our metadata has come to it, and with it to that minimum.
+The answer to a proposal does not come through the metadata log, and may be ahead of it. The controller decided by the
+min.insync.replicas of its own state: a replica that left the ISR below that minimum may be elected (KIP-966). So after
+an accepted departure the high watermark stands still until our metadata has reached it, and thereby that minimum.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class InSyncReplicas:
         return self.committed if proposal is None else (*self.committed, *proposal.added)
 
     def require(self, min_insync_replicas: int) -> None:
-        """The topic asks for as many in sync."""
+        """Sets the topic's min.insync.replicas."""
         self.minimum = min(min_insync_replicas, len(self.replicas))
 
     # Decisions
@@ -166,9 +166,9 @@ class InSyncReplicas:
     def expand(self, high_watermark: int) -> Proposal | None:
         """Adds followers to the ISR that have reached the high watermark and the start of this epoch.
 
-        One that had not reached the start of the epoch could lack records which the last leader had committed, and the
-        high watermark that we took over does not tell of yet. While the high watermark waits for the metadata of a
-        departure nobody joins: who has just been dropped has reached it.
+        One before the start of the epoch could lack records which the last leader had committed, unknown to the high
+        watermark that we took over. While the high watermark waits for the metadata of a departure nobody joins, since
+        the follower that was just removed has reached it.
         """
         if self.proposal is not None or self.departed_at_epoch != NOBODY_DEPARTED:
             return None
@@ -183,7 +183,7 @@ class InSyncReplicas:
         return self._propose((*self.committed, *joining), added=joining) if joining else None
 
     def shrink(self, end_offset: int, now_ms: int) -> Proposal | None:
-        """Drops followers from the ISR that have been behind the leader's end for replica.lag.time.max.ms."""
+        """The ISR shrinks: removes followers that have been behind the leader's end for replica.lag.time.max.ms."""
         if self.proposal is not None:
             return None
         lag_time_max_ms = self._brokers.lag_time_max_ms
@@ -196,14 +196,14 @@ class InSyncReplicas:
         return self._propose(isr, removed=lost) if lost else None
 
     def lags(self, end_offset: int) -> bool:
-        """Whether any follower has to be looked after: one that is behind, or not in sync."""
+        """Whether any follower must be watched: one that is behind, or not in sync."""
         return bool(self._behind(end_offset)) or len(self.committed) < len(self.replicas)
 
     def high_watermark_to(self, high_watermark: int, end_offset: int, now_ms: int) -> int:
-        """Where the high watermark may be: what the maximal ISR has, and those who are about to join it (if the high
-        watermark ran away from them, they never would).
+        """Where the high watermark may go: what the maximal ISR has, and those about to join it (which would otherwise
+        never catch up with it).
 
-        Where it is when there are too few in sync (KIP-966), or may be: see the module's head.
+        It stays where it is if too few are in sync (KIP-966), or may be: see the module's head.
         """
         if self.departed_at_epoch != NOBODY_DEPARTED or len(self.committed) < self.minimum:
             return high_watermark
@@ -239,7 +239,7 @@ class InSyncReplicas:
         return self._node_id if best is None else best.broker_id
 
     def _behind(self, end_offset: int) -> list[RemoteReplica]:
-        """The followers in sync that do not have everything."""
+        """The in-sync followers that do not have everything."""
         followers = self.followers.values()
         return [each for each in followers if each.broker_id in self.committed and each.log_end_offset != end_offset]
 
@@ -276,12 +276,12 @@ class InSyncReplicas:
         return Verdict.ACCEPTED
 
     def metadata_reached(self, partition_epoch: int) -> None:
-        """The metadata has come to a state of the partition, and to the minimum by which departures before it count."""
+        """The metadata has reached a state of the partition, and the minimum that applied to departures before it."""
         if partition_epoch >= self.departed_at_epoch:
             self.departed_at_epoch = NOBODY_DEPARTED
 
     def change(self, partition_epoch: int, replicas: tuple[int, ...], committed: tuple[int, ...], now_ms: int) -> None:
-        """A new state out of the metadata, in the same leader epoch. What is known of replicas that stay holds."""
+        """Applies a new state from the metadata, in the same leader epoch. Facts about remaining replicas stay."""
         self.partition_epoch = partition_epoch
         self.proposal = None
         self.committed = committed

@@ -13,7 +13,7 @@ DEEP_VALIDATION_INLINE_MAX_RECORDS = 100
 DEEP_VALIDATION_WORKER_MIN_RECORDS = 10_000
 """Batches of so many records are walked by a worker process; to send it smaller ones costs about as much."""
 DEEP_VALIDATION_TASK_MAX_MS = 60_000
-"""How long a worker may take for a batch; when that is over, twice, the producer is told to try again."""
+"""How long a worker may take for a batch; when that is over, the producer is told to try again."""
 DEEP_VALIDATION_MAX_RECORDS = 1_000_000
 """Records of a batch that the broker walks while it is produced, which takes seconds; one with more is refused."""
 UNREADABLE_WRITES_MAX = 1024

@@ -1,16 +1,16 @@
-"""A partition that this node leads: appends in two phases, the high watermark, and who waits for either.
+"""A partition that this node leads: appends in two phases, the high watermark, and the requests that wait for either.
 
-`append_as_leader` answers `Rejected` (nothing happened), `Deferred` (work comes first that does not belong on the
-loop: walking or recompressing a large batch; the caller has it done and gives `resume` what it came to) or `Prepared`
-(offsets and producer state are reserved, the bytes go out with the log's next write). Who answers a client waits
-here: for the log end with acks=1, for the high watermark with acks=all (`penstock.replication.waiting`).
+`append_as_leader` returns `Rejected` (nothing happened), `Deferred` (work that does not belong on the loop comes first,
+such as validating or recompressing a large batch; the caller has it done and passes its result to `resume`) or
+`Prepared` (offsets and producer state are reserved, the bytes go out with the log's next write). Requests wait here for
+the log end with acks=1, and for the high watermark with acks=all (`penstock.replication.waiting`).
 
-The log end moves when the write has completed; that wakes the followers. The high watermark follows it with one
-replica, else goes as far as `InSyncReplicas` says. When it moves, every subscribed fetch session finds this partition
-in its ready set.
+The log end moves when the write has completed; that wakes the followers. With one replica the high watermark follows
+it, otherwise it goes as far as `InSyncReplicas` allows. When it moves, this partition enters the ready set of every
+subscribed fetch session.
 
-Followers are heard of by their fetches. Whom that has join or leave the ISR is decided in `InSyncReplicas` too; the
-`IsrDriver` sends what it proposes.
+Followers are known by their fetches. `InSyncReplicas` also decides which of them join or leave the ISR; the `IsrDriver`
+sends its proposals.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from penstock.replication.fetch_session import Session, Subscription
 
 NO_OFFSET = -1
+NONE = ErrorCode.NONE
+new = tuple.__new__
+"""Makes a named tuple at a third of the cost of its own constructor, which is written in Python."""
 
 
 class PartitionOwner(KnownBrokers, Protocol):
@@ -47,7 +50,7 @@ class PartitionOwner(KnownBrokers, Protocol):
         """Called when `partition.high_watermark` has to be kept for the next checkpoint."""
 
     def low_watermark_moved(self, partition: Partition, now_ms: int) -> None:
-        """A follower has told of another log start."""
+        """A follower has reported another log start."""
 
 
 class IsrDriver(Protocol):
@@ -59,7 +62,7 @@ class IsrDriver(Protocol):
         """
 
     def look(self, now_ms: int) -> None:
-        """Look at all that lag now; at very many, in turns."""
+        """Look at all lagging partitions now; if there are very many, in steps."""
 
     def forget(self, partition: Partition) -> None:
         """Called when this node no longer leads a partition."""
@@ -129,7 +132,7 @@ class Partition:
         high_watermark: int,
         now_ms: int,
     ) -> None:
-        """`log` may still have writes under way, from the time as a follower; nothing of it is to be cut any more."""
+        """`log` may still have writes under way from the time as a follower; none of it is truncated any more."""
         self.topic = topic
         self.index = index
         self.topic_id = topic_id
@@ -172,12 +175,12 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """What read_committed may read up to: the high watermark, or where the oldest open transaction begins."""
-        return self.log.last_stable_offset(self.high_watermark)
+        """The end for read_committed: the high watermark, or the start of the oldest open transaction."""
+        return self.log.producers.last_stable_offset(self.high_watermark)
 
     @property
     def low_watermark(self) -> int:
-        """The least log start offset of this leader and of its followers that are alive (KIP-107)."""
+        """The lowest log start offset of this leader and its live followers (KIP-107)."""
         starts = [
             follower.log_start_offset
             for follower in self.isr.followers.values()
@@ -186,12 +189,12 @@ class Partition:
         return min(self.log.log_start_offset, *starts) if starts else self.log.log_start_offset
 
     def check_epoch(self, leader_epoch: int) -> ErrorCode:
-        """Compares the leader epoch that a client believes in with ours; -1 is a client that does not say (KIP-320)."""
+        """Compares a client's leader epoch with ours; -1 if the client does not send it (KIP-320)."""
         return epoch_error(leader_epoch, self.isr.leader_epoch)
 
     def check_replica(self, replica_id: int, leader_epoch: int) -> ErrorCode:
-        """Whether a broker that fetches as a follower has a replica. One that names our epoch just knows more than
-        we; and nobody follows itself.
+        """Whether a broker that fetches as a follower has a replica. One that sends our epoch just has newer metadata;
+        and nobody follows itself.
         """
         if replica_id in self.isr.followers:
             return ErrorCode.NONE
@@ -217,7 +220,7 @@ class Partition:
             have, need = len(self.isr.committed), self.isr.minimum
             return Rejected(ErrorCode.NOT_ENOUGH_REPLICAS, f"{have} replicas in sync, min.insync.replicas is {need}")
         try:
-            wall_ms = log.wall.at(now_ms)
+            wall_ms = now_ms + log.wall.ahead_ms
             validate_header(records, 0, header, self.rules, wall_ms)
             rewrite = self._rewrite(records, header, deep) if deep or self._rewrites else None
             if rewrite is None:
@@ -229,7 +232,7 @@ class Partition:
             return rejected(error)
 
     def resume(self, deferred: Deferred, outcome: WritableBuffer | PenstockError, now_ms: int) -> Rejected | Prepared:
-        """Continues a deferred append: appends the resulting batch, or says why not."""
+        """Continues a deferred append: appends the resulting batch, or returns the error."""
         if isinstance(outcome, PenstockError):
             return rejected(outcome)
         try:
@@ -283,13 +286,14 @@ class Partition:
     def _append(self, records: WritableBuffer, header: BatchHeader | None, now_ms: int) -> Prepared:
         appended = self.log.append_as_leader(records, self.isr.leader_epoch, now_ms, header=header)
         if type(appended) is Appended:
-            self.appended_bytes += appended.size_bytes
-            return Prepared(appended.base_offset, appended.last_offset + 1, appended.log_append_time_ms)
+            base_offset, last_offset, append_time_ms, size_bytes = appended
+            self.appended_bytes += size_bytes
+            return new(Prepared, (base_offset, last_offset + 1, append_time_ms))
         assert type(appended) is Duplicate
         return Prepared(appended.base_offset, appended.last_offset + 1, appended.timestamp_ms)
 
     def _read_config(self) -> None:
-        """Takes over what the topic asks now."""
+        """Applies the topic's configuration."""
         config = self.log.config
         self._config: TopicConfig = config
         self.rules = rules_of(config)
@@ -309,7 +313,7 @@ class Partition:
             else:
                 self.waiting_for_watermark.add(prepared.next_offset, waiter, slot)
         elif self.log.log_end_offset >= prepared.next_offset:
-            tell(waiter, slot, ErrorCode.NONE, now_ms)
+            tell(waiter, slot, NONE, now_ms)
         else:
             self.waiting_for_end.add(prepared.next_offset, waiter, slot)
 
@@ -327,7 +331,7 @@ class Partition:
         """The log end has moved: answers acks=1, wakes followers, moves the high watermark, which wakes readers."""
         end_offset = self.log.log_end_offset
         for _, waiter, slot in self.waiting_for_end.reached(end_offset):
-            tell(waiter, slot, ErrorCode.NONE, now_ms)
+            tell(waiter, slot, NONE, now_ms)
         self.written_bytes = self.appended_bytes
         if self.isr.followers:
             self._leave_followers_behind(end_offset, now_ms)
@@ -363,13 +367,15 @@ class Partition:
                 self.readable_bytes = unreadable.popleft()[1]
         else:
             self.readable_bytes = self.written_bytes
-        result = self._acks_all_result()
-        for _, waiter, slot in self.waiting_for_watermark.reached(offset):
-            tell(waiter, slot, result, now_ms)
+        waiting = self.waiting_for_watermark
+        if waiting:
+            result = self._acks_all_result()
+            for _, waiter, slot in waiting.reached(offset):
+                tell(waiter, slot, result, now_ms)
         self.wake(now_ms)
 
     def wake(self, now_ms: int) -> None:
-        """Something that readers see has changed: puts this partition into the ready set of each."""
+        """Something that readers see has changed: puts this partition into their ready sets."""
         if self.subscriptions:
             for subscription in list(self.subscriptions.values()):
                 subscription.changed(now_ms)
@@ -378,7 +384,7 @@ class Partition:
                 subscription.changed(now_ms)
 
     def delete_records(self, offset: int, now_ms: int) -> int:
-        """Moves the log start to `offset` (-1: the high watermark) and gives the new low watermark.
+        """Moves the log start to `offset` (-1: the high watermark) and returns the new low watermark.
 
         Raises RequestError: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION when the topic is not cleaned by deletion.
         """
@@ -406,10 +412,10 @@ class Partition:
         session: Session | None,
         now_ms: int,
     ) -> ErrorCode:
-        """A follower asks for `offset` under our leader epoch, and its log does not diverge: it has all below.
+        """A follower asks for `offset` under our leader epoch, and its log does not diverge: it has everything below.
 
-        It may join the ISR by that, and the high watermark may move. NOT_LEADER_OR_FOLLOWER when the fetch is of an
-        incarnation of the broker that is past (KIP-903).
+        It may join the ISR thereby, and the high watermark may move. NOT_LEADER_OR_FOLLOWER if the fetch comes from an
+        old incarnation of the broker (KIP-903).
         """
         isr = self.isr
         follower = isr.followers[broker_id]
@@ -435,10 +441,10 @@ class Partition:
         return ErrorCode.NONE
 
     def look_after_followers(self, now_ms: int) -> bool:
-        """Proposes to drop in-sync followers that are behind for too long, and to add those that nothing keeps out any
-        more; the high watermark goes on without those who will not join any time soon.
+        """Proposes to remove in-sync followers that have been behind for too long, or to add those that may join; moves
+        the high watermark, which does not wait for followers that cannot join soon.
 
-        Gives whether any follower has to be looked after further.
+        Returns whether any follower must be watched further.
         """
         self.expand_isr(now_ms)
         end_offset = self.log.log_end_offset
@@ -528,17 +534,17 @@ class Partition:
         )
 
     def reopened(self, log: Log) -> None:
-        """Takes a log that has been reopened; it was closed because others had been used more recently."""
+        """Takes the log that was reopened after it had been closed as the least recently used."""
         self.log = log
         self._note_epoch()
 
     def _note_epoch(self) -> None:
-        """Writes down where this leader epoch begins; of a log that is closed, when it is open again."""
+        """Records where this leader epoch begins; for a closed log, when it is open again."""
         if not self.log.closed and self.log.leader_epochs.latest < self.isr.leader_epoch:
             self.log.start_epoch(self.isr.leader_epoch)
 
     def stop(self, code: ErrorCode, now_ms: int) -> None:
-        """We lead it no more: whoever waits is told `code`, readers come again and find out."""
+        """This node no longer leads the partition: waiting requests get `code`, readers come again and find out."""
         self.isr.clear()
         for _, waiter, slot in (*self.waiting_for_end.all(), *self.waiting_for_watermark.all()):
             tell(waiter, slot, code, now_ms)

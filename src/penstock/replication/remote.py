@@ -1,8 +1,8 @@
 """A follower as the leader sees it: how far it is, and since when it has been behind.
 
-All of it comes from the follower's fetches: the offset it asks for is the end of its log. Fetches of a session mention
-only what has changed, so a follower that stands at the leader's end is not heard of here; its session says when it was
-last alive (`Session.last_used_ms`), and that time is taken over when the leader's log moves on.
+All of this comes from its fetches: the offset it asks for is the end of its log. Fetches of a session mention only what
+has changed, so a follower at the leader's end is not heard of here; its session knows when it was last alive
+(`Session.last_used_ms`), and that time is taken over when the leader's log advances.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ class RemoteReplica:
         session: Session | None,
         now_ms: int,
     ) -> None:
-        """Notes that the replica fetches from `offset`. It is caught up now, or was at its last fetch if it has reached
-        the end of the log as it was then."""
+        """The replica fetches from `offset`. It is caught up now, or was at its last fetch if it has reached the end
+        that the log had then.
+        """
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif self.last_fetch_ms and offset >= self.last_fetch_end_offset:
@@ -84,8 +85,9 @@ class RemoteReplica:
         self.session = session
 
     def leader_advances(self, leader_end_offset: int) -> None:
-        """The leader's log goes on from `leader_end_offset`. Who stood there was caught up at its session's last fetch,
-        which did not need to mention this partition."""
+        """The leader's log goes beyond `leader_end_offset`. A follower there was caught up at its session's last fetch,
+        which did not need to mention this partition.
+        """
         session = self.session
         if session is not None and self.log_end_offset >= leader_end_offset:
             self.last_fetch_ms = max(self.last_fetch_ms, session.last_used_ms)

@@ -1,11 +1,11 @@
-"""The replicas that this node leads and follows, and what the metadata and the log directories say of them.
+"""The replicas that this node leads and follows, according to the metadata and the log directories.
 
 A led partition that nobody uses is an entry in the image and in the log manager, nothing here. The first request for it
-makes a `Partition`, when its log is open; `NotOpen` goes up to the dispatcher, which runs the request again. A followed
-one has a `Follower` from the moment that the metadata says so; who drives it (`FollowerDriver`) has its log opened.
+makes a `Partition`, once its log is open; `NotOpen` goes up to the dispatcher, which runs the request again. A followed
+one has a `Follower` as soon as the metadata says so; the `FollowerDriver` has its log opened.
 
-A replica is one of the two at any time. What a leader's partition knew goes on in the follower and the other way round:
-the log, and the high watermark, which the log manager keeps.
+A replica is one of the two at any time. What survives the change from leader to follower and back is the log, and the
+high watermark, which the log manager keeps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FollowerDriver(FollowerOwner, Protocol):
     """The driver that makes followers fetch."""
 
     def follow(self, follower: Follower, now_ms: int) -> None:
-        """A new follower, or one whose leader is another."""
+        """Called for a new follower, or one with another leader."""
 
     def unfollow(self, follower: Follower, now_ms: int) -> None:
         """Called when a replica stops being a follower."""
@@ -94,7 +94,7 @@ class Replicas:
         return name
 
     def leader(self, topic: str, index: int, now_ms: int) -> Partition | ErrorCode:
-        """The partition, if this node leads it; else the error for the client.
+        """The partition, if this node leads it; otherwise the error for the client.
 
         Raises NotOpen while its log is being opened or recovered.
         """
@@ -122,7 +122,7 @@ class Replicas:
         return self._lead(topic, index, registration, log, now_ms)
 
     def _led_elsewhere(self, topic: str, index: int) -> ErrorCode:
-        """The error for a partition that this node does not lead; if its replica here is lost, as Kafka answers."""
+        """The error for a partition not led here: KAFKA_STORAGE_ERROR if its replica here is lost, as in Kafka."""
         logs = self._logs()
         lost = logs.exists(topic, index) and logs.directory_of(topic, index).error is not None
         return ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -144,9 +144,9 @@ class Replicas:
         return None if log.truncating else follower
 
     def open_led(self, topic: str, indexes: Iterable[int], broken: dict[int, Exception], now_ms: int) -> None:
-        """Has the logs of those partitions that this node leads opened side by side.
+        """Has the logs of the partitions that this node leads opened concurrently.
 
-        Raises NotOpen until they are. Another error over one of them is put into `broken`, and that one passed over.
+        Raises NotOpen until they are. Any other error of one partition is put into `broken`.
         """
         not_open: NotOpen | None = None
         begun = 0
@@ -166,7 +166,7 @@ class Replicas:
             raise not_open  # the last of them: by then the others are open too
 
     def create(self, topic: str, index: int, now_ms: int) -> None:
-        """Makes a replica whose turn has not come yet."""
+        """Creates a replica before its turn."""
         found = self.image.topics_by_name.get(topic)
         assert found is not None
         directory_id = found.partitions[index].directory(self.node_id)
@@ -220,16 +220,17 @@ class Replicas:
     # Metadata
 
     def set_image(self, image: MetadataImage) -> None:
-        """The image that look-ups use from now on."""
+        """Sets the image for look-ups."""
         self.image = image
 
     def brokers_changed(self, now_ms: int) -> None:
-        """A broker is alive again, or is not any more: it joins the ISRs of partitions in which it has everything, and
-        nobody waits for one that cannot join."""
+        """A broker has come back or gone: it joins the ISRs of partitions in which it has everything, or is no longer
+        waited for.
+        """
         self._isr_driver.look(now_ms)
 
     def topic_deleted(self, name: str, topic_id: UUID, partition_count: int, now_ms: int) -> None:
-        """Stops the partitions of a topic that is gone."""
+        """Stops the partitions of a deleted topic."""
         self._names.pop(topic_id, None)
         for index in range(partition_count):
             self._forget(name, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, now_ms)
@@ -282,7 +283,7 @@ class Replicas:
             self._follower_driver().follow(follower, now_ms)
 
     def follower_log(self, follower: Follower, now_ms: int) -> None:
-        """Gives a follower its log. Raises NotOpen while that is being opened, StorageError when there is none."""
+        """Gives a follower its log. Raises NotOpen while that is being opened, StorageError if there is none."""
         if not self._logs().exists(follower.topic, follower.index):
             self.create(follower.topic, follower.index, now_ms)
         log = self._logs().log(follower.topic, follower.index, now_ms)
@@ -359,11 +360,11 @@ class Replicas:
             self.copied[log.name](now_ms)
 
     def copy(self, log: Log, follower: Follower) -> None:
-        """`log` is a future one: what is written to it concerns its follower."""
+        """`log` is a future one: changes of it concern `follower`."""
         self._by_log[log.name] = follower
 
     def copy_ended(self, log: Log) -> None:
-        """A future log is one no more."""
+        """A future log is no longer one."""
         self._by_log.pop(log.name, None)
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:

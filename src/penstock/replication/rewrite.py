@@ -1,11 +1,11 @@
-"""What a batch needs before it is appended when its header alone does not do: a walk over its records, another codec.
+"""Work on a batch before it is appended, if its header alone is not enough: deep validation, or another codec.
 
-A topic whose `compression.type` is not `producer` has its batches recompressed: the records' bytes are the same in
-every codec, so no record is touched for that. Deep validation walks all records, and puts their greatest timestamp
-into the header, as Kafka does.
+If a topic's `compression.type` is not `producer`, its batches are recompressed: the records' bytes are the same in
+every codec, so no record is touched. Deep validation walks all records, and puts their largest timestamp into the
+header, as Kafka does.
 
-Batches that are small, also unpacked, and have few records are rewritten on the loop, others by a `RewriteOperation`,
-which uses no disk and no state of the loop: in the lane, or by a worker when many records are to be validated. A few
+Batches with few records that are small, even unpacked, are rewritten on the loop, others by a `RewriteOperation`, which
+uses no disk and no state of the loop: in the lane, or by a worker when many records are to be validated. A few
 compressed bytes can be millions of records.
 """
 
@@ -65,7 +65,7 @@ def rules_of(config: TopicConfig) -> Rules:
 
 
 def target_codec(config: TopicConfig) -> Codec | None:
-    """The codec that a topic keeps its batches in; None for whatever the producer chose."""
+    """The codec that a topic keeps its batches in; None for the producer's choice."""
     name = config.compression_type
     if name == PRODUCER:
         return None
@@ -107,7 +107,7 @@ class Rewrite:
     def rewritten(
         self, wall_ms: int, contexts: Contexts, *, unpacked_max_bytes: int = PRODUCED_BATCH_UNPACKED_MAX_BYTES
     ) -> WritableBuffer | PenstockError:
-        """The batch to append: the same buffer, or a new one if the codec changed. Or why it is refused."""
+        """The batch to append: the same buffer, or a new one if the codec changed. Or the error that refuses it."""
         try:
             return self._rewrite(wall_ms, contexts, unpacked_max_bytes)
         except PenstockError as error:
@@ -150,7 +150,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What became of a batch in a worker: another one, the same with another header, or the error that refuses it."""
+    """A worker's result: another batch, the same one with another header, or the error that refuses it."""
 
     batch: bytearray | None = None
     head: bytes = b""
@@ -164,6 +164,7 @@ class RewriteBatch(Task):
     """A rewrite as a task for a worker."""
 
     report_type: ClassVar[type] = Rewritten
+    urgent: ClassVar[bool] = True
     records: WritableBuffer
     rules: Rules
     codec: Codec
@@ -223,5 +224,5 @@ class RewriteOperation(TaskOperation):
         return self.rewrite.records
 
     def without_report(self, disk: Disk, reason: str) -> PenstockError:
-        """A batch that has ended two workers is not let near the broker. The client may send it again."""
+        """Refuses a batch that has ended two workers, with an error after which the client may send it again."""
         return RequestError(ErrorCode.REQUEST_TIMED_OUT, reason)

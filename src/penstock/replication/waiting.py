@@ -1,8 +1,8 @@
-"""Who waits for a partition to come as far as some offset: in the order of offsets, not of their coming.
+"""Requests that wait for a partition to reach an offset: here a produce request with acks=all waits for its replicas.
 
-Nearly always these are the same, as offsets only grow. But a repeated batch waits for where its original lies, which
-may be below what was appended since. Who gives up is taken out at once: where the offset is never reached, and
-producers repeat, there would be ever more of them.
+A partition has one queue for its log end (acks=1) and one for its high watermark (acks=all), sorted by offset. That is
+nearly always the order of arrival; but a duplicate batch waits for the offset of the original, which may be lower. A
+request that times out is removed at once, or the queue would grow for as long as the offset is not reached.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from penstock.errors import ErrorCode
 
 
 class AppendWaiter(Protocol):
-    """A request that waits for an append. `slot` is its own note of which append it was."""
+    """A request that waits for an append. `slot` is its own note of which append it is."""
 
     def appended(self, slot: object, code: ErrorCode, now_ms: int) -> None:
-        """The append has come as far as was asked (NONE), or never will."""
+        """The append has come as far as the request asked for (NONE), or never will."""
 
     def broke(self, error: Exception, now_ms: int) -> None:
-        """A bug: `appended` has raised `error`. Nobody else who waits on the partition notices."""
+        """A bug: `appended` has raised `error`. Others that wait on the partition are not affected."""
 
 
 def tell(waiter: AppendWaiter, slot: object, code: ErrorCode, now_ms: int) -> None:
@@ -38,7 +38,7 @@ OFFSET = itemgetter(0)
 
 
 class Waiters:
-    """The queue of one partition and one end. Of one offset, who came first is first."""
+    """The requests that wait for one end of one partition; for the same offset in the order of arrival."""
 
     __slots__ = ("_waiting",)
 
@@ -72,10 +72,13 @@ class Waiters:
         return False
 
     def reached(self, offset: int) -> list[Waiting]:
-        """Takes out those who waited for `offset` or less."""
+        """Removes and returns those that wait for `offset` or less."""
         waiting = self._waiting
         if not waiting or waiting[0][0] > offset:
             return []
+        if waiting[-1][0] <= offset:
+            self._waiting = []
+            return waiting
         count = bisect_right(waiting, offset, key=OFFSET)
         reached = waiting[:count]
         del waiting[:count]

@@ -1,1 +1,1 @@
-"""Who may do what: principals, operations, resources, and the authorizer. Sockets and TLS are the server's."""
+"""Principals, operations, resources, and the authorizer. TLS belongs to `server/transport.py`."""

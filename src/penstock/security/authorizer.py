@@ -1,8 +1,7 @@
-"""Principals, the operations and resources that Kafka's ACLs name, and the authorizer that decides.
+"""Principals, the operations and resources of Kafka's ACLs, and the authorizer, which decides who may do what.
 
-What each API asks for is in `penstock.security.rights`.
-
-Until ACLs land, `AllowAll` is the only authorizer.
+The rights that each API needs are in `penstock.security.rights`; `node/gate.py` asks for them. `AllowAll` is the only
+authorizer until there are ACLs. TLS is not here: the handshake goes into `server/transport.py`.
 """
 
 from __future__ import annotations
@@ -70,3 +69,6 @@ class AllowAll:
 
     def authorize(self, principal: Principal, operation: AclOperation, resource: ResourceType, name: str) -> bool:
         return True
+
+
+ALLOW_ALL = AllowAll()

@@ -1,1 +1,1 @@
-"""The shell: event loop, sockets, lanes, clock, HTTP endpoint. Maps the world to node events, decides nothing."""
+"""The shell: event loop, sockets, lanes, clock, HTTP endpoint. Turns the world into node events; decides nothing."""

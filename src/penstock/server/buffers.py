@@ -1,10 +1,10 @@
-"""Receive buffers: pooled, lent to requests as memoryviews, used again only when no view of them is left.
+"""Receive buffers: pooled, lent to requests as memoryviews, reused only when no view of them is left.
 
-A connection takes a buffer for one read and gives it back when the node has been handed the frames, so the next read of
-the same turn uses it again: thousands of sockets that become readable at once need one buffer, not thousands. The node
-may still hold views of it: of a frame's bytes that it appends at the end of the turn, or of a request that waits. A
-bytearray with exported views refuses to change its length, which is how the pool tells: such a buffer is tried again at
-the end of the turn; after that it counts as lent and is looked at now and then. Nothing is ever copied to find out, and
+A connection takes a buffer for one read and gives it back when the node has got the frames, so the next read of the
+same turn reuses it: thousands of sockets that become readable at once need one buffer, not thousands. The node may
+still hold views of it: of a frame whose bytes it appends at the end of the turn, or of a request that waits. A
+bytearray with exported views refuses to change its length, which is how the pool finds out: such a buffer is tried
+again at the end of the turn; after that it counts as lent and is looked at now and then. So nothing is copied, and
 nothing is overwritten while in use.
 """
 
@@ -42,7 +42,7 @@ class BufferPool:
         self.held_bytes = 0
 
     def acquire(self, size_bytes: int = RECEIVE_BUFFER_BYTES) -> Storage:
-        """A writable buffer of at least `size_bytes`; its content is whatever it was."""
+        """A writable buffer of at least `size_bytes`, with arbitrary content."""
         if size_bytes > POOLED_MAX_BYTES:
             self.held_bytes += size_bytes
             return mmap(-1, size_bytes)
@@ -63,7 +63,7 @@ class BufferPool:
             self._lent.append(buffer)
 
     def look(self, most: int = LENT_LOOKS_PER_TURN) -> None:
-        """Takes back lent buffers that nobody holds any more, looking at no more than `most` of them."""
+        """Takes back lent buffers that have no views any more; looks at no more than `most` of them."""
         lent = self._lent
         for _ in range(min(most, len(lent))):
             buffer = lent.popleft()
@@ -72,11 +72,11 @@ class BufferPool:
 
     @property
     def lent_buffers(self) -> int:
-        """How many buffers are kept from reuse by views."""
+        """How many buffers cannot be reused because of views."""
         return len(self._lent)
 
     def reclaim(self, buffer: Storage) -> bool:
-        """Takes a buffer back if nobody holds a view of it; whether it did."""
+        """Takes a buffer back if it has no views; returns whether it did."""
         size_bytes = len(buffer)
         try:
             if isinstance(buffer, mmap):

@@ -1,12 +1,12 @@
-"""The two times of a node: one that only counts on, and the wall clock's.
+"""The two times of a node: a monotonic one, and the wall clock's.
 
-`now_ms` begins at the wall clock of the start and goes on with the monotonic clock, so that nobody who sets the
-machine's clock, by milliseconds or by days, moves a session, an election or a time-out. How far the wall clock is ahead
-of it is read anew with every event and kept in `wall`, for what is stamped (penstock.records.wall).
+`now_ms` begins at the wall clock of the start and continues with the monotonic clock, so that setting the machine's
+clock, by milliseconds or by days, moves no session, election or timeout. How far the wall clock is ahead of it is read
+with every event and kept in `wall`, for timestamps (penstock.records.wall).
 
-The time that the process did not run for does not count either: neither while the machine slept (the monotonic clock of
-Linux stands still then) nor while the process was stopped or starved. The shell says when it was to be called at the
-latest; if that is long past, others have had no chance to be heard meanwhile, and are not taken for silent.
+Time in which the process did not run does not count either: while the machine slept (the monotonic clock of Linux
+stands still then) or the process was stopped or starved. The shell says when it must be called at the latest; if that
+is long past, the other nodes could not be heard meanwhile, and must not be taken for silent.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from penstock.server.limits import LATE_MAX_MS
 
 
 class Clock:
-    """Milliseconds. `wall` and `monotonic` return nanoseconds; tests give their own.
+    """Milliseconds. `wall` and `monotonic` return nanoseconds; tests supply their own.
 
     Attributes:
         wall: how far the wall clock was ahead at the last call.
-        due_ms: when `now_ms` is to be called at the latest, by its own time; None: nothing is due.
-        stopped_ms: for how long the process did not run, in all, as far as it was noticed.
+        due_ms: when `now_ms` must be called at the latest, in its own time; None: nothing is due.
+        stopped_ms: how long the process did not run in total, as far as it was noticed.
     """
 
     __slots__ = ("_base_ns", "_last_ms", "_monotonic", "_wall", "due_ms", "stopped_ms", "wall")
@@ -41,7 +41,7 @@ class Clock:
         self.stopped_ms = 0
 
     def now_ms(self) -> int:
-        """The time that timers go by: never less than at an earlier call, whatever becomes of the wall clock."""
+        """The time for timers: never less than at an earlier call, whatever happens to the wall clock."""
         now_ms = (self._base_ns + self._monotonic()) // 1_000_000
         if self.due_ms is not None and now_ms > self.due_ms + LATE_MAX_MS:
             now_ms = self._did_not_run(now_ms)
@@ -52,7 +52,7 @@ class Clock:
         return now_ms
 
     def _did_not_run(self, now_ms: int) -> int:
-        """Takes the time off that the process did not run for."""
+        """Subtracts time in which the process did not run."""
         assert self.due_ms is not None
         stopped_ms = now_ms - max(self.due_ms + LATE_MAX_MS, self._last_ms)
         self._base_ns -= stopped_ms * 1_000_000

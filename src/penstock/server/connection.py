@@ -1,14 +1,15 @@
 """One connection, of a client or to another node: frames in, without a copy, and answers out.
 
 A read fills the loop's one buffer and slices the whole frames in it. If they are few bytes they are copied, and the
-buffer serves the next read at once; else it is lent to them, goes back to the pool at the end of the loop turn, and the
-host takes another. What is left of a frame that has not fully arrived is kept in a buffer of that frame, which the
-next read fills first (one `recvmsg_into` fills both). So an idle connection owns no buffer, and a large frame is copied
-but for its beginning by the kernel alone.
+buffer serves the next read at once; otherwise it is lent to them, returns to the pool at the end of the loop turn, and
+the host takes another. The beginning of an incomplete frame is kept in a buffer for that frame, which the next read
+fills first (one `recvmsg_into` fills both). So an idle connection owns no buffer, and of a large frame only the
+beginning is copied.
 
-The buffer of a frame grows with what has arrived (RECEIVE_GROWTH), so an announced size costs nothing. A frame has a
-deadline: a sender that dribbles is closed. Reading stops for three reasons, each of its own: the node has enough of
-this connection's requests, the client does not read its answers, or memory for requests is short in the whole process.
+The buffer of a frame grows with what has arrived (RECEIVE_GROWTH), so announcing a size costs nothing. A frame has a
+deadline: the connection of a sender that is too slow is closed. A frame that is too large (socket.request.max.bytes)
+closes it at once (`frame_too_large`). Reading stops for three independent reasons: the node has enough of this
+connection's requests, the client does not read its answers, or memory for requests is short in the whole process.
 
 One readable event makes one read: the selector serves connections round-robin, TURN_MAX_BYTES at most each.
 """
@@ -43,7 +44,7 @@ RECEIVE_GROWTH_WHEN_SHORT = 1.25
 
 
 class Pause(IntFlag):
-    """Why a connection is not read from."""
+    """The reasons for not reading from a connection."""
 
     NODE = 1
     ANSWERS = 2
@@ -51,28 +52,26 @@ class Pause(IntFlag):
     CLOSING = 8
 
 
-class Host(WriterHost, Protocol):
-    """The surroundings of a connection: turns of the loop, memory, and calls for its beginning and end.
+class ConnectionHost(WriterHost, Protocol):
+    """The surroundings of a connection: turns of the loop, memory, and its end.
 
-    Attributes: `now_ms`, the time of the event being handled; `read_buffer`, what the next read fills.
+    Attributes: `now_ms`, the time of the event being handled; `read_buffer`, which the next read fills.
     """
 
     loop: asyncio.AbstractEventLoop
     now_ms: int
     read_buffer: Storage
 
-    def begin(self) -> float:
-        """A callback of the loop begins. The result is for `end`."""
+    def begin(self) -> None:
+        """A callback of the loop begins."""
         ...
-
-    def end(self, started_s: float) -> None: ...
 
     def acquire_buffer(self, size_bytes: int = ...) -> Storage:
         """A buffer of at least this size."""
         ...
 
     def give_back(self, buffer: Storage) -> None:
-        """Takes a buffer back, of which views may still be held."""
+        """Takes a buffer back, which may still have views."""
         ...
 
     def may_grow(self, connection: SocketConnection) -> bool: ...
@@ -94,17 +93,17 @@ class Host(WriterHost, Protocol):
     def lose_by_bug(self, connection: SocketConnection, error: Exception) -> None: ...
 
     def refuse(self, connection: SocketConnection, reason: str) -> None:
-        """Closes a connection that broke the rules of framing."""
+        """Closes a connection that sent a frame of a size that is not allowed."""
         ...
 
 
 class Side(Protocol):
-    """The receiver of a connection's frames and events, which differs for clients and for other nodes.
+    """The client or the other node at the end of a connection: takes its frames and events.
 
     Attributes:
         receiver: called with the connection's key, a frame and the time.
-        largest_bytes: of a frame.
-        answers_pause: whether reading stops while much is unsent.
+        largest_bytes: the largest frame that is received; for clients it is socket.request.max.bytes.
+        answers_pause: whether reading stops while too much is unsent.
     """
 
     largest_bytes: int
@@ -117,16 +116,16 @@ class Side(Protocol):
         """The handshake is over, if there was one."""
         ...
 
-    def refusal(self, size_bytes: int) -> str:
-        """Why a frame of this size is not received."""
+    def frame_too_large(self, size_bytes: int) -> str:
+        """The reason for closing a connection whose next frame is larger than `largest_bytes`."""
         ...
 
     def left(self, connection: SocketConnection) -> None:
-        """Called when a connection is closed and no longer counts."""
+        """The connection has been closed and no longer counts."""
         ...
 
     def lost(self, connection: SocketConnection, reason: str) -> None:
-        """Called when a connection has ended without being closed by us."""
+        """The connection has ended without being closed by us."""
         ...
 
 
@@ -134,42 +133,23 @@ class SocketConnection:
     """See the module's head. Driven by the loop (`on_readable`, `on_writable`) and by its host.
 
     Attributes:
-        number: what the host calls it; never used again. Below 0 for another node.
-        side: who is on the other side.
+        number: unique and never reused; negative for another node.
+        side: the client or the node at the other end.
         address: the client's IP address; peer: with its port, for people.
         frame_since_ms: when the frame that is arriving began.
-        active_ms: last time that bytes went either way.
+        active_ms: last time that bytes were sent or received.
         close_reason: why it is closed once its answers have left; None while it is served.
     """
 
     __slots__ = (
-        "_filled",
-        "_host",
-        "_key",
-        "_largest_bytes",
-        "_needed",
-        "_partial",
-        "_pauses",
-        "_receiver",
-        "_registered",
-        "_stash",
-        "active_ms",
-        "address",
-        "close_reason",
-        "closed",
-        "closing_since_ms",
-        "frame_since_ms",
-        "listener",
-        "number",
-        "peer",
-        "side",
-        "transport",
-        "writer",
-    )
+        "_filled", "_host", "_key", "_largest_bytes", "_needed", "_partial", "_pauses", "_receiver", "_registered",
+        "_stash", "active_ms", "address", "close_reason", "closed", "closing_since_ms", "frame_since_ms", "listener",
+        "number", "peer", "side", "transport", "writer",
+    )  # fmt: skip
 
     def __init__(
         self,
-        host: Host,
+        host: ConnectionHost,
         side: Side,
         transport: Transport,
         number: int,
@@ -203,7 +183,7 @@ class SocketConnection:
         self._registered = False
 
     def start(self) -> None:
-        """Begins: with the handshake if the transport has one, then reads."""
+        """Begins with the handshake, if the transport has one, and then reads."""
         if self.transport.ready:
             self.side.established(self)
         else:
@@ -231,7 +211,7 @@ class SocketConnection:
     def on_readable(self) -> None:
         """Reads once and hands whole frames to the node."""
         host = self._host
-        started_s = host.begin()
+        host.begin()
         self.active_ms = host.now_ms
         try:
             if self.transport.ready:
@@ -244,7 +224,6 @@ class SocketConnection:
             host.lose(self, f"receive failed: {error.strerror}")
         except Exception as error:  # a bug in the node: it must not be a weapon against other clients
             host.lose_by_bug(self, error)
-        host.end(started_s)
         if self.transport.waiting:
             self._read_again()
 
@@ -254,12 +233,12 @@ class SocketConnection:
         self._watch()
 
     def resume(self, reason: Pause) -> None:
-        """Takes one reason away; reads again when none is left."""
+        """Removes one reason; reads again when none is left."""
         self._pauses &= ~reason
         self._watch()
 
     def paused_for(self, reason: Pause) -> bool:
-        """Whether `reason` is among those that keep us from reading."""
+        """Whether reading is stopped for this reason, perhaps among others."""
         return bool(self._pauses & reason)
 
     @property
@@ -268,7 +247,7 @@ class SocketConnection:
         return 0 if self._partial is None else len(self._partial)
 
     def overdue(self, now_ms: int, timeout_ms: int, rate_factor: int) -> bool:
-        """Whether the frame that is arriving has taken too long; a higher `rate_factor` allows less for its size."""
+        """Whether the arriving frame has taken too long; a higher `rate_factor` allows it less time for its size."""
         allowed_ms = timeout_ms + self._filled * 1000 // (RECEIVE_RATE_MIN_BYTES_PER_S * rate_factor)
         return now_ms - self.frame_since_ms > allowed_ms
 
@@ -284,7 +263,7 @@ class SocketConnection:
                 self._host.loop.remove_reader(self.transport.fileno())
 
     def _read_again(self) -> None:
-        """Reads in a later turn what the transport has, unless reading has stopped by then."""
+        """Reads, in a later turn, bytes that the transport holds, unless reading has stopped by then."""
         self._host.loop.call_soon(self._on_waiting)
 
     def _on_waiting(self) -> None:
@@ -306,10 +285,16 @@ class SocketConnection:
         if not received_bytes:
             host.lose(self, "closed by the other side")
             return
-        self._stash = b""
+        if start:
+            self._stash = b""
+            host.frame_arrived(self)  # or its rest: then that begins again
         end = start + received_bytes
         if end <= COPIED_READ_BYTES:
-            self._slice(memoryview(bytearray(memoryview(buffer)[:end])), end)
+            copied = memoryview(bytearray(memoryview(buffer)[:end]))
+            if LENGTH_BYTES < end == LENGTH_BYTES + LENGTH(copied)[0] <= self._largest_bytes:  # as nearly always
+                self._receiver(self._key, copied[LENGTH_BYTES:], host.now_ms)
+            else:
+                self._slice(copied, end)
             return
         host.read_buffer = host.acquire_buffer()
         try:
@@ -318,7 +303,7 @@ class SocketConnection:
             host.give_back(buffer)
 
     def _receive_more(self) -> None:
-        """Fills the frame that is arriving, and with the same call what comes after it."""
+        """Fills the arriving frame, and with the same call the read buffer with what follows."""
         assert self._partial is not None
         if self._filled == len(self._partial):
             self._grow()
@@ -339,7 +324,7 @@ class SocketConnection:
                 self._host.give_back(buffer)
 
     def _received(self, arrived_bytes: int, rest: memoryview) -> None:
-        """Handles more bytes of a frame, which were written into `rest`."""
+        """Handles more bytes of the arriving frame, which were written into `rest`."""
         assert self._partial is not None
         if not arrived_bytes:
             self._host.lose(self, "closed by the other side inside a frame")
@@ -363,13 +348,13 @@ class SocketConnection:
             host.give_back(partial)
 
     def _slice(self, view: memoryview, end: int) -> None:
-        """Hands on the whole frames in `view[:end]` and keeps what is left."""
+        """Passes on the whole frames in `view[:end]` and keeps the rest."""
         host, key, position = self._host, self._key, 0
         received, now_ms, largest = self._receiver, host.now_ms, self._largest_bytes
         while end - position >= LENGTH_BYTES:
             (size,) = LENGTH(view, position)
             if not 0 < size <= largest:
-                host.refuse(self, self.side.refusal(size))
+                host.refuse(self, self.side.frame_too_large(size))
                 return
             stop = position + LENGTH_BYTES + size
             if stop > end:
@@ -382,7 +367,7 @@ class SocketConnection:
             host.frame_begins(self)
 
     def _keep(self, arrived: memoryview, needed: int) -> None:
-        """Moves the beginning of a frame out of the pooled buffer."""
+        """Moves the beginning of an incomplete frame out of the pooled buffer."""
         self._needed = needed
         self._filled = len(arrived)
         self._partial = self._storage()
@@ -406,12 +391,11 @@ class SocketConnection:
 
     def on_writable(self) -> None:
         """The socket takes bytes again."""
-        started_s = self._host.begin()
+        self._host.begin()
         self._host.flush_later(self)
-        self._host.end(started_s)
 
     def flush(self) -> None:
-        """Sends what can be sent; closes when that was the last of a connection to be closed."""
+        """Sends what can be sent; a connection that is to be closed is closed after the last byte."""
         if self.closed:
             return
         self.active_ms = self._host.now_ms
@@ -441,7 +425,7 @@ class SocketConnection:
     # The end
 
     def close(self) -> None:
-        """Closes the socket and gives back what it held. The host does the rest."""
+        """Closes the socket and gives back its buffers. The host does the rest."""
         assert not self.closed
         self.closed = True
         self._watch()

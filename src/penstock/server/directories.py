@@ -24,16 +24,16 @@ class Directories:
     """The log directories of one node, locked until `close`.
 
     Attributes:
-        of_logs: those of log.dirs, in that order; all: also the metadata log's own, last, if it is none of them.
+        of_logs: those of log.dirs, in that order; all: these and, if it is a separate one, the metadata log's, last.
         metadata: the one with the metadata log.
     """
 
     def __init__(self, settings: Settings, *, durable: bool = True, descriptors_max: int = DESCRIPTORS_MAX) -> None:
-        """Locks and opens them.
+        """Locks and opens the directories.
 
         Raises:
             ConfigError: a directory does not exist.
-            StorageError: another process has one.
+            StorageError: another process has locked one.
         """
         self._locks: list[DirectoryLock] = []
         self._disks: list[BlockingDisk] = []
@@ -51,7 +51,7 @@ class Directories:
         self.metadata = next(directory for directory in self.all if directory.path == settings.metadata_directory)
 
     def close(self) -> None:
-        """Closes all files and gives the locks back."""
+        """Closes all files and releases the locks."""
         for disk in self._disks:
             disk.close()
         for lock in self._locks:
@@ -75,10 +75,10 @@ def format_storage(
     standalone: bool = True,
     durable: bool = True,
 ) -> Sequence[Formatted]:
-    """Makes and formats the directories of one node which is its whole quorum, those that are formatted left alone.
+    """Makes and formats the directories of a node which is its whole quorum; formatted ones are left alone.
 
-    Without a `cluster_id` they join the cluster of those that are formatted, or are a new one. Raises ConfigError for
-    a directory of another cluster or node.
+    Without a `cluster_id` they join the cluster of the formatted ones, or begin a new one. Raises ConfigError for a
+    directory of another cluster or node.
     """
     from penstock.log.meta_properties import new_directory_id, uuid_text
     from penstock.metadata.format import FormatRequest
@@ -99,7 +99,7 @@ def format_storage(
 def format_for(
     settings: Settings, request: FormatRequest, random: Random, now_ms: int, *, durable: bool = True
 ) -> Sequence[Formatted]:
-    """Makes the directories of the settings and formats them as the request says. Raises ConfigError."""
+    """Makes and formats the directories of the settings as requested. Raises ConfigError."""
     from penstock.metadata.format import format_directories
 
     disks: dict[str, BlockingDisk] = {}
@@ -125,7 +125,7 @@ def cluster_id_of(settings: Settings) -> str | None:
 
 
 def controller_endpoint(settings: Settings) -> VoterEndpoint:
-    """Where other controllers reach this one, as it is written into a dynamic quorum's first voters."""
+    """This controller's address for other controllers, as written into a dynamic quorum's first voters."""
     from penstock.raft.voters import VoterEndpoint
 
     endpoint = settings.controller_endpoints[0]

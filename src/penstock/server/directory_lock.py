@@ -1,7 +1,7 @@
-"""`.lock`: two processes never use one log directory, be they Penstock or Apache Kafka.
+"""`.lock`: two processes never use one log directory, whether they are Penstock or Apache Kafka.
 
-The lock is a POSIX record lock on the whole file, as Java's FileChannel.lock takes it. Such a lock does not exclude
-the process that holds it, and it is dropped when *any* descriptor of the file is closed. So a registry says which
+The lock is a POSIX record lock on the whole file, as Java's FileChannel.lock takes it. Such a lock does not exclude the
+process that holds it, and it is dropped when *any* descriptor of the file is closed. So a registry records which
 directories this process has locked, and nothing else ever opens the file.
 """
 
@@ -25,7 +25,7 @@ class DirectoryLock:
         """Takes the lock.
 
         Raises:
-            StorageError: this or another process has it; the message says what to do.
+            StorageError: this or another process holds it; the message says what to do.
         """
         self.path = os.path.realpath(path)
         if self.path in _handed_over:
@@ -47,7 +47,7 @@ class DirectoryLock:
         _locked[self.path] = descriptor
 
     def release(self) -> None:
-        """Gives the lock back; twice is no error."""
+        """Releases the lock; does nothing the second time."""
         descriptor = _locked.pop(self.path, None)
         if descriptor is not None:
             os.close(descriptor)

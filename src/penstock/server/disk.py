@@ -1,15 +1,15 @@
 """The real disk: one log directory in the file system, as the loop and as lanes see it.
 
 `BlockingDisk` waits for the disk; lanes, start-up and tools use it. `LoopDisk` is the same directory for handlers:
-`read` answers from the page cache, or raises `NotResident`. Linux says which by `preadv` with RWF_NOWAIT, where the
-file system has it (ext4 and xfs do, tmpfs and some overlays do not: probed for each directory). Where it is missing,
-the last `RESIDENT_TAIL_BYTES` of a file count as resident: what was written or read lately.
+`read` answers from the page cache, or raises `NotResident`. Linux tells the two apart by `preadv` with RWF_NOWAIT, if
+the file system supports it (ext4 and xfs do, tmpfs and some overlays do not: each directory is probed). Otherwise the
+last `RESIDENT_TAIL_BYTES` of a file count as resident, since they were written or read lately.
 
-A range that a lane has read since is *granted*: the loop then reads it though the kernel may have dropped it again, so
-a handler that is run again always gets further.
+A range that a lane has read since is *granted*: the loop then reads it even if the kernel may have dropped it again, so
+that a handler which is run again always makes progress.
 
-A slice of a response is read by `read_slice` into a buffer of its own. On the loop it gives the resident part, perhaps
-none; the shell has the lane read the rest.
+A slice of a response is read by `read_slice` into a buffer of its own. On the loop that returns the resident part,
+perhaps nothing; the shell has the lane read the rest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOWAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 def supports_nowait(path: str) -> bool:
-    """Whether reads in this directory can say that they would wait; writes and removes a small file to find out."""
+    """Whether reads in this directory can report that they would wait; writes and removes a small file to find out."""
     if not hasattr(os, "RWF_NOWAIT"):
         return False
     probe = f"{path}/{_PROBE_FILE}"
@@ -66,8 +66,8 @@ class BlockingDisk:
 
     Args:
         directory: index of the log directory.
-        path: where it is; must exist.
-        durable: whether fsync is done; without, a power failure may lose anything (tests and the fixture).
+        path: of the directory, which must exist.
+        durable: whether fsync is done; without it a power failure may lose anything (tests and the fixture).
         descriptors_max: how many files stay open.
         writable: False opens files for reading only (tools that look at another node's directory).
 
@@ -91,7 +91,7 @@ class BlockingDisk:
         self.loop = LoopDisk(self, nowait=writable and supports_nowait(self.path))
 
     def close(self) -> None:
-        """Closes all descriptors; the disk can be used again after."""
+        """Closes all descriptors; the disk can still be used afterwards."""
         self.handles.close()
 
     # Reading
@@ -120,7 +120,7 @@ class BlockingDisk:
 
         Raises:
             FileNotFoundError: the file is gone.
-            OSError: also (EIO) when it ends before the slice does.
+            OSError: also (EIO) if it ends before the slice does.
         """
         buffer = memoryview(bytearray(piece.length))
         filled = 0
@@ -172,6 +172,9 @@ class BlockingDisk:
     def write(self, path: str, position: int, chunks: Sequence[Buffer]) -> None:
         handle = self.handles.take(path, create=True)
         try:
+            if len(chunks) <= IOV_MAX:
+                write_all(handle.descriptor, position, chunks)
+                return
             for start in range(0, len(chunks), IOV_MAX):
                 position = write_all(handle.descriptor, position, chunks[start : start + IOV_MAX])
         finally:
@@ -240,7 +243,7 @@ class BlockingDisk:
             os.replace(f"{self._full(path)}.tmp", self._full(path))
 
     def _open_beside(self, full_path: str, flags: int) -> int:
-        """A descriptor that is not kept."""
+        """A descriptor that is not kept open."""
         return self.handles.with_room(lambda: os.open(full_path, flags | os.O_CLOEXEC, 0o644))
 
     def rename(self, old: str, new: str) -> None:
@@ -266,7 +269,7 @@ class BlockingDisk:
 
 
 class LoopDisk(BlockingDisk):
-    """The directory as handlers see it; shares descriptors with the blocking disk it was made for."""
+    """The directory for handlers; shares descriptors with its blocking disk."""
 
     def __init__(self, disk: BlockingDisk, *, nowait: bool) -> None:
         self.directory = disk.directory
@@ -281,7 +284,7 @@ class LoopDisk(BlockingDisk):
         """Up to `length` bytes from `position` out of the page cache.
 
         Raises:
-            NotResident: some of them would have to be waited for.
+            NotResident: some of them are not in the page cache.
         """
         handle = self.handles.take(path)
         try:
@@ -319,7 +322,7 @@ class LoopDisk(BlockingDisk):
                 return
 
     def _read_resident(self, descriptor: int, buffer: memoryview, position: int) -> int:
-        """Fills the buffer from the page cache as far as it goes; returns how many bytes that was."""
+        """Fills the buffer from the page cache as far as possible; returns the number of bytes."""
         if not self.nowait:
             tail_begin = os.fstat(descriptor).st_size - RESIDENT_TAIL_BYTES
             return os.preadv(descriptor, [buffer], position) if position >= tail_begin else 0
@@ -330,8 +333,8 @@ class LoopDisk(BlockingDisk):
 
 
 def write_all(descriptor: int, position: int, chunks: Sequence[Buffer]) -> int:
-    """Writes at most IOV_MAX buffers one after the other, whatever the kernel takes at a time; returns the end."""
-    left = sum(memoryview(chunk).nbytes for chunk in chunks)
+    """Writes at most IOV_MAX buffers one after the other, even if the kernel takes them in parts; returns the end."""
+    left = memoryview(chunks[0]).nbytes if len(chunks) == 1 else sum(memoryview(chunk).nbytes for chunk in chunks)
     while left:
         written = os.pwritev(descriptor, chunks, position)
         if not written:
@@ -354,7 +357,7 @@ def skip(chunks: Sequence[Buffer], count: int) -> Sequence[Buffer]:
 
 
 def sync(descriptor: int) -> None:
-    """fsync, down to the medium: macOS needs another call for that."""
+    """fsync down to the medium, for which macOS needs another call."""
     if sys.platform == "darwin":
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
     else:
@@ -376,7 +379,7 @@ SYNCFS_FILES_MIN = 16
 
 
 def sync_filesystem(path: str) -> None:
-    """Makes all that was written to a file system durable. Raises OSError if any of it could not be."""
+    """Makes everything written to a file system durable. Raises OSError if that failed for any of it."""
     import ctypes
 
     assert SYNCFS is not None

@@ -1,7 +1,7 @@
-"""A node in a thread of a host process, with a loop of its own: for tests and for programs that carry their broker.
+"""A node in a thread of a host process, with its own loop: for tests and for programs that contain a broker.
 
-It leaves the host alone: no signal handler, no event-loop policy, no logging set-up, no `gc.freeze`. After `stop`
-nothing is left of it: no thread, no descriptor, no lock.
+It changes nothing in the host: no signal handler, event-loop policy, logging set-up or `gc.freeze`. After `stop`
+nothing of it is left: no thread, no descriptor, no lock.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class EmbeddedServer:
             raise self._error
 
     def stop(self, timeout_s: float = 60.0) -> None:
-        """Stops the node cleanly and waits for its thread. Twice is no error."""
+        """Stops the node cleanly and waits for its thread. Does nothing the second time."""
         thread, loop, stop = self._thread, self._loop, self._stop
         if thread is None or not thread.is_alive():
             return

@@ -1,17 +1,17 @@
 """Open file descriptors of one log directory, by path: opened at first use, the least recently used closed at a limit.
 
-The loop and the lane's threads share them. A descriptor is borrowed for the time of one system call; one that is
-borrowed is closed only when it is given back, so no thread ever uses the number of a closed descriptor. A lock guards
-the table, never a system call that may wait; a file that was opened while another thread renamed or removed something
-is not kept, since its path may mean another file by now.
+The loop and the lane's threads share them. A descriptor is borrowed for one system call; a borrowed one is closed only
+when it is given back, so no thread ever uses the number of a closed descriptor. A lock protects the table, but is never
+held during a system call that may wait; a file that was opened while another thread renamed or removed something is not
+kept, since its path may mean another file by now.
 
-A process that has no descriptor left for a file closes those of files that nobody uses right now, half of them at a
-time, and keeps one as a spare from then on. If there are no such files, because others have all descriptors (sockets,
-an embedding program), the spare makes room.
+A process that has no descriptor left closes those of files that nobody uses at the moment, half of them at a time, and
+from then on keeps one as a spare. If there are no such files, because others have all descriptors (sockets, an
+embedding program), the spare is closed to make room.
 
 Renames move the descriptors along. Responses under way still name the old path; a `NameHistory` knows which file they
-mean. Another lock is held over each rename, and while a file is opened for a slice: the name, and the history that says
-what it means, change at once for those who open. A removal is noted first: no slice is to find the file any more.
+mean. Another lock is held over each rename, and while a file is opened for a slice, so that a name and its history
+change together. A removal is recorded before it happens: no slice may find the file afterwards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NO_DESCRIPTOR_LEFT = (errno.EMFILE, errno.ENFILE)
 
 
 class Handle:
-    """One open descriptor and how many system calls are using it."""
+    """An open descriptor and the number of system calls that are using it."""
 
     __slots__ = ("closing", "descriptor", "uses")
 
@@ -48,10 +48,10 @@ class FileHandles:
 
     Args:
         root: absolute path of the log directory.
-        descriptors_max: how many stay open; borrowed ones may exceed it for the moment.
-        writable: whether files are opened for writing too.
+        descriptors_max: how many stay open; borrowed ones may exceed it temporarily.
+        writable: whether files are also opened for writing.
 
-    Attributes: `names`, what became of the files under their names.
+    Attributes: `names`, the history of renamed and removed files.
     """
 
     def __init__(self, root: str, descriptors_max: int, *, writable: bool = True) -> None:
@@ -75,7 +75,7 @@ class FileHandles:
 
     @contextmanager
     def borrow(self, path: str, *, create: bool = False) -> Iterator[int]:
-        """A descriptor of the file for the time of the `with` block, opened (or created) if need be."""
+        """A descriptor of the file for the `with` block, opened (or created) if necessary."""
         handle = self.take(path, create=create)
         try:
             yield handle.descriptor
@@ -83,13 +83,13 @@ class FileHandles:
             self.give_back(handle)
 
     def take(self, path: str, *, create: bool = False) -> Handle:
-        """`borrow` without the `with`, for the paths that every request takes; must be given back."""
+        """`borrow` without the `with`, for paths that every request takes; the handle must be given back."""
         with self._lock:
             handle = self._used(path)
         return handle or self._open(path, create=create)
 
     def take_for(self, piece: FileSlice) -> Handle:
-        """`take` the file that a slice means. Raises FileNotFoundError when it is gone."""
+        """Like `take`, for the file that a slice means. Raises FileNotFoundError if it is gone."""
         with self._lock:
             handle = self._used(self.names.find(piece))
         if handle is None:
@@ -98,7 +98,7 @@ class FileHandles:
         return handle
 
     def give_back(self, handle: Handle) -> None:
-        """The system call is over; closes the descriptor if it was taken out of the table meanwhile."""
+        """Ends the use of a descriptor; closes it if it was removed from the table meanwhile."""
         with self._lock:
             handle.uses -= 1
             close_it = handle.closing and handle.uses == 0
@@ -106,7 +106,7 @@ class FileHandles:
             os.close(handle.descriptor)
 
     def find(self, piece: FileSlice) -> str:
-        """The path that the file of a slice has now. Raises FileNotFoundError when it is gone."""
+        """The present path of the file that a slice means. Raises FileNotFoundError if it is gone."""
         with self._lock:
             return self.names.find(piece)
 
@@ -117,7 +117,7 @@ class FileHandles:
             self._renamed(old, new)
 
     def remove(self, path: str, remove: Callable[[str], None]) -> None:
-        """Removes a file or directory by a function of its full path; its descriptors are closed."""
+        """Calls `remove` with the full path of a file or directory, and closes its descriptors."""
         with self._lock:
             self.names.removed(path)
         try:
@@ -141,7 +141,7 @@ class FileHandles:
         close_all(closed)
 
     def replaced(self, path: str) -> None:
-        """Another file has the path, or none: the descriptors of the file or directory that had it are closed."""
+        """Closes the descriptors of the file or directory that had this path: another has it now, or none."""
         with self._lock:
             self._changes += 1
             closed = self._pop(path)
@@ -150,7 +150,6 @@ class FileHandles:
         close_all(closed)
 
     def close(self) -> None:
-        """Closes all descriptors."""
         self.replaced("")
         with self._lock:
             closed = [descriptor for path in list(self._handles) for descriptor in self._pop(path)]
@@ -160,7 +159,7 @@ class FileHandles:
         close_all(closed)
 
     def _used(self, path: str) -> Handle | None:
-        """The handle of a path, used once more. The table is locked."""
+        """The handle of a path with one more use. The caller holds the table's lock."""
         handle = self._handles.get(path)
         if handle is not None:
             handle.uses += 1
@@ -194,13 +193,13 @@ class FileHandles:
                 return opened
 
     def _take_spare(self) -> None:
-        """Has one descriptor for the next time that there are none."""
+        """Keeps one descriptor for the next time that none is left."""
         with self._lock, suppress(OSError):
             if self._spare is None:
                 self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _make_room(self) -> bool:
-        """Closes the least recently used idle files, or else the spare descriptor. Returns whether it closed any."""
+        """Closes the least recently used idle files, or else the spare. Returns whether it closed any."""
         with self._lock:
             idle = [path for path, handle in self._handles.items() if not handle.uses]
             closed = [descriptor for path in idle[: (len(idle) + 1) // 2] for descriptor in self._pop(path)]
@@ -211,7 +210,7 @@ class FileHandles:
         return bool(closed)
 
     def _keep(self, path: str, handle: Handle) -> list[int]:
-        """Puts a handle into the table (replacing one that another thread opened meanwhile); what to close."""
+        """Puts a handle into the table, replacing one opened meanwhile by another thread; returns what to close."""
         closed = self._pop(path)
         self._handles[path] = handle
         while len(self._handles) > self.descriptors_max:
@@ -223,7 +222,7 @@ class FileHandles:
         return []
 
     def _pop(self, path: str) -> list[int]:
-        """Takes a handle out of the table; the descriptor to close, if no system call is using it."""
+        """Removes a handle from the table; returns its descriptor, to be closed, if no system call is using it."""
         handle = self._handles.pop(path, None)
         if handle is None:
             return []

@@ -27,7 +27,7 @@ class Histogram:
             self.largest_s = seconds
 
     def quantile_s(self, share: float) -> float:
-        """A duration that `share` of all stayed below: the upper bound of its bucket. 0.0 when nothing was counted."""
+        """A duration that `share` of all stayed below: the upper bound of a bucket. 0.0 if nothing was counted."""
         wanted, seen = share * self.count, 0
         for bucket, count in enumerate(self.buckets):
             seen += count

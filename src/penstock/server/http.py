@@ -1,6 +1,6 @@
 """The HTTP endpoint of a node: GET /metrics (Prometheus), /healthz (the process works), /readyz (the node serves).
 
-HTTP/1.1 as far as that needs: one GET a connection, head and time bounded, nothing else understood.
+HTTP/1.1 as far as that needs: one GET for each connection, with bounds on its head and its time.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ REASONS = {
 
 
 def log_it(what: str, error: Exception) -> None:
-    """The report of an endpoint that was given no other."""
+    """Logs an error: the default report of an endpoint."""
     logger.error("a bug: a request was not answered", trace=True, request=what)
 
 
 class HttpEndpoint:
-    """Serves `samples()` as metrics, and `ready()` as readiness. `report` gets an error of these two."""
+    """Serves `samples()` as metrics, and `ready()` as readiness. `report` gets the errors of these two."""
 
     def __init__(
         self, samples: Callable[[], Iterable[Sample | None]], ready: Callable[[], bool], report: Report = log_it
@@ -116,7 +116,7 @@ class HttpEndpoint:
         return response(404, "there are /metrics, /healthz and /readyz\n")
 
     async def _metrics(self) -> Sequence[bytes]:
-        """All samples as text. On a large node that is long work: others have their turn every METRICS_STEP_MS."""
+        """All samples as text. On a large node that is long work: other tasks have their turn every METRICS_STEP_MS."""
         text = PrometheusText()
         pieces = []
         until_s = perf_counter() + METRICS_STEP_MS / 1000
@@ -131,7 +131,7 @@ class HttpEndpoint:
 
 
 def response(status: int, text: str, content_type: str = PLAIN) -> Sequence[bytes]:
-    """A whole response, after which the connection is closed: head and body."""
+    """A whole response, head and body, after which the connection is closed."""
     return response_of(status, [text.encode()], content_type)
 
 

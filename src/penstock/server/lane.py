@@ -1,20 +1,21 @@
-"""A lane: where the operations of one log directory run, on the loop when the disk is healthy, else on a few threads.
+"""A lane: where the operations of one log directory run, on the loop when the disk is healthy, otherwise on a few
+threads.
 
-Operations with the same `order` run one at a time, first-in first-out, wherever they run: while the threads have or
-await one of an order, a later one of that order, inline or not, waits behind it. Different orders overlap.
+Operations with the same `order` run one at a time, first-in first-out, wherever they run: while the threads have one of
+an order, or it waits for them, a later one of that order, inline or not, waits behind it. Different orders overlap.
 
-The loop owns all bookkeeping, so there is no lock: a *run* (all operations that an order has waiting) goes to one
-thread as a whole, and the order's next run starts when the loop has heard the end of that one. Threads hand results
-back through one deque and wake the loop once for many of them.
+The loop does all bookkeeping, so there is no lock: a *run* (all waiting operations of an order) goes to one thread as a
+whole, and the order's next run starts when the loop has been told of its end. Threads return results through one deque
+and wake the loop once for many of them.
 
-An append is inline while the disk answers from memory. Once one took over `LANE_SLOW_MS`, or the kernel nears the
-amount of dirty pages at which it makes writers wait, the threads take the directory's appends over until none of them
+An append is inline while the disk answers from memory. After one that took over `LANE_SLOW_MS`, or when the kernel
+nears the amount of dirty pages at which it makes writers wait, the threads take over the directory's appends until none
 has been slow for `LANE_HEALTHY_AFTER_MS`. An append during which the thread never waited was not slow by itself: the
-machine was busy with others. A lane's thread does wait for others, for the interpreter among them, so an append there
-counts as slow later, at `LANE_STILL_SLOW_MS`.
+machine was busy. A lane's thread does wait, for example for the interpreter, so its appends count as slow later, at
+`LANE_STILL_SLOW_MS`.
 
 An operation that has a task for a worker is the last of its run. A thread asks it for the task and gives that to the
-workers; when it has ended there, a thread finishes the operation, and only then does the run end.
+workers; when the task has ended, a thread finishes the operation, and only then does the run end.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from penstock.server.workers import Workers
 
 logger = events("server.lane")
 
+LANE_SLOW_S = LANE_SLOW_MS / 1000
 DIRTY_CHECK_EVERY_S = 1.0
 LANE_STILL_SLOW_MS = 10 * LANE_SLOW_MS
 """A lane's thread waits for the interpreter too; an append there is slow only beyond this."""
@@ -59,7 +61,7 @@ class Outcome:
 
 
 class Completions:
-    """Outcomes on their way from lane threads to the loop: `wake` is called once for all that gather until `take`."""
+    """Outcomes on their way from lane threads to the loop. `wake` is called once for all that gather until `take`."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -74,7 +76,7 @@ class Completions:
             self._wake()
 
     def take(self) -> list[Outcome]:
-        """On the loop. The flag falls before the deque is read, so no outcome stays behind unannounced."""
+        """Returns the outcomes, on the loop. The flag is cleared first, so that every outcome is announced."""
         self._woken = False
         outcomes = []
         while self._outcomes:
@@ -83,11 +85,11 @@ class Completions:
 
 
 class Lane:
-    """One log directory's operations. All methods but the threads' own run on the loop.
+    """One log directory's operations. All methods run on the loop, except those of the threads.
 
-    Parameters: `disk`, the blocking disk of the directory; `completions`, where outcomes of the threads go;
-    `threads`, how many to use at most (they start at the first need); `workers`, for the tasks of operations, if there
-    are any; `clock_s`, a monotonic clock in seconds.
+    Parameters: `disk`, the blocking disk of the directory; `completions`, for the threads' outcomes; `threads`, how
+    many to use at most (they start when first needed); `workers`, for the tasks of operations, if there are any;
+    `clock_s`, a monotonic clock in seconds.
     """
 
     def __init__(
@@ -128,18 +130,20 @@ class Lane:
 
     @property
     def queued_operations(self) -> int:
-        """Operations that have been given to the threads or wait for them."""
+        """How many operations the threads have, or have waiting."""
         return sum(self._running.values()) + sum(len(waiting) for waiting in self._waiting.values())
 
     def run(self, operation: Operation) -> Outcome | None:
-        """Runs an operation here and returns how it ended, or gives it to the threads and returns None."""
-        if operation.inline and operation.order not in self._running and self._may_run_inline():
-            self.inline_operations += 1
-            waits = times_waited()
-            outcome = self._execute(operation, operation.run)
-            if outcome.elapsed_s * 1000 > LANE_SLOW_MS and times_waited() != waits:
-                self._slow(outcome)
-            return outcome
+        """Runs an operation here and returns its outcome, or gives it to the threads and returns None."""
+        if operation.inline and operation.order not in self._running:
+            began_s = self._clock_s()
+            if self._may_run_inline(began_s):
+                self.inline_operations += 1
+                waits = times_waited()
+                outcome = self._execute(operation, operation.run, began_s)
+                if outcome.elapsed_s > LANE_SLOW_S and times_waited() != waits:
+                    self._slow(outcome)
+                return outcome
         self.lane_operations += 1
         if operation.order in self._running:
             self._waiting.setdefault(operation.order, []).append(operation)
@@ -148,7 +152,7 @@ class Lane:
         return None
 
     def heard(self, outcome: Outcome) -> None:
-        """The loop has taken an outcome of the threads; the order's next run may start."""
+        """Takes an outcome of the threads from the loop; the order's next run may start."""
         order = outcome.operation.order
         if outcome.operation.inline and outcome.elapsed_s * 1000 > LANE_STILL_SLOW_MS:
             self._slow(outcome)
@@ -160,8 +164,8 @@ class Lane:
                 self._start(order, waiting)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Ends the threads once what they were given is done. A thread stuck in a dead disk is left behind after the
-        timeout.
+        """Ends the threads once their operations are done. After the timeout a thread stuck in a dead disk is
+        abandoned.
         """
         for _ in self._threads:
             self._jobs.put(None)
@@ -171,8 +175,7 @@ class Lane:
                 logger.warning("lane thread is stuck in the disk", directory=self.directory)
         self._threads.clear()
 
-    def _may_run_inline(self) -> bool:
-        now_s = self._clock_s()
+    def _may_run_inline(self, now_s: float) -> bool:
         if now_s < self._inline_from_s:
             return False
         if now_s - self._dirty_checked_s >= DIRTY_CHECK_EVERY_S:
@@ -212,7 +215,7 @@ class Lane:
     def _work(self) -> None:
         while (jobs := self._jobs.get()) is not None:
             for operation, step in jobs:
-                outcome = self._execute(operation, step)
+                outcome = self._execute(operation, step, self._clock_s())
                 if isinstance(outcome.result, Task):
                     assert self._workers is not None
                     assert isinstance(operation, TaskOperation)
@@ -221,28 +224,26 @@ class Lane:
                     self._completions.put(outcome)
 
     def _reported(self, operation: TaskOperation, ended: Done | Failed) -> None:
-        """A task has ended: a thread does the rest. Called in a worker's thread."""
+        """A task has ended: has a thread finish the operation. Called in a worker's thread."""
         if isinstance(ended, Done):
             self._jobs.put([(operation, partial(operation.finish, report=ended.report))])
             return
-        logger.warning("a task has failed", directory=self.directory, order=operation.order, reason=ended.reason)
         if ended.crashed:
             self._jobs.put([(operation, partial(operation.without_report, reason=ended.reason))])
         else:  # what was raised in a worker is raised here, too, where a bug is told from a damaged file
             self._jobs.put([(operation, operation.run)])
 
-    def _execute(self, operation: Operation, step: Callable[[Disk], Any]) -> Outcome:
-        started_s = self._clock_s()
+    def _execute(self, operation: Operation, step: Callable[[Disk], Any], began_s: float) -> Outcome:
         result: Any = None
         error: Exception | None = None
         try:
             result = step(self._disk)
         except Exception as failure:  # of the disk, or a bug: the loop tells them apart
             error = failure
-        return Outcome(operation, result, error, self._clock_s() - started_s)
+        return Outcome(operation, result, error, self._clock_s() - began_s)
 
 
 def task_or_run(operation: TaskOperation, disk: Disk) -> Any:
-    """The task that the operation has for a worker; if there is none, the result of the operation."""
+    """The operation's task for a worker; if there is none, the result of running the operation."""
     task = operation.task(disk)
     return operation.run(disk) if task is None else task

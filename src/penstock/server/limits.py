@@ -1,5 +1,5 @@
-"""Limits of the server: those that nobody needs to tune, and what the shell may use, the bounds that settings and
-the operating system set, resolved once at start.
+"""Limits of the server: those that nobody needs to tune, and the bounds from settings and the operating system,
+resolved once at start.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ BUFFER_POOL_MAX_BYTES = 16 * MiB
 """Idle receive buffers kept for reuse in all; what exceeds it is freed."""
 SEND_CHUNKS_MAX = 1024
 """Chunks of one sendmsg (IOV_MAX on Linux); more go out in further calls."""
-SEND_PIECE_BYTES = 256 * KiB
-"""File bytes that a connection has in memory for sending; an answer is read piece by piece as the socket takes it."""
+SEND_PIECE_BYTES = 1 * MiB
+"""File bytes that a connection has in memory for sending; an answer is read piece by piece as the socket takes it. A
+consumer's usual fetch of a partition (max.partition.fetch.bytes) is one piece."""
+SEND_PIECE_WHEN_SHORT_BYTES = 256 * KiB
+"""The same while more than half of UNSENT_PIECES_MAX_BYTES is used: what a slow client does not take is read again."""
 SEND_QUEUE_MAX_BYTES = 4 * MiB
 """Answers in memory (not in files) that wait for one client to read; beyond it we stop reading its requests."""
 UNSENT_PIECES_MAX_BYTES = 64 * MiB
@@ -55,6 +58,13 @@ LANE_HEALTHY_AFTER_MS = 10_000
 """How long all appends of a lane must have been fast before they run on the loop again."""
 WORKER_IDLE_S = 30.0
 """How long a worker process waits for the next task before it is ended."""
+WORKERS_MAX = 8
+"""Worker processes that validate batches, or recover logs of one directory, even on a machine with more cores. To
+validate a batch takes twice the memory that it unpacks to, 290 MB at most: 2.3 GB if all have such batches."""
+WORKER_WAIT_MAX_S = 10.0
+"""How long a task that a client waits for may wait for a worker; then the lane does it."""
+WORKER_START_AGAIN_S = 30.0
+"""How long no worker process is started after one did not start; lanes do the tasks."""
 WORKER_START_MAX_MS = 30_000
 """How long a worker process may take to start; one that takes longer is ended, and the node does the task itself."""
 WORKER_MESSAGE_MAX_BYTES = 256 * MiB
@@ -81,7 +91,7 @@ DESCRIPTORS_WANTED = 4096
 
 @dataclass(frozen=True, slots=True)
 class ShellLimits:
-    """Bounds of sockets, connections and files. Sizes in bytes, -1 of a socket buffer leaves it to the system."""
+    """Bounds of sockets, connections and files. Sizes in bytes; -1 leaves a socket buffer to the system."""
 
     request_max_bytes: int = 100 * 1024 * 1024
     received_max_bytes: int = RECEIVED_MAX_BYTES
@@ -97,7 +107,7 @@ class ShellLimits:
 
     @classmethod
     def of(cls, settings: Settings, descriptors: int) -> ShellLimits:
-        """From the settings, and from how many descriptors the process may have."""
+        """The limits from the settings and from the number of descriptors that the process may have."""
         shared = max(0, descriptors - DESCRIPTORS_RESERVED)
         clients_max = min(settings.max_connections, max(16, int(shared * CLIENTS_SHARE)))
         files_max = max(16, min(DESCRIPTORS_MAX, shared - clients_max))
@@ -130,7 +140,7 @@ def address_overrides(text: str) -> dict[str, int]:
 
 
 def raise_descriptor_limit() -> int:
-    """Raises the process's soft limit of descriptors to its hard limit; returns what holds now."""
+    """Raises the process's soft limit of descriptors to its hard limit; returns the limit in effect."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:

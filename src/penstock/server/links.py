@@ -1,11 +1,11 @@
-"""Connections to other nodes: dialled when the node says so, then read and written like a client's.
+"""Connections to other nodes: dialled when the node asks for it, then read and written like a client's.
 
-Nothing waits: a name is looked up in the loop's executor (a numeric address needs none), the connect is non-blocking,
-and the node is told `link_up` or `link_lost`. A name with several addresses is tried address by address. How long any
-of this may take, and when it is tried again, the node decides.
+Nothing blocks: a name is looked up in the loop's executor (a numeric address needs none), the connect is non-blocking,
+and the node is told `link_up` or `link_lost`. A name with several addresses is tried address by address. The node
+decides how long any of this may take, and when it is tried again.
 
-A link differs from a client's connection in what bounds it: answers are as large as PEER_ANSWER_MAX_BYTES, and reading
-never stops because requests are unsent, since the other side may be waiting for us to read. The transport is that of
+A link has other bounds than a client's connection: answers may have up to PEER_ANSWER_MAX_BYTES, and reading never
+stops because requests are unsent, since the other side may be waiting for us to read. The transport is that of
 `Dial.listener`; the node is told that a link is up when its handshake is over.
 """
 
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 
 logger = events("server.links")
 
-LinkEffect = Dial | SendTo | HangUp
+LinkEffect = SendTo | Dial | HangUp
+LINK_EFFECTS = (SendTo, Dial, HangUp)
 FoundAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 
-class Host(connection.Host, Protocol):
-    """The surroundings of links: the calls they make."""
+class LinksHost(connection.ConnectionHost, Protocol):
+    """The surroundings of links."""
 
     @property
     def node(self) -> Node: ...
@@ -73,7 +74,7 @@ class Dialling:
 
 class Links:
     """All links of a node, and the other nodes as a side of their connections. A connection has the link's number,
-    negated: those of clients are above 0.
+    negated; those of clients are above 0.
 
     Attributes: `connected`, the links whose sockets are connected, by number.
     """
@@ -81,14 +82,14 @@ class Links:
     answers_pause = False
     largest_bytes = PEER_ANSWER_MAX_BYTES
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: LinksHost) -> None:
         self._host = host
         self.connected: dict[int, SocketConnection] = {}
         self._dialling: dict[int, Dialling] = {}
         self._lookups: dict[tuple[str, int], asyncio.Future[list[Any]]] = {}
 
     def carry_out(self, effect: LinkEffect) -> None:
-        """Carries out an effect of the node. Effects on a lost link, which the node is about to hear of, do nothing."""
+        """Carries out an effect of the node. Effects on a lost link, which the node will hear of, do nothing."""
         if isinstance(effect, SendTo):
             connection = self.connected.get(effect.link)
             if connection is not None:
@@ -133,7 +134,7 @@ class Links:
         )
 
     def _go_on(self, dialling: Dialling, step: Callable[[], None]) -> None:
-        """The next step of a link. A bug in it ends this link."""
+        """Runs the next step of a link. A bug in it ends this link."""
         try:
             step()
         except Exception as error:
@@ -157,7 +158,7 @@ class Links:
     # Connecting
 
     def _connect(self, dialling: Dialling) -> None:
-        """Tries the next address; when none is left, the link is lost for the reason of the last one."""
+        """Tries the next address; if none is left, the link is lost for the reason of the last one."""
         while dialling.addresses:
             family, address = dialling.addresses.pop(0)
             try:
@@ -217,7 +218,7 @@ class Links:
     def established(self, connection: SocketConnection) -> None:
         self._host.node.link_up(-connection.number, self._host.now_ms)
 
-    def refusal(self, size_bytes: int) -> str:
+    def frame_too_large(self, size_bytes: int) -> str:
         if (spoken := foreign_protocol(size_bytes)) is not None:
             return f"the other side speaks {spoken}, not Kafka's protocol"
         return f"an answer of {size_bytes} bytes; at most {PEER_ANSWER_MAX_BYTES} are received"
@@ -228,6 +229,7 @@ class Links:
     def lost(self, connection: SocketConnection, reason: str) -> None:
         logger.info("connection to another node lost", peer=connection.peer, reason=reason)
         self._host.node.link_lost(-connection.number, reason, self._host.now_ms)
+        self._host.kick()
 
     # Ends
 
@@ -257,7 +259,7 @@ def addresses_of(host: str, port: int) -> list[FoundAddress]:
 
 
 def connected_to_itself(sock: socket.socket) -> bool:
-    """Whether a socket has met itself: on one host, dialling a free port of the ephemeral range may do that."""
+    """Whether a socket is connected to itself, which may happen when dialling a free ephemeral port of this host."""
     try:
         return bool(sock.getsockname() == sock.getpeername())
     except OSError:

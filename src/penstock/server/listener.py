@@ -1,4 +1,4 @@
-"""Listening sockets: bound before the node starts (so that port 0 is known to it), accepting once it may."""
+"""Listening sockets: bound before the node starts (so that it knows its port if that is 0), accepting once it may."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_DESCRIPTOR_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class Listener:
     """One address that clients connect to.
 
-    Attributes: `endpoint`, with the port that was really bound.
+    Attributes: `endpoint`, with the bound port.
     """
 
     def __init__(self, endpoint: Endpoint, receive_buffer_bytes: int = -1) -> None:
@@ -51,7 +51,7 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """`host:port` by which a client on this machine reaches it."""
+        """`host:port` for a client on this machine."""
         host = self.endpoint.host
         return f"{bracketed(host if host not in EVERY_INTERFACE else 'localhost')}:{self.endpoint.port}"
 
@@ -75,7 +75,7 @@ class Listener:
     def _accept(self) -> None:
         shell = self._shell
         assert shell is not None
-        started_s = shell.begin()
+        shell.begin()
         for _ in range(ACCEPTS_PER_TURN):
             try:
                 sock, address = self.socket.accept()
@@ -88,10 +88,9 @@ class Listener:
                 break
             host = address[0].removeprefix("::ffff:")
             shell.accepted(sock, self.endpoint.listener, host, f"{bracketed(host)}:{address[1]}")
-        shell.end(started_s)
 
     def _refuse_one(self, shell: Shell) -> None:
-        """No descriptor is left: uses the spare one to take the client off the queue and close it."""
+        """No descriptor is left: uses the spare one to accept the next client and close it."""
         shell.refused_connections += 1
         if self._spare is not None:
             os.close(self._spare)
@@ -105,7 +104,7 @@ class Listener:
 
 
 def bind(family: int, address: tuple[object, ...] | str, receive_buffer_bytes: int, *, both: bool) -> socket.socket:
-    """A bound, non-blocking socket, not listening yet. `both`: an IPv6 socket that takes IPv4 too."""
+    """A bound, non-blocking socket that does not listen yet. `both`: an IPv6 socket that takes IPv4 as well."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if sys.platform != "win32":
@@ -123,7 +122,7 @@ def bind(family: int, address: tuple[object, ...] | str, receive_buffer_bytes: i
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
+    """Whether the address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

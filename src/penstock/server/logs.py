@@ -1,4 +1,4 @@
-"""Structured logs: one event a line, which a person reads on a terminal and a program reads as JSON.
+"""Structured logs: one event a line, readable on a terminal, or as JSON for programs.
 
     2026-01-31 10:02:11.371 INFO  server.lane: slow append, the lane takes over directory=0 elapsed_ms=31
 
@@ -19,8 +19,8 @@ from penstock.server.limits import LOG_LINE_MAX_CHARACTERS
 
 
 class LineFormatter(logging.Formatter):
-    """`2026-01-31 10:02:11.371 INFO  server.lane: what key=value`, in local time; a traceback follows on lines of its
-    own, indented. Nothing that a client has sent can make a line of its own, or steer a terminal.
+    """`2026-01-31 10:02:11.371 INFO  server.lane: what key=value`, in local time; a traceback follows on indented
+    lines. Nothing that a client has sent can begin a line or control a terminal.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -33,7 +33,7 @@ class LineFormatter(logging.Formatter):
 
 
 def escaped(text: str) -> str:
-    """The text with what is not printable as Python writes it, `\\n`, `\\x1b`, and of a long one the beginning."""
+    """The text with unprintable characters escaped as in Python (`\n`, `\x1b`); a long text is cut."""
     if len(text) > LOG_LINE_MAX_CHARACTERS:
         text = f"{text[:LOG_LINE_MAX_CHARACTERS]}... ({len(text)} characters)"
     if text.isprintable():

@@ -1,4 +1,4 @@
-"""The shell's own figures, and the text form in which Prometheus reads all of them."""
+"""Metrics of the shell and the process, and the text format in which Prometheus reads all metrics."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def shell_samples(shell: Shell) -> Iterator[Sample]:
-    """Figures of the loop, the sockets and the lanes."""
-    yield from histogram_samples("penstock_loop_callback_seconds", "How long callbacks took.", shell.callback_seconds)
+    """Metrics of the loop, the sockets, the lanes and the workers."""
+    yield from histogram_samples("penstock_loop_turn_seconds", "How long turns of the loop took.", shell.turn_seconds)
     text = "Quantiles of the same, within a factor of two."
     for quantile in (0.5, 0.99, 0.999):
-        value = shell.callback_seconds.quantile_s(quantile)
-        yield Sample("penstock_loop_callback_quantile_seconds", GAUGE, text, value, {"quantile": str(quantile)})
+        value = shell.turn_seconds.quantile_s(quantile)
+        yield Sample("penstock_loop_turn_quantile_seconds", GAUGE, text, value, {"quantile": str(quantile)})
     yield Sample("penstock_connections", GAUGE, "Open client connections.", len(shell.connections))
     yield Sample("penstock_links", GAUGE, "Open connections to other nodes.", len(shell.links.connected))
     text = "Connections closed at once because of a limit."
@@ -47,10 +47,16 @@ def shell_samples(shell: Shell) -> Iterator[Sample]:
         yield Sample("penstock_lane_queued_operations", GAUGE, "Now in a lane.", lane.queued_operations, labels)
     for lane, labels in lanes:
         yield Sample("penstock_lane_healthy", GAUGE, "1: appends run on the loop.", int(lane.healthy), labels)
+    if (workers := shell.workers) is not None:
+        pools = workers.pools
+        text = "Tasks that no worker has done: the lane did, or the batch was refused."
+        yield Sample("penstock_worker_processes", GAUGE, "Worker processes.", sum(each.processes for each in pools))
+        yield Sample("penstock_worker_tasks_total", COUNTER, "Tasks done by workers.", sum(each.done for each in pools))
+        yield Sample("penstock_worker_tasks_failed_total", COUNTER, text, sum(each.failed for each in pools))
 
 
 def process_samples() -> Iterator[Sample]:
-    """The process, named as by Prometheus' own client libraries."""
+    """Metrics of the process, named as by Prometheus' own client libraries."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     name, text = "process_cpu_seconds_total", "Processor time of the process."
     yield Sample(name, COUNTER, text, used.ru_utime + used.ru_stime)
@@ -64,7 +70,7 @@ def process_samples() -> Iterator[Sample]:
 
 
 def memory_bytes() -> tuple[int, int] | None:
-    """Virtual and resident size; None where the system does not tell them cheaply (macOS)."""
+    """Virtual and resident size; None where the system does not report them cheaply (macOS)."""
     try:
         with open("/proc/self/statm", "rb") as file:
             pages = file.read().split()
@@ -74,7 +80,7 @@ def memory_bytes() -> tuple[int, int] | None:
 
 
 def open_descriptors() -> int | None:
-    """How many are open: newer kernels say it as the directory's size, older ones have them listed."""
+    """How many are open: from the directory's size on newer kernels, otherwise by listing it."""
     try:
         return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
     except OSError:
@@ -82,7 +88,7 @@ def open_descriptors() -> int | None:
 
 
 def histogram_samples(name: str, text: str, histogram: Histogram) -> Iterator[Sample]:
-    """A histogram in Prometheus' cumulative buckets, of one moment: the loop goes on while samples are taken."""
+    """A histogram in Prometheus' cumulative buckets, copied first: the loop goes on while samples are taken."""
     cumulated, count, sum_s = list(accumulate(histogram.buckets)), histogram.count, histogram.sum_s
     for bucket, seen in enumerate(cumulated):
         yield Sample(f"{name}_bucket", HISTOGRAM, text, seen, {"le": f"{(1 << bucket) / 1e6:g}"})
@@ -99,7 +105,7 @@ class PrometheusText:
         self._family = ""
 
     def add(self, sample: Sample) -> None:
-        """The next sample; those of one family follow each other."""
+        """Adds the next sample; samples of one family follow each other."""
         family = family_of(sample)
         if family != self._family:
             self._family = family
@@ -109,23 +115,23 @@ class PrometheusText:
         self._lines.append(f"{sample.name}{f'{{{labels}}}' if labels else ''} {number(sample.value)}")
 
     def take(self) -> bytes:
-        """What was added since the last call."""
+        """The text added since the last call."""
         lines, self._lines = self._lines, []
         return "".join([f"{line}\n" for line in lines]).encode()
 
 
 def family_of(sample: Sample) -> str:
-    """What `# TYPE` names: histograms and summaries have several names."""
+    """The name for `# TYPE`: histograms and summaries have several names."""
     if sample.kind in (HISTOGRAM, SUMMARY):
         return sample.name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
     return sample.name
 
 
 def number(value: float) -> str:
-    """A value as the format wants it: whole ones exactly."""
+    """A value in the format; whole numbers exactly."""
     return str(int(value)) if isinstance(value, int) else f"{value:.10g}"
 
 
 def escaped(value: str) -> str:
-    """A label value as the format wants it."""
+    """A label value, escaped for the format."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""What the server needs of the node that it runs: events in, effects out."""
+"""The server's view of the node that it runs: events in, effects out."""
 
 from __future__ import annotations
 

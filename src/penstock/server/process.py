@@ -1,8 +1,8 @@
-"""A node as a process of its own: signals, the event loop, memory, readiness, and what to say at start.
+"""A node as a process of its own: signals, the event loop, memory, readiness, and messages at start.
 
     exit_code = run(settings, on_ready=lambda server: print(server.addresses))
 
-The first SIGTERM or SIGINT stops the node cleanly, a second one at once, as after a crash. Under systemd
+The first SIGTERM or SIGINT stops the node cleanly, a second one at once, as if it crashed. Under systemd
 (`Type=notify`) the service manager is told when the node serves and when it stops.
 """
 
@@ -32,9 +32,9 @@ KILLED_EXIT_CODE = 128
 
 
 def run(settings: Settings, *, on_ready: Callable[[Server], None] = lambda server: None) -> int:
-    """Runs a node until it is told to stop; returns the exit code: 0 after a clean stop, 1 when the node failed.
+    """Runs a node until it is told to stop; returns the exit code: 0 after a clean stop, 1 if the node failed.
 
-    Raises ConfigError or StorageError, in a sentence, when the node cannot start.
+    Raises ConfigError or StorageError, in a sentence, if the node cannot start.
     """
     say_what_is_odd(settings)
     raise_descriptor_limit()
@@ -61,7 +61,7 @@ async def serve(settings: Settings, on_ready: Callable[[Server], None]) -> int:
     notify_service_manager("READY=1")
     on_ready(server)
     warming = asyncio.ensure_future(warm())
-    collecting = asyncio.ensure_future(collect_when_quiet(server.shell.callback_seconds))
+    collecting = asyncio.ensure_future(collect_when_quiet(server.shell.turn_seconds))
     failing = asyncio.ensure_future(server.failed.wait())
     await asyncio.wait([stopping, failing], return_when=asyncio.FIRST_COMPLETED)
     notify_service_manager("STOPPING=1")
@@ -87,7 +87,7 @@ def install_signal_handlers(stop: asyncio.Event) -> None:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's loop when it is installed, else the standard one."""
+    """uvloop's loop if it is installed, otherwise the standard one."""
     try:
         import uvloop
     except ImportError:
@@ -97,7 +97,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def say_what_is_odd(settings: Settings) -> None:
-    """Logs what the settings contain that a person may not expect."""
+    """Logs the warnings of the settings, and which settings have no meaning here."""
     for warning in settings.warnings:
         logger.warning(warning)
     if settings.ignored:
@@ -105,7 +105,7 @@ def say_what_is_odd(settings: Settings) -> None:
 
 
 def notify_service_manager(state: str) -> None:
-    """Tells systemd, if it started us so that it wants to know (sd_notify, NOTIFY_SOCKET)."""
+    """Notifies systemd, if it started this process with NOTIFY_SOCKET (sd_notify)."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return

@@ -5,10 +5,11 @@
     server.addresses["PLAINTEXT"]   # "127.0.0.1:9092"
     await server.stop()
 
-Listeners are bound first, so that an address in use is told before anything is read and port 0 is known to the node
-when it registers. The controllers' listener listens at once, since a quorum of several needs each of them to come up.
-Those for clients listen once the node is ready: a client that comes earlier is refused and tries again, whereas an
-answer from a node that does not know the cluster yet (no broker, no controller) has some clients wait for minutes.
+Listeners are bound first, so that an address in use is reported before anything is read, and so that the node knows its
+port, if it is 0, when it registers. The controllers' listener listens at once, since a quorum of several needs each of
+them to start. Those for clients listen once the node is ready: a client that comes earlier is refused and tries again,
+whereas an answer from a node that does not know the cluster yet (no broker, no controller) makes some clients wait for
+minutes.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ class Server:
 
     Args:
         settings: the node's.
-        durable: False leaves out fsync; for nodes that nobody needs after the process is gone.
+        durable: False omits fsync, for nodes whose data nobody needs after the process has ended.
 
     Attributes:
         addresses: where each listener can be reached, `host:port` by listener name; filled by `start`.
-        broker, shell: the node and what runs it, once started.
-        failed: set when the node cannot go on; `failure` says why.
+        broker, shell: the node and the shell that runs it, once started.
+        failed: set when the node cannot go on; `failure` is the reason.
     """
 
     def __init__(self, settings: Settings, *, durable: bool = True) -> None:
@@ -110,7 +111,7 @@ class Server:
                 logger.info("listening", listener=name, address=listener.address)
 
     async def stop(self) -> None:
-        """Stops cleanly: gives up leaderships, sends the last answers, closes and marks the logs. Twice is no error."""
+        """Stops cleanly: gives up leaderships, sends the last answers, closes and marks the logs. May be repeated."""
         if not self._started or self._stopping:
             return
         self._stopping = True
@@ -131,7 +132,7 @@ class Server:
         return self._started and not self._stopping and self.failure is None and self.broker.ready
 
     def samples(self) -> Iterator[Sample | None]:
-        """All metrics of the node, of the shell around it and of the process; in steps, with None between some."""
+        """All metrics of the node, the shell and the process; in steps, with None between some."""
         yield from self.broker.metrics_in_steps()
         yield from shell_samples(self.shell)
         yield from process_samples()
@@ -166,7 +167,7 @@ class Server:
         self.shell.kick()
 
     def _advertised(self) -> Sequence[RegisteredEndpoint]:
-        """The advertised addresses, with the bound ports in place of 0."""
+        """The advertised addresses, with the bound ports instead of 0."""
         bound = {listener.endpoint.listener: listener.endpoint for listener in self._listeners}
         registered = []
         for wanted in self.settings.advertised_endpoints:
@@ -177,7 +178,7 @@ class Server:
         return registered
 
     def _controller_endpoints(self) -> Sequence[RegisteredEndpoint]:
-        """Where other nodes reach this controller, with the port that was bound in place of 0."""
+        """The addresses of this controller for other nodes, with the bound port instead of 0."""
         bound = {listener.endpoint.listener: listener.endpoint for listener in self._listeners}
         return [
             RegisteredEndpoint(
@@ -190,7 +191,7 @@ class Server:
         ]
 
     def _look(self) -> None:
-        """After each turn of the shell: has the node become ready, stopped, or failed?"""
+        """After each turn of the shell: checks whether the node has become ready, stopped, or failed."""
         failure = self.shell.broken or self.broker.failure
         if failure is not None and self.failure is None:
             self.failure = failure
@@ -231,14 +232,14 @@ def work_ms() -> float:
 
 
 def hostname() -> str:
-    """This machine's name, for a listener on all interfaces that advertises no other."""
+    """This machine's name, for a listener on all interfaces without an advertised one."""
     import socket
 
     return socket.getfqdn()
 
 
 def report(event: LogEvent) -> None:
-    """Logs what the log directories have to say; losses and failures as warnings."""
+    """Logs an event of the log directories; losses and failures as warnings."""
     kind = type(event).__name__
     log = logger.warning if kind in SERIOUS_EVENTS else logger.info
     log(str(event))

@@ -1,11 +1,11 @@
-"""Between the world and one node: sockets, lanes and time to events, effects to the world. It decides nothing.
+"""Connects one node to the world: sockets, lanes and time become events, effects are carried out. It decides nothing.
 
-One turn of the loop: readable sockets hand their frames to the node; at the end of the turn (one `call_soon` for all of
-them) `_end_turn` takes the node's effects, runs and submits operations, queues answers, and flushes each connection
+In one turn of the loop, readable sockets pass their frames to the node; at the end of the turn (one `call_soon` for all
+of them) `_end_turn` takes the node's effects, runs and submits operations, queues answers, and flushes each connection
 once. So the appends of one turn go out together, and so do the answers to one connection.
 
-The time of a turn is that of its last event. Receive buffers that were used in it go back to the pool after the effects
-were carried out; those whose bytes the node still needs count as lent.
+The time of a turn is that of its last event. Receive buffers that were used in it return to the pool after the effects
+are carried out; those whose bytes the node still needs count as lent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from penstock.events import RateLimit, events
 from penstock.log.disk import Disk, Operation
-from penstock.node.effects import Close, Dial, Effect, HangUp, PauseReading, ResumeReading, Run, Send, SendTo
+from penstock.node.effects import Effect, PauseReading, ResumeReading, Run, Send
 from penstock.node.limits import REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX
 from penstock.protocol.frames import foreign_protocol
 from penstock.server.buffers import BufferPool, Storage
@@ -28,7 +28,7 @@ from penstock.server.connection import Pause, Receiver, SocketConnection
 from penstock.server.histogram import Histogram
 from penstock.server.lane import Completions, Lane
 from penstock.server.limits import CLOSE_LINGER_MS, RECEIVE_BUFFER_BYTES, ShellLimits
-from penstock.server.links import Links
+from penstock.server.links import LINK_EFFECTS, Links
 from penstock.server.node import Node
 from penstock.server.transport import Transports, plain
 from penstock.server.workers import Workers
@@ -48,7 +48,7 @@ first.
 
 
 class ShellDirectory(Protocol):
-    """One log directory as the shell needs it."""
+    """One log directory of the shell."""
 
     index: int
 
@@ -60,17 +60,18 @@ class ShellDirectory(Protocol):
 
 
 class Shell:
-    """Runs `node` on `loop`. Connections come from listeners through `accepted`; it is the host of all connections,
-    and the side of its clients.
+    """Runs `node` on `loop`. Listeners pass connections to `accepted`; the shell is the host of all connections, and
+    the side of its clients.
 
     Attributes:
         connections: of clients, by number. links: to other nodes.
-        read_buffer: what the next read of a socket fills. Nobody holds a view of it.
+        read_buffer: the next read of a socket fills it. It has no views.
         now_ms: the time of the event being handled.
         receiver, largest_bytes, answers_pause: of clients, see `connection.Side`.
-        callback_seconds: how long the loop's callbacks took.
+        turn_seconds: how long the loop's turns took, each from its first callback to the end of its effects.
         refused_connections: closed at once because of a limit.
-        broken: the bug after which the node goes no further; None while all is well.
+        workers: for the lanes' tasks, if there are any.
+        broken: the bug that stopped the node; None while there is none.
     """
 
     answers_pause = True
@@ -99,7 +100,7 @@ class Shell:
         self.connections: dict[int, SocketConnection] = {}
         self.links = Links(self)
         self.unsent_pieces_bytes = 0
-        self.callback_seconds = Histogram()
+        self.turn_seconds = Histogram()
         self.refused_connections = 0
         self._refusals = RateLimit(REFUSAL_REPEAT_MS, REFUSALS_REMEMBERED_MAX)
         self.broken: Exception | None = None
@@ -109,7 +110,7 @@ class Shell:
             each.index: Lane(each.index, each.blocking_disk, self.completions, threads=lane_threads, workers=workers)
             for each in directories
         }
-        self._workers = workers
+        self.workers = workers
         self._resident_disks = {directory.index: directory.disk for directory in directories}
         self._on_turn_end = on_turn_end
         self._next_number = 1
@@ -121,6 +122,8 @@ class Shell:
         self._closing: dict[int, SocketConnection] = {}
         self._idle_checks: list[tuple[int, int]] = []
         self._turn_ends = False
+        self._turn_began_s = 0.0
+        self._more_events = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._sweep: asyncio.TimerHandle | None = None
@@ -129,29 +132,25 @@ class Shell:
 
     # Turns
 
-    def begin(self) -> float:
-        """A callback of the loop begins: takes the time. Give the result to `end`."""
+    def begin(self) -> None:
+        """A callback of the loop begins: reads the clock. What the node makes of it leaves at the end of the turn."""
         self.now_ms = self.clock.now_ms()
-        return perf_counter()
-
-    def end(self, started_s: float) -> None:
-        """A callback that gave the node events ends: the effects follow at the end of the turn."""
-        self._end_turn_soon()
-        self.callback_seconds.add(perf_counter() - started_s)
+        if not self._turn_ends:
+            self._end_turn_soon()
 
     def _end_turn_soon(self) -> None:
         if not self._turn_ends:
             self._turn_ends = True
+            self._turn_began_s = perf_counter()
             self.loop.call_soon(self._end_turn)
 
     def kick(self) -> None:
-        """The node was given an event outside a callback of ours (start, shutdown): carries out its effects soon."""
-        self.now_ms = self.clock.now_ms()
-        self._end_turn_soon()
+        """The node got an event outside of our callbacks (start, shutdown): carries out its effects soon."""
+        self.begin()
 
     def guarded(self, work: Callable[[], None]) -> None:
-        """Runs a callback of ours. The node lets nothing out, and what goes wrong with one connection ends there: so
-        what comes up to here is a bug of the loop itself, and the node goes no further.
+        """Runs one of our callbacks. The node raises nothing, and errors of a connection end only that connection: an
+        exception here is a bug of the shell, and stops the node.
         """
         self.begin()
         self._run_guarded(work)
@@ -159,31 +158,32 @@ class Shell:
     def _run_guarded(self, work: Callable[[], None]) -> None:
         if self.broken is not None:
             return
-        started_s = perf_counter()
         try:
             work()
         except Exception as error:
             self.broken = error
             logger.error("a bug: the node goes no further", trace=True)
-        self.callback_seconds.add(perf_counter() - started_s)
         if self._on_turn_end is not None:
             self._on_turn_end()
 
     def _end_turn(self) -> None:
+        began_s = self._turn_began_s
         self._turn_ends = False
         self._run_guarded(self._take_effects)
+        self.turn_seconds.add(perf_counter() - began_s)
 
     def _take_effects(self) -> None:
         for _ in range(EFFECT_ROUNDS_PER_TURN):
+            self._more_events = False
             effects = self.node.take_effects()
-            if not effects:
-                break
             for effect in effects:
                 try:
                     self._carry_out(effect)
                 except Exception as error:
                     self._effect_broke(effect, error)
             effects.clear()
+            if not self._more_events:
+                break
         else:
             self._end_turn_soon()
         while self._to_flush:
@@ -197,29 +197,29 @@ class Shell:
         self._arm()
 
     def _carry_out(self, effect: Effect) -> None:
-        kind = type(effect)
-        if kind is Run:
-            self._run(effect.operation)  # type: ignore[union-attr]
-            return
-        if kind is SendTo or kind is Dial or kind is HangUp:
-            self.links.carry_out(effect)  # type: ignore[arg-type]
-            return
-        connection = self.connections.get(effect.connection)  # type: ignore[union-attr]
-        if connection is None or connection.closed:
-            return
-        if kind is Send:
-            connection.writer.queue(effect.chunks)  # type: ignore[union-attr]
-            self._to_flush[connection.number] = connection
-        elif kind is PauseReading:
-            connection.pause(Pause.NODE)
-        elif kind is ResumeReading:
-            connection.resume(Pause.NODE)
+        if isinstance(effect, Run):
+            self._more_events = True
+            self._run(effect.operation)
+        elif isinstance(effect, LINK_EFFECTS):
+            self._more_events = True
+            self.links.carry_out(effect)
         else:
-            assert kind is Close
-            self.close_after_answers(connection, effect.reason)  # type: ignore[union-attr]
+            connection = self.connections.get(effect.connection)
+            if connection is None or connection.closed:
+                return
+            if isinstance(effect, Send):
+                connection.writer.queue(effect.chunks)
+                self._to_flush[connection.number] = connection
+            elif isinstance(effect, PauseReading):
+                connection.pause(Pause.NODE)
+            elif isinstance(effect, ResumeReading):
+                connection.resume(Pause.NODE)
+            else:
+                self.close_after_answers(connection, effect.reason)
 
     def _effect_broke(self, effect: Effect, error: Exception) -> None:
-        """A bug: an effect could not be carried out. If it was for a connection, that ends."""
+        """A bug: an effect could not be carried out. If it was for a connection, closes that."""
+        self._more_events = True
         number = getattr(effect, "connection", None)
         connection = None if number is None else self.connections.get(number)
         if connection is None:
@@ -230,12 +230,12 @@ class Shell:
     # Operations
 
     def read_in_lane(self, operation: Operation) -> None:
-        """Runs a read of a writer in its directory's lane."""
+        """Runs a writer's read in its directory's lane."""
         self._run(operation)
 
     def resident_disk(self, directory: int) -> SliceDisk:
         """The disk of a directory that never waits."""
-        return self._resident_disks[directory]  # type: ignore[return-value]
+        return self._resident_disks[directory]  # type: ignore[return-value]  # the log's word is wider: Disk
 
     def _run(self, operation: Operation) -> None:
         outcome = self.lanes[operation.directory].run(operation)
@@ -267,7 +267,7 @@ class Shell:
             self.flush_later(connection)
 
     def _wake(self) -> None:
-        """Called in a lane's thread when outcomes begin to gather."""
+        """Wakes the loop; called in a lane's thread when outcomes begin to gather."""
         try:
             self.loop.call_soon_threadsafe(self.guarded, self._take_outcomes)
         except RuntimeError:  # the loop is closed: a thread that was stuck in a disk has come back after the stop
@@ -282,7 +282,7 @@ class Shell:
     # Connections
 
     def accepted(self, sock: socket.socket, listener: str, address: str, peer: str) -> None:
-        """A client has connected. Closes the socket at once if that is one too many. What goes wrong ends it alone."""
+        """A client has connected. Closes the socket if a limit is exceeded; an error ends only this connection."""
         limits = self.limits
         of_address = self._addresses.get(address, 0)
         allowed = limits.connections_per_address.get(address, limits.connections_per_address_max)
@@ -316,7 +316,7 @@ class Shell:
             self.lose_by_bug(connection, error)
 
     def lose(self, connection: SocketConnection, reason: str) -> None:
-        """Closes a connection now, and tells the node unless it was the node's wish."""
+        """Closes a connection now, and tells the node unless the node asked for it."""
         if connection.closed:
             return
         logger.debug("connection closed", connection=connection.number, peer=connection.peer, reason=reason)
@@ -334,20 +334,21 @@ class Shell:
         return self.node.received
 
     def established(self, connection: SocketConnection) -> None:
-        """A client speaks first: there is nothing to do."""
+        """Does nothing: a client sends first."""
 
-    def refusal(self, size_bytes: int) -> str:
-        """Why a frame of this size is not received from a client."""
+    def frame_too_large(self, size_bytes: int) -> str:
+        """The reason for closing a client's connection whose frame is larger than socket.request.max.bytes."""
         if (spoken := foreign_protocol(size_bytes)) is not None:
             return f"the client speaks {spoken}, this listener is PLAINTEXT"
         return f"request of {size_bytes} bytes; socket.request.max.bytes is {self.largest_bytes}"
 
     def lost(self, connection: SocketConnection, reason: str) -> None:
-        """The node hears that a client is gone."""
+        """Tells the node that a client is gone."""
         self.node.disconnected(connection.number, self.now_ms)
+        self._end_turn_soon()
 
     def left(self, connection: SocketConnection) -> None:
-        """A client's connection is closed: it does not count any more."""
+        """A client's connection has been closed and no longer counts."""
         del self.connections[connection.number]
         left = self._addresses[connection.address] - 1
         if left:
@@ -358,12 +359,12 @@ class Shell:
     # The end of a connection
 
     def lose_by_bug(self, connection: SocketConnection, error: Exception) -> None:
-        """Closes a connection that our own code cannot go on with."""
+        """Closes a connection after a bug in the code that serves it."""
         self.lose(connection, "a bug while it was served")
         self.node.bug("connection", f"the connection of {connection.peer}", error)
 
     def refuse(self, connection: SocketConnection, reason: str) -> None:
-        """Closes a connection that broke the rules of framing."""
+        """Closes a connection that sent a frame of a size that is not allowed."""
         suppressed = self._refusals.suppressed((connection.address, reason), self.now_ms)
         if suppressed is not None:
             more = {"more_since_the_last": suppressed} if suppressed else {}
@@ -371,7 +372,7 @@ class Shell:
         self.lose(connection, reason)
 
     def close_after_answers(self, connection: SocketConnection, reason: str) -> None:
-        """Closes a connection when what was sent to it has left, or after CLOSE_LINGER_MS."""
+        """Closes a connection when everything queued for it has been sent, or after CLOSE_LINGER_MS."""
         if connection.close_reason is None:
             connection.close_reason = reason
             connection.closing_since_ms = self.now_ms
@@ -407,17 +408,17 @@ class Shell:
     # Receive memory
 
     def acquire_buffer(self, size_bytes: int = RECEIVE_BUFFER_BYTES) -> Storage:
-        """A buffer of at least this size. Give it back."""
+        """A buffer of at least this size, to be given back."""
         return self.pool.acquire(size_bytes)
 
     def give_back(self, buffer: Storage) -> None:
-        """Takes a buffer back, now or at the end of the turn, when the node has appended what it was handed."""
+        """Takes a buffer back, now or at the end of the turn, when the node has appended its frames."""
         if not self.pool.reclaim(buffer):
             self._used_buffers.append(buffer)
             self._end_turn_soon()
 
     def frame_begins(self, connection: SocketConnection) -> None:
-        """A frame has arrived in part: its time is running."""
+        """A part of a frame has arrived: its deadline counts from now."""
         connection.frame_since_ms = self.now_ms
         self._arriving.pop(connection.number, None)
         self._arriving[connection.number] = connection
@@ -429,15 +430,16 @@ class Shell:
         self._arriving.pop(connection.number, None)
 
     def may_grow(self, connection: SocketConnection) -> bool:
-        """Whether there is memory to spare for a frame of this connection."""
+        """Whether there is memory for a larger buffer for a frame of this connection."""
         short = self.pool.held_bytes > self.limits.received_max_bytes // 2
         return not short or connection is next(iter(self._arriving.values()), None)
 
     def check_memory(self, connection: SocketConnection) -> None:
-        """Stops reading from a connection when memory for requests is short: large frames first, all when it is gone.
+        """Stops reading from a connection when memory for requests is short: from those with large frames first, from
+        all when it is used up.
 
-        The frame that has been arriving longest is always read on, so that some frame gets finished. So are answers of
-        other nodes, which clients must not hold up; the node bounds them by what it asks for.
+        The connection whose frame has been arriving longest is always read, so that some frame is completed. So are
+        answers of other nodes, which clients must not delay; the node bounds them by its requests.
         """
         if connection.number < 0 or self.may_grow(connection):
             return
@@ -469,7 +471,7 @@ class Shell:
     # Time
 
     def _arm(self) -> None:
-        """One timer for the node, moved only when its next deadline comes earlier than the timer does."""
+        """One timer for the node, moved only when the next deadline is earlier than the timer."""
         deadline_ms = self.node.next_deadline_ms()
         if deadline_ms is None or self._stopped or (self._timer is not None and self._timer_ms <= deadline_ms):
             return
@@ -486,7 +488,7 @@ class Shell:
         self._end_turn_soon()
 
     def _sweep_soon(self) -> None:
-        """Looks after idle and dribbling connections in a while; arms nothing when there are none."""
+        """Closes idle and too slow connections in a while; arms nothing if there are none."""
         if self._arriving or self._closing:
             delay_ms = min(SWEEP_EVERY_MS, self.limits.receive_timeout_ms)
         else:
@@ -543,7 +545,7 @@ class Shell:
         return lanes_busy or self._turn_ends or bool(self._to_flush)
 
     def stop(self) -> None:
-        """Closes all connections and ends the lanes. The node is told nothing more."""
+        """Closes all connections and ends the lanes. Tells the node nothing more."""
         self._stopped = True
         for timer in (self._timer, self._sweep):
             if timer is not None:
@@ -552,7 +554,7 @@ class Shell:
             connection.close_reason = "the broker stops"
             self.lose(connection, connection.close_reason)
         self.links.stop()
-        if self._workers is not None:
-            self._workers.close()
+        if self.workers is not None:
+            self.workers.close()
         for lane in self.lanes.values():
             lane.close()

@@ -1,12 +1,11 @@
-"""Bytes both ways over one socket: the only way in which a connection and its writer reach the other side.
+"""The bytes of one socket, in both directions. TLS goes here: a second `Transport` beside `PlainTransport`.
 
-A transport may have a handshake, before which nothing is read or written by others. What encrypts holds bytes back in
-both directions: `waiting` ones, decrypted and not read yet, for which the socket will not become readable again, and
-`unsent` ones, taken from the writer while the socket took no more. A plain one has none of that, and its methods are
-the socket's own.
+A transport may have a handshake (`shake_hands`), which must be over before anything else is read or written. An
+encrypting transport holds bytes back in both directions: decrypted ones that are `waiting` to be read, although the
+socket does not become readable again for them, and `unsent` ones that the socket has not taken yet.
 
-A connection that is paused reads nothing, what is waiting included. That is not what Kafka calls muted: requests that
-were received before are held back by the node (`node.connection`), which a transport knows nothing of.
+A paused connection reads nothing, not even waiting bytes. Kafka's "muted" is something else: requests that have been
+received are held back by the node (`node.connection`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from penstock.log.disk import Buffer
 
 
 class Transport(Protocol):
-    """The bytes of a connection, both ways. All methods but `close` raise OSError; BlockingIOError: not now."""
+    """The bytes of a connection. All methods but `close` may raise OSError; BlockingIOError means "not now"."""
 
     @property
     def ready(self) -> bool:
@@ -28,34 +27,34 @@ class Transport(Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether there are bytes to be read without the socket being readable."""
+        """Whether there are bytes to read although the socket need not be readable."""
         ...
 
     @property
     def unsent(self) -> bool:
-        """Whether bytes that were taken from the writer have not left."""
+        """Whether bytes taken from the writer have not been sent."""
         ...
 
     def fileno(self) -> int: ...
 
     def shake_hands(self) -> None:
-        """Goes on with the handshake as far as it goes now. Raises OSError when the other side breaks it off."""
+        """Continues the handshake as far as possible now. Raises OSError if the other side breaks it off."""
         ...
 
     def receive_into(self, buffer: Any) -> int:
-        """Fills a buffer from its beginning: how many bytes; 0 when the other side has closed."""
+        """Fills a buffer from its beginning; returns how many bytes, 0 if the other side has closed."""
         ...
 
     def receive_into_two(self, first: Any, second: Any) -> int:
-        """Fills a buffer, and with the same call a second one with what follows: how many bytes in both."""
+        """Fills a buffer, and with the same call a second one with what follows; returns how many bytes in both."""
         ...
 
     def send(self, data: Buffer) -> int:
-        """Takes bytes to be sent: how many of them."""
+        """Takes bytes to be sent; returns how many."""
         ...
 
     def send_many(self, buffers: Iterable[Buffer]) -> int:
-        """Takes the bytes of several buffers in order: how many of all."""
+        """Takes the bytes of several buffers, in order; returns how many in total."""
         ...
 
     def push(self) -> bool:
@@ -97,5 +96,5 @@ class PlainTransport:
 
 
 def plain(_listener: str, sock: socket.socket) -> PlainTransport:
-    """A plain transport for each listener, since all of them are PLAINTEXT."""
+    """A plain transport for any listener, since all of them are PLAINTEXT."""
     return PlainTransport(sock)

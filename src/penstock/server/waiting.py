@@ -16,14 +16,14 @@ _another_number = count()
 
 
 def times_waited() -> int:
-    """How often this thread has waited for something; always another number where the system does not tell (macOS)."""
+    """How often this thread has waited for something; a new number at each call if the system does not say (macOS)."""
     return getrusage(RUSAGE_THREAD).ru_nvcsw if sys.platform == "linux" else next(_another_number)
 
 
 def near_dirty_limit(path: str = "/proc/vmstat") -> bool:
     """Whether dirty and written-back pages are close to the threshold at which the kernel throttles writers.
 
-    Elsewhere than on Linux they never are.
+    Always False on systems other than Linux.
     """
     try:
         with open(path, "rb") as file:
@@ -36,7 +36,7 @@ def near_dirty_limit(path: str = "/proc/vmstat") -> bool:
 
 
 def pages(text: bytes, name: bytes) -> int:
-    """The figure after `name` at the beginning of a line; 0 when there is none."""
+    """The number after `name` at the beginning of a line; 0 if there is none."""
     start = text.find(b"\n" + name)
     if start < 0:
         return 0

@@ -1,6 +1,6 @@
-"""Makes the codecs that the usual clients need, a little at a time, while the node has just started and is idle.
+"""Makes the codecs that common clients need, one at a time, while the node has just started and is idle.
 
-A codec is made at its first use, which costs a millisecond or two; a client's first requests need a dozen of them.
+A codec is made at its first use, which takes a millisecond or two; a client's first requests need a dozen of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ USUAL_VERSIONS: tuple[tuple[ApiKey, tuple[int, ...]], ...] = (
 
 
 def steps() -> Iterator[None]:
-    """Makes one codec a step; those that exist already are no step."""
+    """Makes one codec a step; existing ones take no step."""
     served = registry()
     for key, versions in USUAL_VERSIONS:
         handler = served.get(key)
@@ -45,6 +45,6 @@ def steps() -> Iterator[None]:
 
 
 async def warm() -> None:
-    """Takes all steps, with pauses in which the node serves."""
+    """Runs all steps, with pauses in which the node serves."""
     for _ in steps():
         await asyncio.sleep(STEP_EVERY_S)

@@ -1,8 +1,8 @@
-"""A worker process: `python -m penstock.server.worker_main`, started by `server.workers` and by nobody else.
+"""A worker process: `python -m penstock.server.worker_main [gives-way]`, started only by `server.workers`.
 
-Its standard input is a socket: tasks come in, reports go out, one after the other, until the broker closes it. It gives
-way to the broker in everything: processor, disk and memory. It dies with the broker, at once: the kernel sees to that
-where it can, and everywhere a thread that waits for the end of the socket.
+Its standard input is a socket: it gets tasks and sends reports, one after the other, until the broker closes the
+socket. It gives way to the broker when memory is short, and with `gives-way` for processor and disk, too. It dies with
+the broker, at once: the kernel ends it where it can, and otherwise a thread that waits for the end of the socket.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ IOPRIO_CLASS_IDLE = 3 << 13
 
 
 def main() -> None:
-    """Serves until the broker has no more tasks."""
+    """Runs tasks until the broker has no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     broker = socket.socket(fileno=0)
     threading.Thread(target=die_with_the_broker, name="the broker's end", daemon=True).start()
-    give_way()
+    give_way(niced="gives-way" in sys.argv[1:])
     broker.sendall(encode(Ready(release())))
     while True:
         try:
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def receive(broker: socket.socket) -> bytearray:
-    """The next message. Raises EOFError when there are no more."""
+    """The next message. Raises EOFError if there are no more."""
     (length,) = LENGTH.unpack(receive_exactly(broker, LENGTH.size))
     return receive_exactly(broker, length)
 
@@ -64,7 +64,7 @@ def receive_exactly(broker: socket.socket, count: int) -> bytearray:
 
 
 def answer(body: bytes | bytearray) -> Done | Failed:
-    """Runs the task of a message. Its files are opened anew: the broker changes them between tasks."""
+    """Runs the task of a message. Its files are opened anew, since the broker changes them between tasks."""
     try:
         order = decode(body)
         if not isinstance(order, Order):
@@ -74,21 +74,24 @@ def answer(body: bytes | bytearray) -> Done | Failed:
             return Done(order.task.run(disk))
         finally:
             disk.close()
+    except MemoryError:
+        os._exit(1)  # the broker is not to try what takes so much
     except Exception as error:
         return Failed(f"{type(error).__name__}: {error}")
 
 
 def die_with_the_broker() -> None:
-    """Ends the process when the broker's end of the socket is closed, whatever it does just then."""
+    """Ends the process, whatever it is doing, when the broker's end of the socket is closed."""
     poll = select.poll()
     poll.register(0, 0)
     poll.poll()
     os._exit(0)
 
 
-def give_way() -> None:
-    """Lower priorities, and a signal when the broker's thread that started this ends; as far as the system has them."""
-    os.nice(NICENESS)
+def give_way(*, niced: bool) -> None:
+    """Lowers priorities (`niced`: also processor and disk), and ends with the broker's thread that started this."""
+    if niced:
+        os.nice(NICENESS)
     if sys.platform != "linux":
         return
     import ctypes
@@ -96,7 +99,7 @@ def give_way() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     number = IOPRIO_SET.get(platform.machine())
-    if number is not None:
+    if niced and number is not None:
         libc.syscall(number, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE)
     with suppress(OSError), open("/proc/self/oom_score_adj", "wb") as file:
         file.write(FIRST_TO_DIE)

@@ -1,11 +1,11 @@
-"""The sending half of a connection: chunks in, bytes out, in order, as fast as the client reads and no faster.
+"""The sending half of a connection: chunks in, bytes out, in order, as fast as the client reads.
 
 A chunk is a buffer or a `FileSlice`. A slice is read when its turn comes, SEND_PIECE_BYTES at a time: at once if the
-page cache has the piece, else in the directory's lane, while other connections go on. So an answer of any size needs
-one piece of memory, and none while the client does not read and memory is short: then the piece is dropped and read
-again later.
+piece is in the page cache, otherwise in the directory's lane, while other connections go on. So an answer of any size
+needs one piece of memory, and none while the client does not read and memory is short: then the piece is dropped and
+read again later.
 
-The transport takes lists of buffers: the kernel itself, or what encrypts them first.
+The transport takes lists of buffers, for the kernel or for encryption.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ from typing import Any, Protocol, runtime_checkable
 
 from penstock.log.disk import Buffer, Disk, FileSlice, Operation
 from penstock.node.effects import Chunk
-from penstock.server.limits import SEND_CHUNKS_MAX, SEND_PIECE_BYTES, TURN_MAX_BYTES, UNSENT_PIECES_MAX_BYTES
+from penstock.server.limits import (
+    SEND_CHUNKS_MAX,
+    SEND_PIECE_BYTES,
+    SEND_PIECE_WHEN_SHORT_BYTES,
+    TURN_MAX_BYTES,
+    UNSENT_PIECES_MAX_BYTES,
+)
 from penstock.server.transport import Transport
 
 
 class SendError(Exception):
-    """An answer that cannot be completed (its file is gone or shorter than promised): the connection must be closed."""
+    """An answer that cannot be completed (its file is gone or too short): the connection must be closed."""
 
 
 @runtime_checkable
@@ -29,9 +35,9 @@ class SliceDisk(Protocol):
     """The part of a server's disk that sending uses."""
 
     def read_slice(self, piece: FileSlice) -> memoryview:
-        """The bytes of a slice: on the loop what is resident of them, from the first on; in a lane all of them.
+        """The bytes of a slice: on the loop the resident ones from its start, in a lane all of them.
 
-        Raises OSError, also when its file is gone; in a lane also when that ends before the slice does.
+        Raises OSError, also if its file is gone; in a lane also if that ends before the slice does.
         """
         ...
 
@@ -42,7 +48,7 @@ class WriterHost(Protocol):
     unsent_pieces_bytes: int
 
     def resident_disk(self, directory: int) -> SliceDisk:
-        """The disk that gives what is resident and never waits."""
+        """The disk that returns resident bytes and never waits."""
         ...
 
     def read_in_lane(self, operation: Operation) -> None:
@@ -55,7 +61,7 @@ class WriterHost(Protocol):
 
 
 class ReadPiece(Operation):
-    """Reads a piece of a file that was not in the page cache. One at a time for each writer."""
+    """Reads a piece of a file that was not in the page cache. Each writer has one at a time."""
 
     __slots__ = ("number", "piece")
 
@@ -75,24 +81,15 @@ class Writer:
 
     Attributes: `queued_bytes`, of buffers (not of files) that have been queued and not sent.
 
-    `_chunks` wait as they were given; `_ready` are bytes for the next call and `_origins`, beside it, the slice each
-    came from (None: it was a buffer). `_reading` is the piece that the lane reads, which comes before all of `_chunks`.
+    `_chunks` wait as they were given; `_ready` are bytes for the next call and `_origins`, parallel to it, the slices
+    they come from (None: a buffer). `_ready_bytes` counts all of those, `_piece_bytes` what is of slices. `_reading` is
+    the piece that the lane reads, which comes before all of `_chunks`.
     """
 
     __slots__ = (
-        "_chunks",
-        "_closed",
-        "_failure",
-        "_host",
-        "_number",
-        "_origins",
-        "_piece_bytes",
-        "_reading",
-        "_ready",
-        "_transport",
-        "_waits",
-        "queued_bytes",
-    )
+        "_chunks", "_closed", "_failure", "_host", "_number", "_origins", "_piece_bytes", "_reading", "_ready",
+        "_ready_bytes", "_transport", "_waits", "queued_bytes",
+    )  # fmt: skip
 
     def __init__(self, number: int, transport: Transport, host: WriterHost) -> None:
         self.queued_bytes = 0
@@ -102,6 +99,7 @@ class Writer:
         self._chunks: deque[Chunk] = deque()
         self._ready: deque[Buffer] = deque()
         self._origins: deque[FileSlice | None] = deque()
+        self._ready_bytes = 0
         self._piece_bytes = 0
         self._reading: ReadPiece | None = None
         self._failure: str | None = None
@@ -119,14 +117,14 @@ class Writer:
                 self._chunks.append(chunk)
 
     def flush(self) -> bool:
-        """Sends what the socket takes in one turn. True when nothing is left; else it will be called again."""
+        """Sends what the socket takes in one turn. True if nothing is left; otherwise it will be called again."""
         chunks = self._chunks
         if len(chunks) == 1 and type(chunks[0]) is bytes and not self._waits and self._reading is None:
             return self._flush_one(chunks[0])  # one small answer: nearly always
         return self._flush_all()
 
     def _flush_one(self, chunk: bytes) -> bool:
-        """Sends the only chunk there is. What the socket does not take of it goes the usual way."""
+        """Sends the only chunk; what the socket does not take of it is queued as usual."""
         if self._ready or self._failure is not None:
             return self._flush_all()
         try:
@@ -162,14 +160,11 @@ class Writer:
         return not unsent and self._reading is None
 
     def close(self) -> None:
-        """Forgets everything unsent; a read under way ends unheard."""
+        """Forgets everything unsent, and the read under way."""
         self._closed = True
         self._wake(False)
-        self._host.unsent_pieces_bytes -= self._piece_bytes
-        self._piece_bytes = 0
         self._chunks.clear()
-        self._ready.clear()
-        self._origins.clear()
+        self._forget_ready()
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         """Takes a piece that the lane has read; the caller flushes afterwards."""
@@ -179,40 +174,44 @@ class Writer:
             self._take(operation.piece, result)
 
     def operation_failed(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """The lane could not read a piece; the flush that follows says so."""
+        """The lane could not read a piece; the next flush raises the error."""
         assert isinstance(operation, ReadPiece)
         self._reading = None
         self._failure = f"cannot read {operation.piece.path}: {error}"
 
     def operation_broke(self, operation: Operation, error: Exception, now_ms: int) -> None:
-        """A bug when the piece came; the flush that follows says so."""
+        """A bug while the piece was read; the next flush raises it."""
         self._failure = f"a bug: {error!r}"
 
     def _fill(self) -> None:
-        """Makes bytes ready: buffers as they are, of files SEND_PIECE_BYTES in all, no more than SEND_CHUNKS_MAX of
-        both.
-        """
-        chunks, ready = self._chunks, self._ready
-        while chunks and self._failure is None and self._reading is None and len(ready) < SEND_CHUNKS_MAX:
-            chunk = chunks[0]
-            if isinstance(chunk, FileSlice):
-                if self._piece_bytes >= SEND_PIECE_BYTES:
-                    return
-                self._read(chunk, min(chunk.length, SEND_PIECE_BYTES - self._piece_bytes))
-            else:
-                ready.append(chunks.popleft())  # type: ignore[arg-type]
-                self._origins.append(None)
+        """Makes bytes ready: buffers, and a piece of files, in at most SEND_CHUNKS_MAX parts."""
         if self._failure is not None:
             raise SendError(self._failure)
+        chunks, ready = self._chunks, self._ready
+        while chunks and self._reading is None and len(ready) < SEND_CHUNKS_MAX:
+            chunk = chunks[0]
+            if not isinstance(chunk, FileSlice):
+                chunks.popleft()
+                ready.append(chunk)
+                self._origins.append(None)
+                self._ready_bytes += len(chunk)
+            elif (room_bytes := self._room_bytes()) > 0:
+                self._read(chunk, min(chunk.length, room_bytes))
+            else:
+                return
+
+    def _room_bytes(self) -> int:
+        """How many bytes of files may be made ready besides those that are."""
+        short = self._host.unsent_pieces_bytes > UNSENT_PIECES_MAX_BYTES // 2
+        return (SEND_PIECE_WHEN_SHORT_BYTES if short else SEND_PIECE_BYTES) - self._piece_bytes
 
     def _read(self, first: FileSlice, length: int) -> None:
-        """Takes what is resident of the next `length` bytes of the first slice; has the lane read the rest."""
-        disk = self._host.resident_disk(first.directory)
+        """Takes the resident part of the next `length` bytes of the first slice; has the lane read the rest."""
+        wanted = first if length == first.length else first.part(0, length)
         try:
-            data = disk.read_slice(first.part(0, length))
+            data = self._host.resident_disk(first.directory).read_slice(wanted)
         except OSError as error:
-            self._failure = f"cannot read {first.path}: {error}"
-            return
+            raise SendError(f"cannot read {first.path}: {error}") from error
         if data:
             self._take(self._cut(first, len(data)), data)
         if len(data) < length:
@@ -225,7 +224,7 @@ class Writer:
         return first
 
     def _cut(self, first: FileSlice, length: int) -> FileSlice:
-        """Takes `length` bytes from the slice that stands first; the rest of it stands first after."""
+        """Takes `length` bytes off the front slice and leaves its rest in front."""
         assert 0 < length <= first.length
         if length == first.length:
             self._chunks.popleft()
@@ -237,18 +236,24 @@ class Writer:
         assert len(data) == piece.length
         self._ready.append(data)
         self._origins.append(piece)
+        self._ready_bytes += piece.length
         self._piece_bytes += piece.length
         self._host.unsent_pieces_bytes += piece.length
 
     def _send(self) -> tuple[int, bool]:
-        """One call: how many bytes went, and whether the socket takes no more now."""
+        """One call: returns how many bytes were sent, and whether the socket takes no more now."""
         ready = self._ready
         try:
             sent_bytes = self._transport.send(ready[0]) if len(ready) == 1 else self._transport.send_many(ready)
         except (BlockingIOError, InterruptedError):
             return 0, True
+        if sent_bytes == self._ready_bytes:
+            self.queued_bytes -= sent_bytes - self._piece_bytes
+            self._forget_ready()
+            return sent_bytes, False
+        self._ready_bytes -= sent_bytes
         left_bytes = sent_bytes
-        while ready:
+        while True:
             size_bytes = len(ready[0])
             if size_bytes > left_bytes:
                 self._sent(self._origins[0], left_bytes)
@@ -257,7 +262,12 @@ class Writer:
             left_bytes -= size_bytes
             self._sent(self._origins.popleft(), size_bytes)
             ready.popleft()
-        return sent_bytes, False
+
+    def _forget_ready(self) -> None:
+        self._host.unsent_pieces_bytes -= self._piece_bytes
+        self._piece_bytes = self._ready_bytes = 0
+        self._ready.clear()
+        self._origins.clear()
 
     def _sent(self, origin: FileSlice | None, size_bytes: int) -> None:
         if origin is None:
@@ -267,20 +277,17 @@ class Writer:
             self._host.unsent_pieces_bytes -= size_bytes
 
     def _give_back(self) -> None:
-        """Drops the file bytes that are ready; what is unsent of their slices stands first again.
+        """Drops the file bytes that are ready; their unsent slices return to the front.
 
-        Not while the lane reads: what it brings goes behind what is ready, and before all that stands here.
+        Not while the lane reads: its piece follows what is ready, and precedes all other chunks.
         """
         assert self._reading is None
-        chunks, ready, origins = self._chunks, self._ready, self._origins
-        while ready:
-            data, origin = ready.pop(), origins.pop()
+        for data, origin in zip(reversed(self._ready), reversed(self._origins), strict=True):
             if origin is None:
-                chunks.appendleft(data)
+                self._chunks.appendleft(data)
             else:
-                chunks.appendleft(origin.part(origin.length - len(data), len(data)))
-        self._host.unsent_pieces_bytes -= self._piece_bytes
-        self._piece_bytes = 0
+                self._chunks.appendleft(origin.part(origin.length - len(data), len(data)))
+        self._forget_ready()
 
     def _wake(self, wanted: bool) -> None:
         if wanted != self._waits:

@@ -1,13 +1,12 @@
-"""Where a pipeline is, shown as the committed offsets of a consumer group.
+"""Here loads and streams commit their offsets, as a consumer group: for people and tools, which read its lag.
 
-Nobody reads them to go on: the table does that, or Spark's checkpoint. They are for people and their tools, which take
-a group's lag for how far a pipeline is behind. So they are committed after the fact, a commit that fails is a warning,
-and the next one makes up for it.
+A pipeline never continues from these offsets: its table or Spark's checkpoint has its own. So they are committed
+afterwards, and a failed commit is only a warning, which the next commit makes up for.
 
 The group has no members: it is committed to as Kafka's tools do when they reset one (no member id, generation -1).
 `__consumer_offsets` keeps every commit for a while, so there is one at most every GROUP_COMMIT_INTERVAL_MS, as often as
-Kafka's consumers commit by themselves, and it has only what moved. Brokers forget the offsets of a group without
-members in time (`offsets.retention.minutes`), so now and then all are committed again.
+Kafka's consumers commit by themselves, with only the offsets that moved. Brokers delete the offsets of a group without
+members after `offsets.retention.minutes`, so now and then all are committed again.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ def now_ms() -> int:
 
 @dataclass(slots=True)
 class GroupOffsets:
-    """The offsets that a group has committed, and those it should have.
+    """The offsets that a group has committed, and those that it should have.
 
     Args:
         group_id: the group; nothing else commits to it.
-        send: commits offsets for it and says what became of each partition; raises PenstockError or TimeoutError.
-        clock: milliseconds of a clock that never goes back.
+        send: commits offsets, and returns the result for each partition; raises PenstockError or TimeoutError.
+        clock: a clock in milliseconds that never goes back.
     """
 
     group_id: str
@@ -61,9 +60,9 @@ class GroupOffsets:
     _failures: int = field(default=0, init=False)
 
     def reached(self, ends: Mapping[Partition, int]) -> None:
-        """Where the pipeline is now: the next offset of every partition that it reads.
+        """Sets the next offset of every partition that the pipeline reads.
 
-        Kafka's own topics are left out: a pipeline that reads `__consumer_offsets` would move itself.
+        Kafka's own topics are left out: a pipeline that reads `__consumer_offsets` would write to its own input.
         """
         self._reached = {partition: end for partition, end in ends.items() if not is_internal(partition[0])}
 
@@ -71,7 +70,7 @@ class GroupOffsets:
         """Commits the offsets that have moved, if it is time or this is the `last` call. Never raises; failures are
         warnings.
 
-        A coordinator that has just failed is not asked again for the sake of the last: the pipeline's next start is.
+        After a recent failure the `last` call does nothing: the next start commits.
         """
         now = self.clock()
         if now < self._next_ms and (self._failures or not last):
@@ -93,7 +92,7 @@ class GroupOffsets:
         self._took(moved, codes, now)
 
     def _took(self, moved: Mapping[Partition, int], codes: Mapping[Partition, ErrorCode], now: int) -> None:
-        """Notes what the coordinator says of each partition."""
+        """Records the coordinator's result for each partition."""
         wrong = {partition: code for partition, code in sorted(codes.items()) if code is not ErrorCode.NONE}
         kept = {p: end for p, end in self._committed.items() if p in self._reached}
         self._committed = kept | {p: end for p, end in moved.items() if p not in wrong}
@@ -108,19 +107,19 @@ class GroupOffsets:
             self._trouble, self._failures = "", 0
 
     def _patience_ms(self) -> int:
-        """How long to wait after a failure: each may have held the pipeline up for a moment."""
+        """How long to wait after failures, each of which may have delayed the pipeline."""
         self._failures += 1
         return min(GROUP_COMMIT_RETRY_MAX_MS, GROUP_COMMIT_RETRY_MS << min(self._failures - 1, 10))
 
     def _warn(self, text: str) -> None:
-        """Says it once for as long as it is so."""
+        """Warns once while the reason stays the same."""
         if text != self._trouble:
             logger.warning("group %s: offsets are not committed, so its lag is not right: %s", self.group_id, text)
         self._trouble = text
 
 
 def why(error: Exception) -> str:
-    """A failed commit in words."""
+    """The reason of a failed commit."""
     if isinstance(error, TimeoutError):
         wait_s = GROUP_COMMIT_TIMEOUT_MS / 1000
         return f"no coordinator took them in {wait_s:g} s; are there offsets.topic.replication.factor brokers?"
@@ -130,7 +129,7 @@ def why(error: Exception) -> str:
 
 
 async def commit_as_nobody(client: Client, group_id: str, ends: Mapping[Partition, int]) -> dict[Partition, ErrorCode]:
-    """Commits offsets for a group without members, in requests of a bounded size; what became of each partition.
+    """Commits offsets for a group without members, in requests of a bounded size; returns the result of each partition.
 
     Raises RequestError for the group as a whole, UnreachableError, UnsupportedVersionError, TimeoutError.
     """

@@ -215,7 +215,6 @@ def _started(app_name: str, master: str | None, settings: Mapping[str, str], log
 
 
 def _connected(app_name: str, remote: str, settings: Mapping[str, str]) -> SparkSession:
-    """A session of a Spark Connect server."""
     if find_spec("grpc") is None:  # what the client needs and pyspark does not bring
         raise SparkError("Spark Connect needs grpcio: pip install 'penstock[connect]'")
     from pyspark.errors import PySparkException

@@ -90,7 +90,6 @@ def _column(column: Any, cell: Callable[[Any], Any]) -> list[Any]:
 
 
 def csv_cell(value: Any) -> Any:
-    """A value as a cell of CSV."""
     return "" if value is None else text_of(value)
 
 

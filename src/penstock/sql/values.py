@@ -65,5 +65,4 @@ def quoted(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A string in SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -100,6 +100,7 @@ def fail_over(tmp_path: Path, protocols: Sequence[str], end: Callable[[Cluster, 
             wait_until_in_sync(cluster)
 
 
+@pytest.mark.slow
 def test_the_coordinators_broker_is_killed_under_groups_of_both_protocols(tmp_path: Path) -> None:
     fail_over(tmp_path, ("cooperative", "consumer"), kill, 1)
 

@@ -257,6 +257,17 @@ def test_consume_as_a_classic_member(penstock_command: Command, topic: str, grou
     assert penstock_command("consume", topic, *classic)[0] == 2
 
 
+def test_consume_ends_though_its_topic_has_got_partitions_since_it_began(
+    penstock_command: Command, monkeypatch: pytest.MonkeyPatch, topic: str, group: str
+) -> None:
+    async def when_it_had_one(*_: object) -> tuple[dict[int, int], dict[int, int]]:
+        return {0: 0}, {0: RECORDS // PARTITIONS}
+
+    monkeypatch.setattr("penstock.cli.consume.ranges_of", when_it_had_one)
+    code, lines, _ = penstock_command("consume", topic, "--group", group, "--group-protocol", "classic")
+    assert (code, len(set(lines.splitlines()) & {"0", "4", "8"})) == (0, 3)
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_a_member_that_is_told_to_end_leaves_the_group(
     penstock_command: Command, bootstrap: str, topic: str, group: str, end: signal.Signals

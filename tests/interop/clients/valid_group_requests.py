@@ -1,4 +1,6 @@
-"""Valid requests of groups, one for every API and version; `EXPECTED` has the errors of those that name nobody."""
+"""Valid requests of groups, one for every API and version; `expected_errors` has the errors of those that name
+nobody.
+"""
 
 from __future__ import annotations
 

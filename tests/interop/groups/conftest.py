@@ -1,5 +1,5 @@
-"""Brokers and clients for tests of groups: each test that takes `group_broker` runs against Penstock, and among the
-slow ones against Apache Kafka too, which is how its expectations are known to be Kafka's.
+"""Brokers and clients for tests of groups: each test that takes `place` runs against Penstock, and among the slow
+ones against Apache Kafka too, which is how its expectations are known to be Kafka's.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def index_is_not_cut(patch: pytest.MonkeyPatch) -> None:
 
 
 def open_transactions_bound_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProducerState, "first_unstable_offset", lambda *_: None)
+    patch.setattr(ProducerState, "last_stable_offset", lambda _, high_watermark: high_watermark)
 
 
 def aborted_transactions_are_not_noted(patch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ def test_a_persistent_map_is_a_sorted_dict_and_its_older_versions_never_change(c
 HISTORY = st.lists(
     st.one_of(
         st.tuples(st.just("set"), st.integers(0, 8)),
+        st.tuples(st.just("update"), st.integers(0, 8)),
         st.tuples(st.just("pop"), st.integers(0, 8)),
         st.tuples(st.just("snapshot"), st.just(0)),
         st.tuples(st.just("revert"), st.integers(0, 5)),
@@ -59,6 +60,10 @@ def test_a_timeline_map_reads_and_reverts_as_if_every_snapshot_were_a_copy(histo
         offsets = list(timeline.offsets)
         if what == "set":
             mapping[argument] = model[argument] = number
+        elif what == "update":
+            values = {each % 9: number for each in range(argument, argument + 3)}
+            mapping.update(values)
+            model.update(values)
         elif what == "pop":
             assert mapping.pop(argument) == model.pop(argument, None)
         elif what == "snapshot":

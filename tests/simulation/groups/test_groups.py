@@ -29,6 +29,8 @@ REGRESSIONS = {
     "a coordinator leads again while its disk still writes": ("groups-storm", 12),
     "a coordinator cannot read its log once": ("groups-storm", 123),
     "an assignment that is not replicated in time is answered once": ("groups-zombies", 6),
+    "partitions are withheld for a static member that came back and has none": ("groups-calm", 1015),
+    "a group that was classic for a moment gives its members another session": ("groups-migration", 507),
 }
 
 

@@ -13,7 +13,7 @@ from penstock.cli.cluster.describe import brokers_json, described, print_brokers
 from penstock.cli.cluster.drain import told_of_rest
 from penstock.cli.cluster.elect import confirm, parse_partition, select
 from penstock.cli.cluster.features import parse_level, steps
-from penstock.cli.cluster.moves import Progress
+from penstock.cli.cluster.moves import progress_line
 from penstock.cli.cluster.quorum import quorum_json
 from penstock.cli.cluster.rolling_restart import command_for, objections_to, ordered, what_lacks
 from penstock.cli.cluster.throttle import rate, throttled_replicas
@@ -219,11 +219,10 @@ def test_an_unclean_election_asks_a_person(answer: str, meant: bool, monkeypatch
 
 
 def test_the_bar_is_full_when_nothing_is_left() -> None:
-    progress = Progress(4)
-    assert progress.line(4, 0, 0) == f"[{'.' * 30}] 0 of 4 partitions"
-    assert progress.line(2, 512, 1024) == f"[{'#' * 22}{'.' * 8}] 2 of 4 partitions, 512 B of 1.0 KiB of the others"
-    assert progress.line(0, 0, 0) == f"[{'#' * 30}] 4 of 4 partitions"
-    assert progress.line(4, 0, 0, [2, 3]).endswith("0 of 4 partitions; not up: broker 2,3")
+    assert progress_line(4, 4, 0, 0) == f"[{'.' * 30}] 0 of 4 partitions"
+    assert progress_line(4, 2, 512, 1024) == f"[{'#' * 22}{'.' * 8}] 2 of 4 partitions, 512 B of 1.0 KiB of the others"
+    assert progress_line(4, 0, 0, 0) == f"[{'#' * 30}] 4 of 4 partitions"
+    assert progress_line(4, 4, 0, 0, [2, 3]).endswith("0 of 4 partitions; not up: broker 2,3")
 
 
 def test_the_active_controller_is_restarted_last_and_controllers_too() -> None:

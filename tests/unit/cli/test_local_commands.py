@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -225,6 +226,24 @@ def test_doctor_says_what_to_fix(tmp_path: Path, capsys: Capture, monkeypatch: p
     assert "make room: at least" in said
     assert f"penstock config check {config}" in said
     assert said.endswith("\n2 to fix first\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag", "state"),
+    [
+        ("'--enable-optimizations' '--with-lto'", "-fprofile-use", "ok"),
+        ("", "-fprofile-use", "look"),
+        ("'--enable-shared'", "", "ok"),  # Debian's
+        (None, None, "look"),
+    ],
+)
+def test_doctor_tells_a_python_that_was_built_without_pgo(
+    arguments: str | None, flag: str | None, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sysconfig, "get_config_var", {"CONFIG_ARGS": arguments, "PGO_PROF_USE_FLAG": flag}.get)
+    found = doctor.check_python()
+    assert found.state.value == state
+    assert ("without PGO" in found.found) == ("--enable-optimizations" in found.remedy) == (state == "look")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

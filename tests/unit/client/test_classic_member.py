@@ -251,3 +251,54 @@ def test_what_is_taken_away_while_it_is_taken_over_is_not_read() -> None:
         assert not each.positions
 
     assert not play(job).commits
+
+
+def test_it_gives_up_what_it_was_about_to_take_over_before_it_joins_for_a_new_generation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its leader looks for new partitions by itself, at any time."""
+    monkeypatch.setattr(member, "METADATA_MAX_AGE_S", 0)
+
+    async def job(each: Member, cluster: ClassicCluster) -> None:
+        offsets = cluster.offsets
+
+        async def slow(places: list[tuple[str, int]], at: int) -> Any:
+            cluster.hold, cluster.partitions = asyncio.Event(), 2
+            while cluster.asked.count("JoinGroup") < 3:
+                await asyncio.sleep(0)
+            cluster.offsets = offsets  # type: ignore[method-assign]
+            return await offsets(places, at)
+
+        cluster.offsets = slow  # type: ignore[method-assign]
+        while cluster.hold is None:
+            assert await each.poll() == []
+        assert not each.positions
+        cluster.hold.set()
+        await has(each, 2)
+
+    play(job)
+
+
+def test_it_leaves_though_its_last_commit_is_refused() -> None:
+    async def job(each: Member, cluster: ClassicCluster) -> None:
+        await read(each, cluster)
+        cluster.commit_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    assert play(job).asked[-1] == "LeaveGroup"
+
+
+def test_whatever_ends_its_heartbeats_is_told_to_who_polls() -> None:
+    async def job(each: Member, cluster: ClassicCluster) -> None:
+        await read(each, cluster)
+        send = cluster.send
+
+        async def broken(request: Any, **how: Any) -> Any:
+            if isinstance(request, HeartbeatRequest):
+                raise KeyError("a bug")
+            return await send(request, **how)
+
+        cluster.send = broken  # type: ignore[method-assign]
+        with pytest.raises(KeyError, match="a bug"):
+            await has(each, 0)
+
+    play(job)

@@ -187,11 +187,11 @@ def test_a_join_that_is_refused_for_good_is_for_the_owner_to_judge(code: ErrorCo
 
 
 def test_who_is_known_leaves_and_a_static_member_goes_without_a_word() -> None:
-    assert member().farewell() is None
-    farewell = stable().farewell()
-    assert farewell is not None
-    assert [each.member_id for each in farewell.members] == ["m"]
-    assert stable("i").farewell() is None
+    assert member().leave_request() is None
+    request = stable().leave_request()
+    assert request is not None
+    assert [each.member_id for each in request.members] == ["m"]
+    assert stable("i").leave_request() is None
 
 
 def shared_by(owned: dict[str, list[Partition]], count: int) -> dict[str, list[Partition]]:
@@ -212,3 +212,50 @@ def test_of_two_that_claim_a_partition_the_later_generation_has_it() -> None:
     place = ("t", 0)
     wishes = {"a": Wish(["t"], [place], 2), "b": Wish(["t"], [place], 1)}
     assert cooperatively(wishes, {"t": 1}) == {"a": [place], "b": []}
+
+
+def leads_with(owned_by_other: Sequence[Partition], protocol: str = COOPERATIVE) -> ClassicMembership:
+    """A member that leads a generation of two, in which the other one claims these partitions of four."""
+    one = member()
+    other = member()
+    other.epoch = 1
+    claims = other.join(owned_by_other).protocols[0].metadata
+    answer = JoinGroupResponse(
+        generation_id=2,
+        protocol_name=protocol,
+        leader="m",
+        member_id="m",
+        members=[
+            JoinGroupResponseMember(member_id="m", metadata=one.join([]).protocols[0].metadata),
+            JoinGroupResponseMember(member_id="other", metadata=claims),
+        ],
+    )
+    assert one.heard(answer) is Heard.JOINED
+    one.share({"t": 4})
+    one.sync()
+    one.heard(SyncGroupResponse(assignment=encode_share([])))
+    return one
+
+
+def test_a_leader_that_withholds_partitions_joins_again_if_their_owner_does_not() -> None:
+    one = leads_with([("t", index) for index in range(4)])
+    for _ in range(16):  # 8 s, as a rebalance may take
+        assert one.heard(HeartbeatResponse()) is Heard.STAYS
+    assert one.heard(HeartbeatResponse()) is Heard.REJOINS
+    assert one.must_join
+
+
+@pytest.mark.parametrize("owned", [[], [("t", 0), ("t", 1)]])
+def test_a_leader_that_withholds_nothing_stays(owned: list[Partition]) -> None:
+    one = leads_with(owned)
+    assert all(one.heard(HeartbeatResponse()) is Heard.STAYS for _ in range(99))
+
+
+def test_a_leader_waits_anew_in_each_generation() -> None:
+    one = leads_with([("t", index) for index in range(4)])
+    for _ in range(16):
+        one.heard(HeartbeatResponse())
+    assert one.heard(failed(ErrorCode.REBALANCE_IN_PROGRESS)) is Heard.REJOINS
+    assert joined(one, leader="other", protocol=COOPERATIVE, generation=3) is Heard.JOINED
+    assert synced(one, MINE) is Heard.GIVEN
+    assert all(one.heard(HeartbeatResponse()) is Heard.STAYS for _ in range(99))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import struct
 from collections.abc import Callable, Coroutine
@@ -119,11 +120,14 @@ def test_all_who_wait_are_told_that_the_broker_closed_the_connection() -> None:
     run(body)
 
 
-def test_a_late_answer_is_dropped_and_broken_bytes_are_not() -> None:
+def test_the_answer_to_a_request_that_was_given_up_is_dropped_and_broken_bytes_are_not() -> None:
     async def body(connection: BrokerConnection, transport: Transport) -> None:
-        with pytest.raises(UnreachableError, match="did not answer Metadata in time"):
-            await connection.send(MetadataRequest(), timeout_ms=0)
+        given_up = asyncio.ensure_future(connection.send(MetadataRequest()))
+        await asyncio.sleep(0)
+        given_up.cancel()
         frames = Frames(connection)
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
         receive(frames, answer(1, "late"), 100)
         assert not transport.aborted
         asked = asyncio.ensure_future(connection.send(MetadataRequest()))
@@ -131,6 +135,46 @@ def test_a_late_answer_is_dropped_and_broken_bytes_are_not() -> None:
         receive(frames, answer(2, "short")[:4] + b"\x00\x00\x00\x02" + b"\xff" * 100, 1000)
         with pytest.raises(ProtocolError):
             await asked
+
+    run(body)
+
+
+def test_a_broker_that_hangs_loses_its_connection() -> None:
+    async def body(connection: BrokerConnection, transport: Transport) -> None:
+        asked = asyncio.ensure_future(connection.send(MetadataRequest()))
+        with pytest.raises(UnreachableError, match="did not answer Metadata in time"):
+            await connection.send(MetadataRequest(), timeout_ms=0)
+        with pytest.raises(UnreachableError):
+            await asked
+        assert connection.closed
+        assert transport.aborted
+
+    run(body)
+
+
+def test_a_request_that_is_cancelled_as_the_connection_ends_leaves_no_error_behind() -> None:
+    async def body(connection: BrokerConnection, _: Transport) -> None:
+        unseen: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context))
+        asked = asyncio.ensure_future(connection.send(MetadataRequest()))
+        await asyncio.sleep(0)
+        asked.cancel()
+        connection.close()
+        await asyncio.wait([asked])
+        assert asked.cancelled()
+        del asked
+        gc.collect()
+        assert unseen == []
+
+    run(body)
+
+
+def test_an_answer_that_came_while_the_process_stood_still_is_in_time() -> None:
+    async def body(connection: BrokerConnection, _: Transport) -> None:
+        asked = asyncio.ensure_future(connection.send(MetadataRequest(), timeout_ms=0))
+        await asyncio.sleep(0)  # it is sent, and its time is up with the next turn of the loop, which brings the answer
+        asyncio.get_running_loop().call_soon(receive, Frames(connection), answer(1, "here"), 1000)
+        assert (await asked).cluster_id == "here"
 
     run(body)
 

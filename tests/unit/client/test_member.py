@@ -105,6 +105,9 @@ class Cluster:
             found[place] = Fetched(memoryview(data), RECORDS, RECORDS, 0, ())
         return found
 
+    async def ask_any(self, request: Any) -> Any:
+        return await self.send(request)
+
     async def send(
         self, request: Any, *, node_id: int | None = None, at_most: int | None = None, timeout_ms: int | None = None
     ) -> Any:

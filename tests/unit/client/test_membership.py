@@ -117,12 +117,12 @@ def test_who_has_lost_its_place_has_nothing_and_joins_again(code: ErrorCode) -> 
 
 
 def test_a_static_member_is_to_come_back() -> None:
-    farewell = joined(0).farewell()
-    assert farewell is not None
-    assert farewell.member_epoch == LEAVE
+    request = joined(0).leave_request()
+    assert request is not None
+    assert request.member_epoch == LEAVE
     static = member("i")
-    assert static.farewell() is None, "who is no member does not leave"
+    assert static.leave_request() is None, "who is no member does not leave"
     static.heard(told(1, 0))
-    farewell = static.farewell()
-    assert farewell is not None
-    assert (farewell.member_epoch, farewell.instance_id) == (LEAVE_FOR_A_WHILE, "i")
+    request = static.leave_request()
+    assert request is not None
+    assert (request.member_epoch, request.instance_id) == (LEAVE_FOR_A_WHILE, "i")

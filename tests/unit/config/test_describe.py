@@ -35,7 +35,11 @@ def test_a_topic_config_says_every_layer_that_has_a_value() -> None:
 
 def test_a_default_is_said_to_be_one() -> None:
     config = one(describe_topic(Settings.for_node(), {}, ["segment.bytes"]))
-    assert (config.value, config.is_default, config.synonyms[0].name) == ("1073741824", True, "log.segment.bytes")
+    assert (config.value, config.source, config.synonyms[0].name) == (
+        "1073741824",
+        Source.DEFAULT_CONFIG,
+        "log.segment.bytes",
+    )
 
 
 def test_a_brokers_own_dynamic_config_is_above_the_clusters_and_the_files() -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from penstock.config import properties
 from penstock.config.crosscheck import KNOWN_CLASSES
+from penstock.config.group import GROUP_SETTINGS
 from penstock.config.listeners import Endpoint, Voter
 from penstock.config.server import SETTINGS, Settings
 from penstock.config.setting import Group, Setting
+from penstock.config.topic import TOPIC_SETTINGS
 from penstock.config.values import INT, PASSWORD, STRING, MiB, Password
 from penstock.errors import ConfigError
 
@@ -239,7 +241,7 @@ def test_a_setting_under_another_attribute_name_is_a_mistake_of_ours() -> None:
 
 
 def test_every_setting_says_what_it_is_and_has_a_default_that_it_would_accept() -> None:
-    for setting in SETTINGS.values():
+    for setting in (*SETTINGS.values(), *TOPIC_SETTINGS.values(), *GROUP_SETTINGS.values()):
         assert setting.doc.endswith("."), setting.name
         if not setting.required and setting.name != "broker.id":
             assert setting.problem(setting.default) is None, setting.name

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from unit.coordinator.consumers import ConsumerWorld
+from unit.coordinator.consumers import Consumer, ConsumerWorld
 
-from penstock.coordinator.group.consumer.heartbeat import consumer_group_heartbeat, full_heartbeat, settled_member
+from penstock.coordinator.group.consumer.heartbeat import (
+    consumer_group_heartbeat,
+    full_heartbeat,
+    settled_member,
+    steady,
+)
 from penstock.coordinator.group.context import Context
 from penstock.coordinator.limits import GROUP_SETTLING_MS
 from penstock.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from penstock.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
 CONTEXT = Context(1, "c", "/127.0.0.1")
 
@@ -103,3 +110,34 @@ def test_a_group_that_has_just_been_assigned_is_looked_at() -> None:
     world = ConsumerWorld()
     world.consumers(3)
     assert settled_member(world.state, world.group(), CONTEXT, request_of(world), world.now_ms) is None
+
+
+@pytest.mark.parametrize("assignment_interval_ms", [0, 1_000])
+def test_members_that_wait_are_answered_as_any_other(assignment_interval_ms: int) -> None:
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=assignment_interval_ms)
+    members = [Consumer(world, f"m{index}", "g") for index in range(4)]
+    joins = [0, 2, 9, 40]
+    short_ways: Counter[int] = Counter()
+    for turn in range(150):
+        if turn in joins:
+            members[joins.index(turn)].join()
+        members[0].lazy = turn > joins[2]  # others wait for it
+        world.advance(250)
+        for index, member in enumerate(members):
+            if not member.epoch or (turn + index) % 2:
+                continue
+            request = ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id=member.member_id,
+                member_epoch=world.group().members[member.member_id].member_epoch,
+            )
+            stays = steady(world.state, CONTEXT, request, world.now_ms)
+            if stays is not None:
+                full = full_heartbeat(world.state, CONTEXT, request, world.now_ms)
+                assert not full.records
+                assert full.response == ConsumerGroupHeartbeatResponse(
+                    member_id=stays.member_id, member_epoch=stays.member_epoch, heartbeat_interval_ms=stays.interval_ms
+                )
+                short_ways[stays.interval_ms] += 1
+            member.beat()
+    assert len(short_ways) > 1, "some come soon, others do not"

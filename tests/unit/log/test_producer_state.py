@@ -93,13 +93,13 @@ def test_a_transaction_bounds_the_stable_offset_until_its_marker_is_replicated()
     one.append(batch(b"a"))
     one.append(batch(b"b", producer=(1, 0, 0), transactional=True))
     one.append(batch(b"c", producer=(2, 0, 0), transactional=True))
-    assert one.log.last_stable_offset(3) == 1
+    assert one.log.producers.last_stable_offset(3) == 1
     one.append(marker(1, 0, commit=True))
-    assert one.log.last_stable_offset(3) == 1
-    assert one.log.last_stable_offset(4) == 2
+    assert one.log.producers.last_stable_offset(3) == 1
+    assert one.log.producers.last_stable_offset(4) == 2
     one.append(marker(2, 0, commit=False))
-    assert one.log.last_stable_offset(4) == 2
-    assert one.log.last_stable_offset(5) == 5
+    assert one.log.producers.last_stable_offset(4) == 2
+    assert one.log.producers.last_stable_offset(5) == 5
     assert one.log.segments.aborted_transactions(0, 5) == [(2, 2, 4, 5)]
 
 

@@ -15,6 +15,7 @@ from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import RecoverLog
 from penstock.log.disk import FSYNC_FAILED
 from penstock.log.loading import OpenArguments, RecoveryNeeded
+from penstock.log.names import LOG, file_name
 from penstock.log.operations import Flush
 from penstock.log.recovery import OffsetRange, RecoveryReport, recover_log
 from penstock.log.recovery_task import PlanRecovery
@@ -161,6 +162,41 @@ def test_a_base_offset_that_was_raised_ends_the_log_there(byte: int, bit: int) -
     assert offsets(one) == list(range(last.base_offset + 1))
     assert report.lost == [OffsetRange(last.base_offset + 2, 40)]
     assert one.disk.content(report.kept_aside[0]) == damaged[position:]
+
+
+@pytest.mark.parametrize(("byte", "bit"), [(7, 6), (6, 1)])
+def test_a_base_offset_that_was_raised_beyond_the_next_segment_ends_the_log_there(byte: int, bit: int) -> None:
+    """The last batch of a segment has none after it that goes back; where the next segment begins says the same."""
+    one = filled()
+    second, third = one.log.segments.all[1:3]
+    *_, (position, header) = headers(one.disk.content(second.log_path))
+    whole = one.disk.content(third.log_path)
+    one.disk.flip_bit(second.log_path, position + byte, bit)
+    damaged = one.disk.content(second.log_path)
+    report = recover(one)
+    assert offsets(one) == list(range(header.base_offset))
+    assert report.lost[0] == OffsetRange(header.base_offset, third.base_offset)
+    assert report.lost[-1].end == 40
+    assert one.disk.content(report.kept_aside[0]) == damaged[position:]
+    assert one.disk.content(report.kept_aside[1]) == whole
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_a_segment_whose_file_has_come_back_costs_the_one_around_it_nothing(cleaned: bool) -> None:
+    """A power failure may undo a removal that nobody made durable, as in a directory of Apache Kafka's."""
+    one = filled()
+    second = one.log.segments.all[1]
+    content = one.disk.content(second.log_path)
+    _, (position, header), *_, (before_last, _), (last, _) = headers(content)
+    stale = content[position : position + header.size_bytes]
+    if cleaned:  # a gap before the last batch, behind where the stale segment begins
+        content = content[:before_last] + content[last:]
+        one.disk.truncate(second.log_path, 0)
+        one.disk.write(second.log_path, 0, [content])
+    one.disk.write(f"{NAME}/{file_name(header.base_offset, LOG)}", 0, [stale])
+    report = recover(one)
+    assert (report.cut_bytes, report.lost) == (0, [])
+    assert one.disk.content(second.log_path) == content
 
 
 def lose_tail(one: OneLog, number: int) -> int:
@@ -434,4 +470,4 @@ def test_producers_epochs_and_aborted_transactions_come_back() -> None:
         key: producer._replace(batches=producer.batches[-1:]) for key, producer in one.log.producers.producers.items()
     }
     assert one.log.segments.aborted_transactions(0, 14) == log.segments.aborted_transactions(0, 14) == [(1, 0, 12, 1)]
-    assert one.log.last_stable_offset(14) == 1
+    assert one.log.producers.last_stable_offset(14) == 1

@@ -31,7 +31,7 @@ def test_an_index_finds_the_entry_below_in_file_and_memory(written: int) -> None
     for offset in [*range(1000, 1100), *range(20_000, 21_200, 7), 1 << 30]:
         assert index.position_for(disk, offset) == 100 * min((offset - 1000) // 10, 1999)
     for position in (0, 99, 100, 101, 123_456, 1 << 30):
-        assert index.position_before(disk, position) == 100 * min(position // 100, 1999)
+        assert index.position_before(disk, position, 200_000) == 100 * min(position // 100, 1999)
 
 
 def test_a_time_index_takes_only_new_largest_timestamps() -> None:

@@ -64,7 +64,9 @@ class Harness:
         self.published: list[tuple[MetadataImage, MetadataImage, MetadataDelta]] = []
         self.failures: list[Exception] = []
         self.waiting: list[Operation] = []
-        self.quorum = Quorum(self.settings, disk, self, directory_id=directory_id_of(disk), random=self.random)
+        self.quorum = Quorum(
+            self.settings, disk, self, call=self.call, directory_id=directory_id_of(disk), random=self.random
+        )
         self.node = ControllerNode(self.settings, self.quorum, self, bootstrap=read_bootstrap(disk), random=self.random)
 
     # What the node's observer hears
@@ -79,7 +81,7 @@ class Harness:
     def leader_changed(self, leader: object, now_ms: int) -> None:
         assert leader is None, "there is nobody else"
 
-    def call_quorum(self, *arguments: object) -> None:
+    def call(self, *arguments: object) -> None:
         raise AssertionError("there is nobody to call")
 
     def answer(self, request: object, message: object, now_ms: int) -> None:
@@ -87,6 +89,8 @@ class Harness:
 
     def bug(self, place: str, what: str, error: Exception) -> None:
         raise error
+
+    def quorum_stirred(self) -> None: ...
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         self.failures.append(error)

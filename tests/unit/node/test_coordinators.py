@@ -18,10 +18,10 @@ from penstock.coordinator.runtime.shard import Shard, ShardState
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.errors import ErrorCode
 from penstock.metadata.delta import MetadataDelta
+from penstock.node.coordinator import Coordinator, KeyType
 from penstock.node.coordinator_host import CoordinatorHost
 from penstock.node.coordinator_list import Coordinators
 from penstock.node.coordinator_topic import TopicSpec
-from penstock.node.coordinators import Coordinator, KeyType
 from penstock.node.metrics import Sample
 from penstock.protocol.messages.api_versions_request import ApiVersionsRequest
 from penstock.protocol.messages.api_versions_response import ApiVersionsResponse

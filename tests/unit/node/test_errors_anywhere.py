@@ -48,9 +48,10 @@ LOOP = {
     "node/turns.py": None,
     "node/timers.py": None,
     "node/duties.py": None,
+    "node/scheduler.py": {
+        *("Scheduler.tick", "Scheduler.next_deadline_ms", "Scheduler.soonest_deadline_ms", "Scheduler.wake_by"),
+    },
     "node/calls.py": {"Calls.proceed"},
-    "node/outgoing.py": {"Outgoing.pending"},
-    "node/loopback.py": {"Loopback.pending"},
     "coordinator/runtime/runtime.py": {
         "Runtime.has_open_batches",
         "Runtime.flush",
@@ -68,7 +69,7 @@ GUARDS = {
     "node/bugs.py": None,
     "node/broker.py": {
         *("Broker._operation_ended", "Broker._operation_broke", "Broker.answer"),
-        *("Broker.operation_broke", "Broker.image_published"),
+        *("Broker.operation_broke", "Broker.image_published", "Broker.quorum_stirred"),
     },
     "node/dispatcher.py": {
         *("Dispatcher.broke", "Dispatcher._raised", "Dispatcher.later.<locals>.guarded"),

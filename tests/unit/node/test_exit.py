@@ -10,9 +10,10 @@ import pytest
 import support.broker
 from support.broker import Node
 from support.plausible import plausible, world
-from support.requests import fetch, wanted
+from support.requests import batch, fetch, produce, produced, wanted
 
 from penstock.errors import ErrorCode
+from penstock.log.operations import Write
 from penstock.node.exit import put_in
 from penstock.node.handlers import registry
 from penstock.node.limits import METADATA_ANSWER_KEPT_TOPICS_MAX
@@ -55,9 +56,13 @@ class Waits:
 
     def __init__(self) -> None:
         self.left_ms = WAIT_MS
+        self.counted: list[tuple[ApiKey, int]] = []
 
-    def time_ms(self, request: Request[Any], now_ms: int) -> int:
-        return self.left_ms if request.connection.id > 0 else 0
+    def throttle_time_ms(self, request: Request[Any], answer_bytes: int, now_ms: int) -> int:
+        if request.connection.id <= 0:
+            return 0
+        self.counted.append((request.handler.key, answer_bytes))
+        return self.left_ms
 
 
 class Heard:
@@ -67,6 +72,7 @@ class Heard:
         self.decisions: list[tuple[Right, str, bool]] = []
         self.errors: list[ErrorCode] = []
         self.answers: list[tuple[ApiKey, str, int]] = []
+        self.lost: list[tuple[ApiKey, int]] = []
 
     def decided(self, request: Request[Any], right: Right, name: str, *, allowed: bool) -> None:
         if request.connection.id > 0:
@@ -76,8 +82,10 @@ class Heard:
         if request.connection.id > 0:
             self.errors.append(code)
 
-    def answered(self, request: Request[Any], time_ms: int) -> None:
-        if request.connection.id > 0:
+    def ended(self, request: Request[Any], time_ms: int, *, answered: bool) -> None:
+        if not answered:
+            self.lost.append((request.handler.key, time_ms))
+        elif request.connection.id > 0:
             self.answers.append((request.handler.key, str(request.principal), time_ms))
 
     def clear(self) -> None:
@@ -88,7 +96,7 @@ class Heard:
 def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
     """That of the nodes which the test makes."""
     waits = Waits()
-    monkeypatch.setattr("support.broker.Broker", partial(support.broker.Broker, throttle=waits))
+    monkeypatch.setattr("support.broker.Broker", partial(support.broker.Broker, quotas=waits))
     return waits
 
 
@@ -145,6 +153,7 @@ def test_every_way_out_says_how_long_to_wait(
     throttled = client.ask(message, version)
     assert throttled.throttle_time_ms == WAIT_MS
     waits.left_ms = 0
+    node.advance(WAIT_MS)
     throttled.throttle_time_ms = 0
     assert throttled == before
     assert client.ask(message, version) == before, "what is kept is as it was"
@@ -161,7 +170,23 @@ def test_a_kept_answer_that_is_large_is_written_anew_in_steps(waits: Waits, monk
             begin = turns.begin
             patched.setattr(turns, "begin", lambda *work, begin=begin, begun=begun: begun.append(1) or begin(*work))
             assert client.ask(VERSIONS, 3).throttle_time_ms == WAIT_MS
+            node.advance(WAIT_MS)
         assert len(begun) == in_steps
+
+
+@pytest.mark.parametrize("version", [8, 9, 12])
+def test_a_plain_produce_that_is_throttled_is_answered_as_it_else_would_be(waits: Waits, version: int) -> None:
+    waits.left_ms = 0
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    before = client.ask(produce("t", batch()), version)
+    waits.left_ms = WAIT_MS
+    throttled = client.ask(produce("t", batch()), version)
+    assert throttled.throttle_time_ms == WAIT_MS
+    throttled.throttle_time_ms = 0
+    throttled.responses[0].partition_responses[0].base_offset -= 1
+    assert throttled == before
 
 
 def test_what_is_left_is_asked_when_the_answer_leaves(waits: Waits) -> None:
@@ -173,6 +198,113 @@ def test_what_is_left_is_asked_when_the_answer_leaves(waits: Waits) -> None:
     waits.left_ms = WAIT_MS
     node.advance(501)
     assert client.receive().throttle_time_ms == WAIT_MS
+
+
+def test_a_client_over_its_quota_is_muted_after_the_answer(waits: Waits) -> None:
+    node = Node()
+    client, other = node.connect(), node.connect()
+    assert client.ask(VERSIONS, 3).throttle_time_ms == WAIT_MS
+    assert client.paused, "nothing is read"
+    client.send(VERSIONS, 3)
+    node.advance(WAIT_MS - 1)
+    assert not client.answers, "nothing executes that was read before"
+    assert other.ask(VERSIONS, 3).throttle_time_ms == WAIT_MS
+    waits.left_ms = 0
+    node.advance(1)
+    assert not client.paused
+    assert client.receive().throttle_time_ms == 0
+    client.ask(VERSIONS, 3)
+
+
+def test_a_client_that_wants_no_answer_is_muted_too(waits: Waits) -> None:
+    waits.left_ms = 0
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    waits.left_ms = WAIT_MS
+    client.send(produce("t", batch(), acks=0), 9)
+    client.asked.clear()
+    assert waits.counted[-1] == (ApiKey.PRODUCE, 0)
+    assert client.paused
+    client.send(VERSIONS, 3)
+    assert not client.answers
+    node.advance(WAIT_MS)
+    client.receive()
+
+
+def test_the_longest_mute_counts_and_the_answers_of_requests_in_flight_say_what_is_left(waits: Waits) -> None:
+    waits.left_ms = 0
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    client.send(fetch("t", wanted(), min_bytes=1, max_wait_ms=20), 12)
+    waits.left_ms = WAIT_MS
+    client.send(VERSIONS, 3)
+    assert client.paused
+    waits.left_ms = 0
+    node.advance(20)
+    assert client.receive().throttle_time_ms == WAIT_MS - 20
+    assert client.receive().throttle_time_ms == WAIT_MS
+    client.send(fetch("t", wanted(), min_bytes=1, max_wait_ms=20), 12)
+    node.advance(WAIT_MS - 20)
+    waits.left_ms = WAIT_MS
+    client.send(VERSIONS, 3)
+    node.advance(20)
+    client.receive()
+    client.receive()
+    node.advance(WAIT_MS - 1)
+    assert client.paused, "the fetch was answered later"
+    node.advance(1)
+    assert not client.paused
+
+
+def test_a_connection_is_read_when_it_is_neither_muted_nor_full(waits: Waits) -> None:
+    waits.left_ms = 0
+    node = Node(penstock_connection_max_in_flight=4)
+    node.create_topic("t")
+    client = node.connect()
+    produced(client, "t", batch())
+    for muted_first in (False, True):
+        if muted_first:
+            waits.left_ms = WAIT_MS
+            client.ask(VERSIONS, 3)
+        node.held = lambda operation: isinstance(operation, Write)
+        for _ in range(4):
+            client.send(produce("t", batch()), 9)
+        waits.left_ms = 0 if muted_first else WAIT_MS
+        if muted_first:
+            node.advance(WAIT_MS)
+            assert client.paused, "full"
+            node.let_go()
+        else:
+            node.let_go()
+            assert client.paused, "muted"
+            node.advance(WAIT_MS)
+        assert not client.paused
+        for _ in range(4):
+            client.receive()
+
+
+def test_who_is_muted_and_goes_is_forgotten(waits: Waits) -> None:
+    node = Node()
+    client = node.connect()
+    client.ask(VERSIONS, 3)
+    node.broker.disconnected(client.number, node.now_ms)
+    node.advance(WAIT_MS)
+    node.connect().ask(VERSIONS, 3)
+
+
+def test_the_bytes_of_an_answer_are_known_before_it_is_read(waits: Waits) -> None:
+    """Also those of records, which stay in their file."""
+    waits.left_ms = 0
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    produced(client, "t", batch(b"x" * 5_000))
+    for message, version in ((fetch("t", wanted(), min_bytes=1), 12), (WIDE, 12), (VERSIONS, 3)):
+        client.send(message, version)
+        assert waits.counted[-1] == (message.KEY, len(client.answers[0]) + 4)
+        client.receive()
 
 
 def test_another_nodes_answer_may_say_more(waits: Waits) -> None:
@@ -217,18 +349,52 @@ def test_an_audit_hears_who_may_not_what_and_how_long_it_took(heard: Heard) -> N
     assert heard.decisions[0] == (READ_TOPIC, "t", True)
     assert [(key, time_ms >= 500) for key, _, time_ms in heard.answers] == [(ApiKey.FETCH, True)]
     heard.clear()
-    node.broker.gate.authorizer = Nobody()
+    node.acls.refused = lambda *_: True
     client.ask(HeartbeatRequest(group_id="g", member_id="m"), 4)
     assert heard.decisions == [(READ_GROUP, "g", False)]
     assert heard.errors == [ErrorCode.GROUP_AUTHORIZATION_FAILED]
     assert len(heard.answers) == 1
 
 
-class Nobody:
-    """An authorizer that allows nothing."""
+@pytest.mark.parametrize("by_client", [True, False])
+def test_an_audit_hears_the_end_of_a_request_whose_connection_is_gone(heard: Heard, *, by_client: bool) -> None:
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    client.ask(VERSIONS, 3)
+    client.send(fetch("t", wanted(), min_bytes=1, max_wait_ms=500), 12)
+    node.advance(100)
+    assert heard.lost == []
+    if by_client:
+        node.broker.disconnected(client.number, node.now_ms)
+    else:
+        client.send_bytes(b"no request")
+        assert client.closed
+    assert [each for each in heard.lost if each[0] is ApiKey.FETCH] == [(ApiKey.FETCH, 100)]
+    node.advance(500)
+    assert [key for key, _, _ in heard.answers] == [ApiKey.API_VERSIONS], "each ends once"
 
-    def authorize(self, *_: object) -> bool:
-        return False
+
+@pytest.mark.parametrize(
+    ("offset", "may_read", "code"),
+    [
+        (0, True, ErrorCode.NONE),
+        (1, True, ErrorCode.NONE),
+        (2, True, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (0, False, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
+def test_the_right_to_a_fetch_is_decided_upon_once(offset: int, may_read: bool, code: ErrorCode, heard: Heard) -> None:
+    """Whether it is a plain one, or one that is looked at again by the general way."""
+    node = Node()
+    node.create_topic("t")
+    client = node.connect()
+    produced(client, "t", batch())
+    node.acls.refused = lambda operation, resource, name: resource is ResourceType.TOPIC and not may_read
+    heard.clear()
+    answer = client.ask(fetch("t", wanted(offset=offset), max_wait_ms=0), 12)
+    assert answer.responses[0].partitions[0].error_code == code
+    assert heard.decisions == [(READ_TOPIC, "t", may_read)]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -199,12 +199,13 @@ def test_a_part_of_the_node_that_raises_rests_and_goes_on(
         return real(*arguments)
 
     monkeypatch.setattr(type(owner), name, lambda self, *arguments: flaky(*arguments))
-    for duty in node.broker.scheduler.duties:
+    duties = node.broker.scheduler.duties
+    for duty in duties:
         duty.tick(node.now_ms)
         duty.tick(node.now_ms)
     assert len(calls) == 1, "it rests"
     node.now_ms += DUTY_PAUSE_MS
-    for duty in node.broker.scheduler.duties:
+    for duty in duties:
         duty.tick(node.now_ms)
     assert len(calls) > 1, "and goes on"
     assert node.broker.bugs.counts[place] == 1

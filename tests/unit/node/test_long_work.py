@@ -11,9 +11,10 @@ from support.requests import batch, fetch, partitions_of, produced, values_of, w
 
 from penstock.errors import ErrorCode
 from penstock.metadata import topics
-from penstock.node.handlers.metadata import PARTITIONS_PER_STEP, answer_wide
-from penstock.node.limits import CHANGES_PER_STEP, METADATA_ANSWER_KEPT_TOPICS_MAX
+from penstock.node.handlers.metadata import answer_wide
+from penstock.node.limits import CHANGES_PER_STEP, METADATA_ANSWER_KEPT_TOPICS_MAX, METADATA_PARTITIONS_PER_STEP
 from penstock.node.publishing import REPLICAS_PER_STEP
+from penstock.node.steps import Pace
 from penstock.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from penstock.security.authorizer import ANONYMOUS
 
@@ -80,7 +81,7 @@ def test_a_node_that_goes_down_meanwhile_has_no_deleted_topic_when_it_is_back(cr
 def test_a_listing_of_all_topics_is_made_in_steps_and_is_of_one_moment() -> None:
     node = Node()
     for number in range(4):
-        node.create_topic(f"t{number}", partitions=PARTITIONS_PER_STEP)
+        node.create_topic(f"t{number}", partitions=METADATA_PARTITIONS_PER_STEP)
     client = node.connect()
     frame = client.frame(MetadataRequest(topics=None), 12)
     node.broker.received(client.number, memoryview(frame), node.now_ms)
@@ -90,7 +91,7 @@ def test_a_listing_of_all_topics_is_made_in_steps_and_is_of_one_moment() -> None
     node.settle()
     listed = client.receive()
     assert [topic.name for topic in listed.topics] == ["t0", "t1", "t2", "t3"]
-    assert [len(topic.partitions) for topic in listed.topics] == [PARTITIONS_PER_STEP] * 4
+    assert [len(topic.partitions) for topic in listed.topics] == [METADATA_PARTITIONS_PER_STEP] * 4
     again = client.ask(MetadataRequest(topics=None), 12)
     assert [topic.name for topic in again.topics] == ["t0", "t1", "t2"]
 
@@ -98,7 +99,7 @@ def test_a_listing_of_all_topics_is_made_in_steps_and_is_of_one_moment() -> None
 def test_an_answer_about_very_many_topics_is_made_in_steps_and_is_of_one_moment() -> None:
     node = Node()
     for number in range(4):
-        node.create_topic(f"t{number}", partitions=PARTITIONS_PER_STEP)
+        node.create_topic(f"t{number}", partitions=METADATA_PARTITIONS_PER_STEP)
     names = [f"t{number}" for number in range(200)]
     body = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
     connection = SimpleNamespace(principal=ANONYMOUS)
@@ -117,7 +118,7 @@ def test_an_answer_about_very_many_topics_is_made_in_steps_and_is_of_one_moment(
         yielded += 1
     assert yielded > 4
     assert [topic.name for topic in response.topics] == names
-    assert [len(topic.partitions) for topic in response.topics] == [PARTITIONS_PER_STEP] * 4 + [0] * 196
+    assert [len(topic.partitions) for topic in response.topics] == [METADATA_PARTITIONS_PER_STEP] * 4 + [0] * 196
 
 
 @pytest.mark.parametrize("count", [CHANGES_PER_STEP + 50, METADATA_ANSWER_KEPT_TOPICS_MAX + 50])
@@ -130,3 +131,11 @@ def test_one_request_creates_so_many_topics_and_the_next_one_more(count: int) ->
         assert len(answer.topics) == count
         known = sum(topic.error_code == ErrorCode.NONE for topic in answer.topics)
         assert known == len(node.broker.image.topics_by_name) == min(count, (time + 1) * CHANGES_PER_STEP)
+
+
+def test_items_are_counted_in_pieces_as_one_by_one() -> None:
+    apart, together = Pace(3), Pace(3)
+    for count in (0, 1, 7, 2, 2, 6, 1):
+        wanted = [mark for item in range(count) for mark in ((None, item) if apart.is_over() else (item,))]
+        pieces = list(together.pieces(range(count)))
+        assert [mark for some in pieces for mark in ((None,) if some is None else some)] == wanted

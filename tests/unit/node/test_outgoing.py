@@ -93,7 +93,7 @@ def test_too_many_calls_are_refused_and_the_others_go_on() -> None:
         wire.call("fits")
     wire.call("too many")
     assert not wire.ended
-    assert wire.outgoing.pending
+    assert wire.outgoing.unreported
     wire.outgoing.proceed(wire.now_ms)
     assert wire.ended == [("too many", None, f"node 2 at 10.0.0.2:9093: {PEER_CALLS_MAX} calls are waiting already")]
     wire.up()
@@ -430,4 +430,4 @@ def test_a_node_that_stops_ends_all_calls_and_takes_no_more() -> None:
         ("a", "this node is stopping"),
         ("b", "this node is stopping"),
     ]
-    assert not wire.outgoing.pending
+    assert not wire.outgoing.unreported

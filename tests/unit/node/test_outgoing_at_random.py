@@ -88,7 +88,7 @@ class Chaos:
 
     def finish(self) -> None:
         """Nobody answers any more, and all timers run out."""
-        while self.wire.timers.next_deadline_ms() is not None or self.wire.outgoing.pending:
+        while self.wire.timers.next_deadline_ms() is not None or self.wire.outgoing.unreported:
             self.wire.advance(5_000)
             self.wire.outgoing.proceed(self.wire.now_ms)
 

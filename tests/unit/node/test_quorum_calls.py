@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from support.wire import OTHER, PEER, SERVED, VOTE, Wire
 from unit.node.controller_harness import START_MS, Harness, formatted_disk
 
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode
+from penstock.node.effects import REFUSED
+from penstock.node.outgoing import RECONNECT_BACKOFF_MAX_MS, Peer
 from penstock.node.quorum import Quorum
+from penstock.node.quorum_calls import QuorumCalls
+from penstock.protocol.api import ApiKey
+from penstock.protocol.message import Message
+from penstock.protocol.messages.fetch_request import FetchRequest
 from penstock.protocol.messages.fetch_response import FetchResponse
+from penstock.protocol.messages.vote_request import VoteRequest
 from penstock.raft.effects import Target
 
 
@@ -30,11 +38,17 @@ class Asking:
             controller_quorum_bootstrap_servers="one:9093,two:9093",
         )
         self.quorum = Quorum(
-            settings, harness.disk, self, cluster_id="ours", directory_id=UUID(int=7), random=harness.random
+            settings,
+            harness.disk,
+            self,
+            call=self.call,
+            cluster_id="ours",
+            directory_id=UUID(int=7),
+            random=harness.random,
         )
         self.quorum.start(self.now_ms, harness.node)
 
-    def call_quorum(self, target: Target, request: Any, timeout_ms: int, done: Any, now_ms: int) -> None:
+    def call(self, target: Target, request: Any, timeout_ms: int, done: Any, now_ms: int) -> None:
         self.calls.append((target, done))
 
     def image_published(self, *arguments: object) -> None:
@@ -45,6 +59,8 @@ class Asking:
 
     def bug(self, place: str, what: str, error: Exception) -> None:
         raise error
+
+    def quorum_stirred(self) -> None: ...
 
     def metadata_log_failed(self, error: Exception, now_ms: int) -> None:
         raise error
@@ -82,3 +98,59 @@ def test_a_node_that_is_found_later_to_be_ours_is_followed() -> None:
     done(FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID), node.now_ms)
     node.pass_ms(500)
     assert node.calls
+
+
+class Follower:
+    """Calls of a quorum that PEER leads, over connections that the test makes and breaks."""
+
+    leader_id = PEER.node_id
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.answers: list[Message | None] = []
+        self.wire = Wire()
+        self._calls = QuorumCalls(self.wire.outgoing, lambda: cast(Quorum, self))
+
+    def ask(self, peer: Peer, request: Message) -> None:
+        target = Target(peer.node_id, peer.host, peer.port, peer.listener)
+        self._calls.call(target, request, 10_000, lambda answer, _: self.answers.append(answer), self.wire.now_ms)
+
+    def leader_link_lost(self, now_ms: int) -> None:
+        self.heard.append("link lost")
+
+    def leader_gone(self, now_ms: int) -> None:
+        self.heard.append("gone")
+
+
+@pytest.mark.parametrize(
+    ("peer", "question", "heard"),
+    [
+        (PEER, FetchRequest(), ["link lost", "gone"]),
+        (PEER, VoteRequest(), []),
+        (OTHER, FetchRequest(), []),
+    ],
+    ids=["the leader", "another channel", "another voter"],
+)
+def test_the_quorum_hears_of_the_leader_whose_connection_breaks_and_who_then_refuses_one(
+    peer: Peer, question: Message, heard: list[str]
+) -> None:
+    follower = Follower()
+    wire = follower.wire
+    follower.ask(peer, question)
+    wire.outgoing.link_lost(wire.up({**SERVED, ApiKey.FETCH: (0, 18)}), "connection reset by peer", wire.now_ms)
+    assert follower.heard == heard[:1]
+    follower.ask(peer, question)
+    wire.advance(2 * RECONNECT_BACKOFF_MAX_MS)
+    wire.outgoing.link_lost(wire.dialled().link, REFUSED, wire.now_ms)
+    assert follower.heard == heard
+    assert follower.answers == [None, None]
+
+
+def test_a_voter_that_does_not_serve_a_call_has_answered_it() -> None:
+    follower = Follower()
+    follower.ask(PEER, VoteRequest())
+    follower.wire.up({key: versions for key, versions in SERVED.items() if key != VOTE})
+    follower.wire.outgoing.proceed(follower.wire.now_ms)
+    [answer] = follower.answers
+    assert answer is not None
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

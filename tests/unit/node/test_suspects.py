@@ -21,7 +21,10 @@ def test_partitions_of_a_leader_that_may_have_died_have_none_for_a_while() -> No
         return [(partition.leader_id, partition.error_code) for partition in topic.partitions]
 
     assert told(named) == [(1, ErrorCode.NONE)] * 2
-    node.broker.calls.suspects.link_lost(Peer(1, "127.0.0.1", 9092, "PLAINTEXT"), "replication 0", node.now_ms)
+    suspects, peer = node.broker.calls.suspects, Peer(1, "127.0.0.1", 9092, "PLAINTEXT")
+    suspects.link_lost(peer, "raft fetch", "reset", node.now_ms)
+    assert told(named) == [(1, ErrorCode.NONE)] * 2, "a controller may have stopped that is no broker"
+    suspects.link_lost(peer, "replication 0", "reset", node.now_ms)
     assert told(named) == [(-1, ErrorCode.LEADER_NOT_AVAILABLE)] * 2
     assert told(MetadataRequest(topics=None)) == [(1, ErrorCode.NONE)] * 2, "a listing is no question for a leader"
     node.advance(LOST_CONNECTION_GRACE_MS + 1)

@@ -326,7 +326,7 @@ def test_one_whose_connection_is_closed_ends_with_the_part_under_way(
     if by == "the client":
         node.disconnect(client)
     else:
-        node.broker.close(node.broker.connections[client.number], "a test")
+        node.broker.dispatcher.close(node.broker.connections[client.number], "a test")
     node.settle()
     made = len(node.broker.image.topics_by_name)
     assert made == WIDE if by == "the client" else 0 < made < WIDE

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import CorruptRecordError, InvalidRecordError
-from penstock.records.batch import HEADER_BYTES, TimestampType, read_header
+from penstock.records.batch import HEADER_BYTES, BatchHeader, TimestampType, read_header
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec, Contexts, DecompressionLimitError
 from penstock.records.reader import Record, bounded, keys_and_values, records
@@ -121,6 +124,49 @@ def test_keys_and_values_are_those_of_the_records(told: list[tuple[int, bytes | 
     assert list(keys_and_values(batch, header)) == expected
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.integers(0, 90), st.sampled_from([0, 0, 0, 1, 70])), min_size=1, max_size=9
+    ),
+    st.none() | st.tuples(st.integers(0, 2**20), st.integers(0, 255)),
+)
+def test_runs_of_records_of_one_layout_are_read_as_one_by_one(
+    runs: list[tuple[int, int, int]], damage: tuple[int, int] | None
+) -> None:
+    builder, offset = BatchBuilder(), 0
+    for gap, count, more in runs:
+        for _ in range(count):
+            builder.append(5 + more, b"key" + bytes(more), b"value" + bytes(2 * more), offset=offset)
+            offset += gap
+    batch = builder.build()
+    if damage is not None and len(batch) > HEADER_BYTES:
+        place, byte = damage
+        batch[HEADER_BYTES + place % (len(batch) - HEADER_BYTES)] = byte
+    header = read_header(batch)
+    assert read_or_not(batch, header, keys_and_values) == read_or_not(batch, header, records)
+
+
+@pytest.mark.parametrize("first", [0, 63, 70])
+def test_any_byte_of_records_of_one_layout_may_be_wrong(first: int) -> None:
+    builder = BatchBuilder()
+    for offset in range(first, first + 3):
+        builder.append(5, b"k", b"v", offset=offset)
+    batch = builder.build()
+    header = read_header(batch)
+    for place in range(HEADER_BYTES, len(batch)):
+        for byte in range(256):
+            damaged = batch[:place] + bytes([byte]) + batch[place + 1 :]
+            assert read_or_not(damaged, header, keys_and_values) == read_or_not(damaged, header, records)
+
+
+def read_or_not(batch: bytearray, header: BatchHeader, read: Callable[..., Iterator[Any]]) -> list[Any] | None:
+    """Offsets, keys and values as one of the readers gives them; None where it says that they are broken."""
+    try:
+        return [each if len(each) == 3 else (each.offset, each.key, each.value) for each in read(batch, header)]
+    except InvalidRecordError:
+        return None
+
+
 @given(st.binary(max_size=20), st.integers(0, 100), st.integers(0, 255))
 def test_a_broken_record_is_broken_for_keys_and_values_too(value: bytes, place: int, byte: int) -> None:
     builder = BatchBuilder()
@@ -136,3 +182,24 @@ def test_a_broken_record_is_broken_for_keys_and_values_too(value: bytes, place: 
             list(keys_and_values(batch, header))
     else:
         assert list(keys_and_values(batch, header)) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2**40),
+            st.lists(st.tuples(st.binary(max_size=200), st.none() | st.binary(max_size=200)), max_size=100),
+        ),
+        max_size=5,
+    )
+)
+def test_records_added_together_are_those_added_one_by_one(
+    runs: list[tuple[int, list[tuple[bytes, bytes | None]]]],
+) -> None:
+    together, apart = BatchBuilder(base_offset=7), BatchBuilder(base_offset=7)
+    for timestamp_ms, pairs in runs:
+        together.append_all(timestamp_ms, pairs)
+        for key, value in pairs:
+            apart.append(timestamp_ms, key, value)
+        assert together.size_bytes == apart.size_bytes
+    assert together.build() == apart.build()

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from support.broker import Node
-from support.group_requests import Deny
 from support.requests import batch, fetch, list_offsets, partitions_of, produced, wanted
 
 from penstock.errors import ErrorCode
@@ -95,12 +94,10 @@ def test_a_right_on_the_cluster_does_as_well_where_the_row_says_so(node: Node) -
         (rights.LIST_GROUP, AclOperation.DESCRIBE),
     )
     for right, on_cluster in cases:
-        node.broker.gate.authorizer = Deny(
-            lambda *asked, operation=on_cluster: asked[:2] != (operation, ResourceType.CLUSTER)
-        )
+        node.acls.refused = lambda *asked, operation=on_cluster: asked[:2] != (operation, ResourceType.CLUSTER)
         assert node.broker.gate.allows(ASKED, right, "x")
         assert node.broker.gate.allowing(ASKED, right)("x")
-        node.broker.gate.authorizer = Deny(lambda *_: True)
+        node.acls.refused = lambda *_: True
         assert not node.broker.gate.allows(ASKED, right, "x")
         assert not node.broker.gate.allowing(ASKED, right)("x")
 
@@ -116,23 +113,12 @@ def test_everybody_may_do_everything_without_an_authorizer() -> None:
     assert AllowAll().authorize(Principal("User", "x"), AclOperation.ALTER, ResourceType.CLUSTER, "kafka-cluster")
 
 
-class Denies:
-    """Denies everything on what is called `denied`, and everything on the cluster."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[AclOperation, ResourceType, str]] = []
-
-    def authorize(self, principal: Principal, operation: AclOperation, resource: ResourceType, name: str) -> bool:
-        self.asked.append((operation, resource, name))
-        return resource is not ResourceType.CLUSTER and name != "denied"
-
-
 @pytest.fixture
 def node() -> Node:
     made = Node()
     made.create_topic("denied")
     made.create_topic("allowed")
-    made.broker.gate.authorizer = Denies()
+    made.acls.refused = lambda _, resource, name: resource is ResourceType.CLUSTER or name == "denied"
     return made
 
 

@@ -179,6 +179,20 @@ def test_a_dribbling_sender_is_closed_and_an_idle_one_is_not(make_world: Callabl
     world.read(idle, 8)
 
 
+def test_a_frame_that_comes_in_two_within_its_length_has_arrived(make_world: Callable[..., Any]) -> None:
+    """Nobody waits for the rest of it any more, whose time might run out."""
+    world = make_world(receive_timeout_ms=1_000)
+    client = world.connect()
+    client.send(b"\x00\x00")
+    world.settle()
+    client.send(b"\x00\x04here")
+    assert world.read(client, 8) == framed(b"here")
+    world.clock._base_ns += 5_000 * 1_000_000
+    world.shell.guarded(world.shell._sweep_connections)
+    client.send(framed(b"again"))
+    assert world.read(client, 9) == framed(b"again")
+
+
 def test_an_idle_connection_is_closed_after_its_time(make_world: Callable[..., Any]) -> None:
     world = make_world(idle_ms=10_000)
     client, other = world.connect(), world.connect()

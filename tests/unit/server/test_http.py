@@ -197,4 +197,4 @@ def test_the_shells_samples_of_one_name_follow_each_other(world: Any) -> None:
     text = text_of(shell_samples(world.shell))
     types = [line for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(types) == len(set(types))
-    assert "penstock_loop_callback_quantile_seconds" in text
+    assert "penstock_loop_turn_quantile_seconds" in text

@@ -165,6 +165,9 @@ def test_a_batch_is_refused_only_when_it_has_ended_workers(run: Any, crashed: bo
         def run(self, disk: Disk) -> str:
             raise ZeroDivisionError("a bug, here as well as in a worker")
 
+        def finish(self, disk: Disk, report: Any) -> Any:
+            return report
+
         def without_report(self, disk: Disk, reason: str) -> str:
             return f"refused: {reason}"
 
@@ -196,7 +199,7 @@ def test_a_real_worker_recovers_a_log(one: OneLog, run: Any, tmp_path: Path, mon
         running = run(workers)
         running.lane.run(recovery(one))
         report = recovered(running.wait(1)[0])
-        assert workers.started == 1
+        assert sum(pool.started for pool in workers.pools) == 1
     finally:
         workers.close()
     one.open(recovery_point=report.recovery_point)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.node.effects import Dial, HangUp, SendTo
+from penstock.node.effects import Dial, HangUp, Send, SendTo
 from penstock.node.limits import PEER_IN_FLIGHT_MAX
 from penstock.node.outgoing import Outgoing, Peer
 from penstock.node.timers import TimerWheel
@@ -276,6 +276,23 @@ def test_a_socket_that_has_met_itself_is_recognised() -> None:
     first, second = socket.socketpair(socket.AF_UNIX)
     with first, second, socket.socket() as lonely:
         assert not connected_to_itself(lonely)
+
+
+def test_what_the_node_does_about_a_link_that_breaks_while_it_is_sent_to_leaves_at_once(
+    world: Any, remote: RemoteNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links are flushed after the effects of a turn: the loss of one begins another turn."""
+    client = world.connect()
+    world.settle()
+    far = dial(world, remote)
+    number = next(iter(world.shell.connections))
+    monkeypatch.setattr(
+        world.node, "link_lost", lambda link, reason, now_ms: world.node.effects.append(Send(number, [b"lost"]))
+    )
+    do(world, SendTo(1, [framed(b"question")]))
+    far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    far.close()
+    assert world.read(client, 4) == b"lost"
 
 
 # Frames

@@ -12,7 +12,7 @@ import pytest
 from penstock.log.disk import FileSlice
 from penstock.node.effects import Send
 from penstock.server import writer as writer_module
-from penstock.server.limits import SEND_CHUNKS_MAX, SEND_PIECE_BYTES
+from penstock.server.limits import SEND_CHUNKS_MAX, SEND_PIECE_BYTES, UNSENT_PIECES_MAX_BYTES
 from penstock.server.writer import Writer
 
 
@@ -46,6 +46,7 @@ class Host:
         self.data = data
         self.resident = resident
         self.unsent_pieces_bytes = 0
+        self.read_bytes = 0
         self.in_lane: list[Any] = []
         self.waits = False
 
@@ -54,7 +55,9 @@ class Host:
 
     def read_slice(self, piece: FileSlice) -> memoryview:
         data = memoryview(self.data)[piece.position : piece.position + piece.length]
-        return data if self.resident is None else data[: self.resident]
+        data = data if self.resident is None else data[: self.resident]
+        self.read_bytes += len(data)
+        return data
 
     def read_in_lane(self, operation: Any) -> None:
         self.in_lane.append(operation)
@@ -114,6 +117,19 @@ def test_small_answers_and_slices_leave_in_one_call() -> None:
     assert len(sock.takes) == 1
 
 
+def test_the_usual_fetch_of_a_partition_is_one_read_and_one_call() -> None:
+    data = bytes(range(256)) * (SEND_PIECE_BYTES // 256)
+    sock, host = StingySocket([1 << 30] * 2), Host(data)
+    reads, read_slice = [], host.read_slice
+    host.read_slice = lambda piece: reads.append(piece) or read_slice(piece)  # type: ignore[method-assign,func-returns-value]
+    writer = writer_on(sock, host)
+    writer.queue([b"head", FileSlice(0, "f", 0, len(data)), b"tail"])
+    assert writer.flush()
+    assert bytes(sock.received) == b"head" + data + b"tail"
+    assert (len(sock.takes), len(reads)) == (1, 1)
+    assert (writer.queued_bytes, host.unsent_pieces_bytes) == (0, 0)
+
+
 @pytest.mark.parametrize("resident", [0, 1, 10])
 def test_what_is_not_resident_comes_from_the_lane_in_its_place(resident: int) -> None:
     data = bytes(range(100))
@@ -171,6 +187,19 @@ def test_bytes_stay_in_order_when_memory_is_short_while_the_lane_reads(
         done = writer.flush()
     assert bytes(sock.received) == b"head" + data + b"tail"
     assert (writer.queued_bytes, host.unsent_pieces_bytes) == (0, 0)
+
+
+def test_little_is_read_ahead_while_the_pieces_of_all_take_much_memory() -> None:
+    data = bytes(4 * SEND_PIECE_BYTES)
+    sock, host = StingySocket([]), Host(data)
+    others = host.unsent_pieces_bytes = UNSENT_PIECES_MAX_BYTES
+    writer = writer_on(sock, host)
+    writer.queue([FileSlice(0, "f", 0, len(data))])
+    while len(sock.received) < len(data):
+        sock.takes.append(80_000)
+        writer.flush()
+        assert host.unsent_pieces_bytes == others
+    assert host.read_bytes < 4 * len(data)
 
 
 def test_closing_gives_back_what_was_counted() -> None:

@@ -30,8 +30,6 @@ COLOURS = {"under_replicated": YELLOW, "at_min_isr": YELLOW, "under_min_isr": RE
 
 
 def describe_action(arguments: argparse.Namespace) -> int:
-    """Describes the cluster."""
-
     async def job(client: Client) -> int:
         view, quorum, silent = await known(client)
         if arguments.json:
@@ -47,8 +45,6 @@ def describe_action(arguments: argparse.Namespace) -> int:
 
 
 def brokers_action(arguments: argparse.Namespace) -> int:
-    """Lists brokers."""
-
     async def job(client: Client) -> int:
         view, quorum, silent = await known(client)
         sizes = await sizes_of(client, view) if arguments.sizes else None
@@ -138,7 +134,6 @@ def described(view: View, quorum: QuorumState | None, silent: Collection[int] = 
 def brokers_json(
     view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None, silent: Collection[int] = ()
 ) -> list[dict[str, Any]]:
-    """The brokers in JSON objects."""
     shares = view.shares()
     found = []
     for broker in view.brokers:
@@ -191,7 +186,6 @@ def count_text(name: str, count: int) -> str:
 def print_brokers(
     view: View, quorum: QuorumState | None, sizes: Mapping[int, int] | None, silent: Collection[int] = ()
 ) -> None:
-    """A line for each broker."""
     shares = view.shares()
     head = ["broker", "address", "rack", "state", "leads", "preferred", "replicas", "out of sync"]
     rows = [broker_row(broker, shares[broker.id], quorum, silent) for broker in view.brokers]

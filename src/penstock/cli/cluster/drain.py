@@ -29,8 +29,6 @@ LOOK_EVERY_S = 0.1
 
 
 def drain_action(arguments: argparse.Namespace) -> int:
-    """Drains a broker."""
-
     async def job(client: Client) -> int:
         view = await look(client)
         broker_id = view.broker(arguments.broker).id
@@ -56,8 +54,6 @@ def drain_action(arguments: argparse.Namespace) -> int:
 
 
 def undrain_action(arguments: argparse.Namespace) -> int:
-    """Gives a broker its share."""
-
     async def job(client: Client) -> int:
         view = await look(client)
         broker = view.broker(arguments.broker)
@@ -78,8 +74,9 @@ def undrain_action(arguments: argparse.Namespace) -> int:
 
 
 async def with_preferred_leaders(client: Client, before: View, plan: Plan, broker_id: int, *, leads: bool) -> View:
-    """Elects the preferred leaders of what a plan has changed, and where a broker that is to lead does not, or one
-    that is not to lead does. Gives the cluster when it tells of all of it."""
+    """Elects the preferred leaders of partitions that a plan has changed, and of those that a broker should lead and
+    does not, or leads and should not. Returns the cluster as soon as it reports all of that.
+    """
     from penstock.client.cluster import ElectionType
 
     target = {**before.replicas, **plan}
@@ -107,7 +104,7 @@ async def with_preferred_leaders(client: Client, before: View, plan: Plan, broke
 
 
 def told_of_rest(arguments: argparse.Namespace, view: View, broker_id: int) -> dict[str, Any]:
-    """Says what a drained broker has left."""
+    """Prints (unless for JSON) and returns what a drained broker still has."""
     leads = [each for each in view.partitions if each.leader == broker_id]
     has = [each for each in view.partitions if broker_id in each.replicas]
     stuck = [each for each in has if each.unavailable and each.in_sync == (broker_id,)]
@@ -128,7 +125,7 @@ def told_of_rest(arguments: argparse.Namespace, view: View, broker_id: int) -> d
 
 
 def told_of_share(arguments: argparse.Namespace, view: View, broker_id: int) -> dict[str, Any]:
-    """Says what a broker has that has come back."""
+    """Prints (unless for JSON) and returns what a broker that was taken back has."""
     share = view.shares()[broker_id]
     if not arguments.json:
         print(f"broker {broker_id}: leaderships {share.leaders}, replicas {share.replicas}")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 
 def elect_action(arguments: argparse.Namespace) -> int:
-    """Elects leaders."""
-
     async def job(client: Client) -> int:
         from penstock.client.cluster import ElectionType
 
@@ -67,7 +65,7 @@ def confirm(needed: Sequence[PartitionView]) -> None:
     """Asks whether records may be lost. Raises UsageError without a terminal, or if the answer is no."""
     what = "an unclean election loses the records that only replicas which are away have"
     if not sys.stdin.isatty():
-        raise UsageError(f"{what}: --yes says that this is meant ({ids_text(map(str, needed))})")  # type: ignore[arg-type]
+        raise UsageError(f"{what}: --yes says that this is meant ({ids_text(needed)})")
     for each in needed:
         print(f"{each}: replicas {ids_text(each.replicas)}, last in sync {ids_text(each.in_sync)}", file=sys.stderr)
     print(f"{what}. Elect? [y/N] ", end="", file=sys.stderr, flush=True)
@@ -86,12 +84,9 @@ async def elected(client: Client, election: ElectionType, keys: Iterable[Partiti
 
 
 def tell(
-    arguments: argparse.Namespace,
-    needed: Sequence[PartitionView],
-    outcome: Outcome,
-    leaders: Mapping[Partition, int],
+    arguments: argparse.Namespace, needed: Sequence[PartitionView], outcome: Outcome, leaders: Mapping[Partition, int]
 ) -> int:
-    """Says who was elected; gives the exit code."""
+    """Prints who was elected; returns the exit code."""
     done = [each for each in needed if each.key in outcome and outcome[each.key] is None]
     errors = [(key, error) for key, error in outcome.items() if error is not None]
     if arguments.json:

@@ -28,7 +28,6 @@ LOOK_EVERY_S = 0.1
 
 
 def features_action(arguments: argparse.Namespace) -> int:
-    """Shows levels, or changes them."""
     wanted = dict(parse_level(text) for text in arguments.levels)
     if not wanted and (arguments.dry_run or arguments.unsafe):
         raise UsageError("say which level to set: NAME=LEVEL, such as metadata.version=4.3")
@@ -129,7 +128,7 @@ def tell_steps(
 
 
 async def told_to_all(client: Client, node_ids: Sequence[int], levels: dict[str, int]) -> None:
-    """Waits until every broker has heard of the levels, but not for ever for one that is slow."""
+    """Waits until every broker knows the levels, up to TOLD_TIMEOUT_S for a slow one."""
     from penstock.client.features import describe_features
 
     deadline_s = time.monotonic() + TOLD_TIMEOUT_S

@@ -36,13 +36,13 @@ BAR_WIDTH = 30
 
 
 async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan, finish: Finish | None = None) -> int:
-    """Shows the plan's changes, makes them, and watches; as the arguments say. Gives the exit code.
+    """Shows the plan's changes, makes them, and watches, as the arguments say. Returns the exit code.
 
-    `finish` is what is to be done when all has moved; it gives what a report in JSON has of it, with `left` if not all
-    went well.
+    `finish` is called when all has moved; it returns its part of a JSON report, with `left` if not everything went
+    well.
     """
     leaderless = [each for each in view.partitions if each.unavailable and each.key in plan]
-    copies = [(key, broker_id) for key, after in plan.items() for broker_id in after if broker_id not in on(view, key)]
+    copies = [(key, each) for key, after in plan.items() for each in after if each not in view.replicas[key]]
     size_bytes = await bytes_to_copy(client, view, copies)
     if not arguments.json:
         print_diff(view, plan, None if arguments.dry_run else SHOWN_MAX)
@@ -50,7 +50,7 @@ async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan
         if leaderless:
             print(f"nobody leads these, so that nothing is copied until somebody does: {names_of(leaderless)}")
     if arguments.save is not None and plan:
-        save(arguments.save, {key: on(view, key) for key in plan})
+        save(arguments.save, {key: view.replicas[key] for key in plan})
     state, more = "planned", {}
     errors: Errors = []
     if not arguments.dry_run:
@@ -70,11 +70,6 @@ async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan
     return max(say_errors(errors), 1 if left else 0)
 
 
-def on(view: View, key: Partition) -> Replicas:
-    """The brokers of a partition's replicas, now or after its move."""
-    return view.replicas[key]
-
-
 async def bytes_to_copy(client: Client, view: View, copies: Sequence[tuple[Partition, int]]) -> int:
     """The bytes to copy: what each leader has on disk, once for each new replica."""
     from penstock.client.cluster import replica_sizes
@@ -88,9 +83,9 @@ async def bytes_to_copy(client: Client, view: View, copies: Sequence[tuple[Parti
 
 
 def print_diff(view: View, plan: Plan, shown_max: int | None) -> None:
-    """A line for each partition: its replicas before and after, who comes and who goes."""
+    """Prints a line for each partition: its replicas before and after, which are added and which removed."""
     for key in sorted(plan)[:shown_max]:
-        before, after = on(view, key), plan[key]
+        before, after = view.replicas[key], plan[key]
         come = [paint(f"+{each}", GREEN) for each in after if each not in before]
         go = [paint(f"-{each}", RED) for each in before if each not in after]
         leads = [paint(f"preferred leader {after[0]}", YELLOW)] if before[:1] != after[:1] else []
@@ -101,7 +96,6 @@ def print_diff(view: View, plan: Plan, shown_max: int | None) -> None:
 
 
 def summary(plan: Plan, copies: Sequence[object], size_bytes: int) -> str:
-    """A plan in one line."""
     if not plan:
         return "nothing to change"
     return f"partitions to change: {len(plan)}, replicas to copy: {len(copies)} ({size_text(size_bytes)})"
@@ -115,7 +109,7 @@ def save(path: str, before: Plan) -> None:
 
 
 async def begin(client: Client, plan: Mapping[Partition, Replicas | None]) -> Errors:
-    """Hands a plan to the controller; gives the partitions that were refused."""
+    """Sends a plan to the controller; returns the partitions that were refused."""
     from penstock.client.cluster import alter_reassignments
 
     keys = sorted(plan)
@@ -139,7 +133,10 @@ def say_errors(errors: Errors) -> int:
 
 def report(view: View, plan: Plan, size_bytes: int, state: str, errors: Errors) -> dict[str, Any]:
     """The plan and its outcome as one JSON object."""
-    changes = [{"topic": key[0], "partition": key[1], "from": on(view, key), "to": plan[key]} for key in sorted(plan)]
+    changes = [
+        {"topic": topic, "partition": index, "from": view.replicas[topic, index], "to": after}
+        for (topic, index), after in sorted(plan.items())
+    ]
     refusals = [{"topic": key[0], "partition": key[1], "error": error.code.name} for key, error in errors]
     return {"state": state, "changes": changes, "bytes_to_copy": size_bytes, "errors": refusals}
 
@@ -152,7 +149,7 @@ async def watch(client: Client, keys: Iterable[Partition]) -> None:
     from penstock.client.cluster import describe_cluster, list_reassignments
 
     wanted = set(keys)
-    lines, progress = Lines(sys.stderr), Progress(len(wanted))
+    lines = Lines(sys.stderr)
     answered_at = time.monotonic()
     try:
         while True:
@@ -167,7 +164,7 @@ async def watch(client: Client, keys: Iterable[Partition]) -> None:
                     raise
             else:
                 away = sorted({each for moving in left.values() for each in moving.adding} - live)
-                lines.show([progress.line(len(left), copied, total, away)], last=not left)
+                lines.show([progress_line(len(wanted), len(left), copied, total, away)], last=not left)
                 if not left:
                     return
             await asyncio.sleep(LOOK_EVERY_S)
@@ -192,25 +189,15 @@ async def bytes_copied(client: Client, left: Mapping[Partition, Ongoing]) -> tup
     return copied, total
 
 
-class Progress:
-    """The line of a progress bar.
-
-    Args:
-        partitions: how many are to move.
-    """
-
-    def __init__(self, partitions: int) -> None:
-        self._partitions = partitions
-
-    def line(self, left: int, copied_bytes: int, total_bytes: int, away: Sequence[int] = ()) -> str:
-        """The line now: partitions still moving, bytes of those copied so far, brokers waited for that are not up."""
-        part = copied_bytes / total_bytes if total_bytes else 0.0
-        done = self._partitions - left
-        filled = int(BAR_WIDTH * min(1.0, (done + part * left) / self._partitions))
-        bar = "#" * filled + "." * (BAR_WIDTH - filled)
-        text = f"[{bar}] {done} of {self._partitions} partitions"
-        if left and total_bytes:
-            text += f", {size_text(copied_bytes)} of {size_text(total_bytes)} of the others"
-        if away:
-            text += f"; not up: broker {ids_text(away)}"
-        return text
+def progress_line(partitions: int, left: int, copied_bytes: int, total_bytes: int, away: Sequence[int] = ()) -> str:
+    """The line now: partitions still moving, bytes of those copied so far, brokers waited for that are not up."""
+    part = copied_bytes / total_bytes if total_bytes else 0.0
+    done = partitions - left
+    filled = int(BAR_WIDTH * min(1.0, (done + part * left) / partitions))
+    bar = "#" * filled + "." * (BAR_WIDTH - filled)
+    text = f"[{bar}] {done} of {partitions} partitions"
+    if left and total_bytes:
+        text += f", {size_text(copied_bytes)} of {size_text(total_bytes)} of the others"
+    if away:
+        text += f"; not up: broker {ids_text(away)}"
+    return text

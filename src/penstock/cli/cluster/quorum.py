@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 
 def quorum_action(arguments: argparse.Namespace) -> int:
-    """Describes the quorum."""
-
     async def job(client: Client) -> int:
         from penstock.client.cluster import describe_quorum
 
@@ -44,8 +42,6 @@ def lag_ms(quorum: QuorumState, replica: QuorumReplica) -> int | None:
 
 
 def quorum_json(quorum: QuorumState) -> dict[str, Any]:
-    """The quorum in one JSON object."""
-
     def node(replica: QuorumReplica) -> dict[str, Any]:
         return {
             "id": replica.id,
@@ -65,7 +61,6 @@ def quorum_json(quorum: QuorumState) -> dict[str, Any]:
 
 
 def print_quorum(quorum: QuorumState) -> None:
-    """The quorum as a table."""
     print(f"{paint('leader', BOLD)} {quorum.leader_id}, epoch {quorum.epoch}, high watermark {quorum.high_watermark}")
     rows = [row(quorum, voter, "voter") for voter in quorum.voters]
     rows += [row(quorum, observer, "observer") for observer in quorum.observers]

@@ -113,7 +113,6 @@ async def throttled(client: Client, arguments: argparse.Namespace, view: View, p
 
 
 async def cancel(client: Client, arguments: argparse.Namespace, moving: Mapping[Partition, Ongoing]) -> int:
-    """Cancels reassignments."""
     errors = [] if arguments.dry_run or not moving else await begin(client, dict.fromkeys(moving))
     refused = {key for key, _ in errors}
     if not arguments.dry_run:

@@ -1,7 +1,7 @@
 """`penstock cluster rolling-restart`: node after node, each only when every partition and every voter is in sync.
 
-The command that restarts a node is the operator's. That the node has restarted is seen by a connection to it which was
-open before: the old process closes it. Then the node itself is asked until it says that it is up, that no partition is
+The command that restarts a node is the operator's. A node has restarted when a connection that was open before breaks,
+since the old process closes it. Then the node itself is asked until it answers that it is up, that no partition is
 under-replicated, and that the voters have what the active controller has.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.cli.cluster.quorum import lag_ms
-from penstock.cli.cluster.words import ids_text, parse_ids
+from penstock.cli.cluster.words import ids_text, names_of, parse_ids
 from penstock.cli.common import with_client
 from penstock.cli.output import print_json
 from penstock.client.view import View, look
@@ -35,7 +35,7 @@ VOTERS_SAFE = 3
 
 
 class RestartError(PenstockError):
-    """The restart stops here; the message says at which node and why."""
+    """The rolling restart stops; the message names the node and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,6 @@ class Node:
 
 
 def rolling_restart_action(arguments: argparse.Namespace) -> int:
-    """Restarts nodes one by one."""
-
     async def job(client: Client) -> int:
         from penstock.client.cluster import describe_quorum
 
@@ -100,19 +98,15 @@ def objections_to(view: View, quorum: QuorumState, nodes: Sequence[Node]) -> lis
     )
     found = []
     if single:
-        found.append(f"topics with a single replica are away with its node: {names(single)}")
+        found.append(f"topics with a single replica are away with its node: {names_of(single, 5)}")
     if strict:
-        found.append(f"topics whose min.insync.replicas is all replicas take no acks=all meanwhile: {names(strict)}")
+        found.append(
+            f"topics whose min.insync.replicas is all replicas take no acks=all meanwhile: {names_of(strict, 5)}"
+        )
     voters = {voter.id for voter in quorum.voters}
     if ids & voters and len(voters) < VOTERS_SAFE:
         found.append(f"the quorum has {len(voters)} voters: there is no controller while one is away")
     return found
-
-
-def names(topics: Sequence[str], shown_max: int = 5) -> str:
-    """Topics in a sentence, not all of too many."""
-    more = f" and {len(topics) - shown_max} more" if len(topics) > shown_max else ""
-    return ", ".join(topics[:shown_max]) + more
 
 
 def tell_plan(arguments: argparse.Namespace, nodes: Sequence[Node], objections: Sequence[str]) -> None:
@@ -133,7 +127,7 @@ def command_for(arguments: argparse.Namespace, node: Node) -> str:
 
 
 async def restart_all(arguments: argparse.Namespace, view: View, nodes: Sequence[Node]) -> int:
-    """Restarts the nodes; gives the exit code."""
+    """Restarts the nodes; returns the exit code."""
     brokers = [f"{broker.host}:{broker.port}" for broker in view.brokers if not broker.fenced]
     steps = []
     await wait_in_sync(brokers, None, arguments.timeout, "before the first restart")
@@ -221,9 +215,9 @@ def what_lacks(view: View, quorum: QuorumState, node: Node | None) -> str | None
 
 
 async def elect_preferred(addresses: Sequence[str]) -> int:
-    """Elects the preferred leaders where others lead, and waits until they lead; gives how many were elected.
+    """Elects the preferred leaders where others lead, and waits until they lead; returns how many were elected.
 
-    The controller is asked for all partitions: it knows which need it, and a broker may not have heard of all yet.
+    The controller is asked for all partitions: it knows which need it, and brokers may not know of all yet.
     """
     from penstock.client.client import Client
     from penstock.client.cluster import ElectionType, elect_leaders

@@ -69,7 +69,7 @@ async def end(client: Client, brokers: Iterable[int], topics: Collection[str]) -
 
 
 async def clear(client: Client, resource: Resource, names: Iterable[str]) -> None:
-    """Takes those configs away. Without a look whether they are set: a broker may not have heard of them yet."""
+    """Deletes these configs, set or not: a broker may not know of them yet."""
     from penstock.client.admin import Change, ConfigOperation, alter_configs
 
     await alter_configs(client, resource, [Change(name, ConfigOperation.DELETE, None) for name in names])

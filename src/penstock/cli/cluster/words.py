@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def partition_json(partition: PartitionView) -> dict[str, Any]:
-    """A partition in one JSON object."""
     return {
         "topic": partition.topic,
         "partition": partition.index,
@@ -23,13 +22,13 @@ def partition_json(partition: PartitionView) -> dict[str, Any]:
     }
 
 
-def names_of(partitions: Sequence[PartitionView], shown_max: int = 10) -> str:
-    """Partitions in a sentence, not all of too many."""
+def names_of(partitions: Sequence[PartitionView | str], shown_max: int = 10) -> str:
+    """Partitions or topics in a sentence, not all of too many."""
     more = f" and {len(partitions) - shown_max} more" if len(partitions) > shown_max else ""
     return ", ".join(map(str, partitions[:shown_max])) + more
 
 
-def ids_text(ids: Iterable[int]) -> str:
+def ids_text(ids: Iterable[object]) -> str:
     """Ids as people write them: `1,2,3`, `none`."""
     return ",".join(map(str, ids)) or "none"
 

@@ -32,143 +32,79 @@ def default_of(topic: Setting[T], name: str, *, dynamic: Dynamic = CLUSTER) -> S
 class LogSettings(Group):
     """Logs, segments, retention, flushing, recovery."""
 
-    log_dir = Setting(
-        "log.dir",
-        LIST,
-        default=("/tmp/kafka-logs",),
-        check=some_distinct,
-        doc="Directories for logs, when log.dirs is not given.",
+    log_dir = Setting("log.dir", LIST, default=("/tmp/kafka-logs",), check=some_distinct).documented(
+        "Directories for logs, when log.dirs is not given."
     )
-    log_dirs = Setting[tuple[str, ...] | None](
-        "log.dirs",
-        LIST,
-        default=None,
-        check=some_distinct,
-        doc="Directories for logs, one a disk. A new partition goes to the one with the fewest.",
+    log_dirs = Setting[tuple[str, ...] | None]("log.dirs", LIST, default=None, check=some_distinct).documented(
+        "Directories for logs, one a disk. A new partition goes to the one with the fewest."
     )
-    cordoned_log_dirs = Setting(
-        "cordoned.log.dirs",
-        LIST,
-        default=(),
-        check=distinct,
-        dynamic=PER_BROKER,
-        doc="Log directories that get no new partitions; * for all of them.",
+    cordoned_log_dirs = Setting("cordoned.log.dirs", LIST, default=(), check=distinct, dynamic=PER_BROKER).documented(
+        "Log directories that get no new partitions; * for all of them."
     )
     log_segment_bytes = default_of(TopicConfig.segment_bytes, "log.segment.bytes")
     log_roll_ms = Setting[int | None](
-        "log.roll.ms",
-        LONG,
-        default=None,
-        dynamic=CLUSTER,
-        topic="segment.ms",
-        doc="For topics without their own segment.ms: age at which the active segment closes. Unset: log.roll.hours.",
+        "log.roll.ms", LONG, default=None, dynamic=CLUSTER, topic="segment.ms"
+    ).documented(
+        "For topics without their own segment.ms: age at which the active segment closes. Unset: log.roll.hours."
     )
-    log_roll_hours = Setting(
-        "log.roll.hours",
-        INT,
-        default=168,
-        at_least=1,
-        doc="Age in hours at which the active segment is closed, when log.roll.ms is not set.",
+    log_roll_hours = Setting("log.roll.hours", INT, default=168, at_least=1).documented(
+        "Age in hours at which the active segment is closed, when log.roll.ms is not set."
     )
     log_roll_jitter_ms = Setting[int | None](
-        "log.roll.jitter.ms",
-        LONG,
-        default=None,
-        dynamic=CLUSTER,
-        topic="segment.jitter.ms",
-        doc="For topics without their own segment.jitter.ms: largest random time taken off the age at which segments "
-        "are closed. Unset: log.roll.jitter.hours.",
+        "log.roll.jitter.ms", LONG, default=None, dynamic=CLUSTER, topic="segment.jitter.ms"
+    ).documented(
+        "For topics without their own segment.jitter.ms: largest random time taken off the age at which segments "
+        "are closed. Unset: log.roll.jitter.hours."
     )
-    log_roll_jitter_hours = Setting(
-        "log.roll.jitter.hours",
-        INT,
-        default=0,
-        at_least=0,
-        doc="Largest random time in hours taken off the age at which segments are closed, when log.roll.jitter.ms is "
-        "not set.",
+    log_roll_jitter_hours = Setting("log.roll.jitter.hours", INT, default=0, at_least=0).documented(
+        "Largest random time in hours taken off the age at which segments are closed, when log.roll.jitter.ms is "
+        "not set."
     )
     log_retention_ms = Setting[int | None](
-        "log.retention.ms",
-        LONG,
-        default=None,
-        dynamic=CLUSTER,
-        topic="retention.ms",
-        doc="For topics without their own retention.ms: age beyond which closed segments are deleted, -1 for no limit. "
-        "Unset: log.retention.minutes.",
+        "log.retention.ms", LONG, default=None, dynamic=CLUSTER, topic="retention.ms"
+    ).documented(
+        "For topics without their own retention.ms: age beyond which closed segments are deleted, -1 for no limit. "
+        "Unset: log.retention.minutes."
     )
-    log_retention_minutes = Setting[int | None](
-        "log.retention.minutes",
-        INT,
-        default=None,
-        doc="Age in minutes beyond which closed segments are deleted, when log.retention.ms is not set. Unset: "
-        "log.retention.hours.",
+    log_retention_minutes = Setting[int | None]("log.retention.minutes", INT, default=None).documented(
+        "Age in minutes beyond which closed segments are deleted, when log.retention.ms is not set. Unset: "
+        "log.retention.hours."
     )
-    log_retention_hours = Setting(
-        "log.retention.hours",
-        INT,
-        default=168,
-        doc="Age in hours beyond which closed segments are deleted, when neither log.retention.ms nor "
-        "log.retention.minutes is set.",
+    log_retention_hours = Setting("log.retention.hours", INT, default=168).documented(
+        "Age in hours beyond which closed segments are deleted, when neither log.retention.ms nor "
+        "log.retention.minutes is set."
     )
     log_retention_bytes = default_of(TopicConfig.retention_bytes, "log.retention.bytes")
     log_retention_check_interval_ms = Setting(
-        "log.retention.check.interval.ms",
-        LONG,
-        default=5 * MINUTE_MS,
-        at_least=1,
-        doc="Time between two looks for segments that retention deletes.",
-    )
+        "log.retention.check.interval.ms", LONG, default=5 * MINUTE_MS, at_least=1
+    ).documented("Time between two looks for segments that retention deletes.")
     log_cleanup_policy = default_of(TopicConfig.cleanup_policy, "log.cleanup.policy")
     log_index_size_max_bytes = default_of(TopicConfig.segment_index_bytes, "log.index.size.max.bytes")
     log_index_interval_bytes = default_of(TopicConfig.index_interval_bytes, "log.index.interval.bytes")
     log_flush_interval_messages = default_of(TopicConfig.flush_messages, "log.flush.interval.messages")
     log_segment_delete_delay_ms = default_of(TopicConfig.file_delete_delay_ms, "log.segment.delete.delay.ms")
-    log_flush_scheduler_interval_ms = Setting(
-        "log.flush.scheduler.interval.ms",
-        LONG,
-        default=LONG_MAX,
-        doc="Time between two looks for logs that are due to be forced to disk by flush.ms.",
+    log_flush_scheduler_interval_ms = Setting("log.flush.scheduler.interval.ms", LONG, default=LONG_MAX).documented(
+        "Time between two looks for logs that are due to be forced to disk by flush.ms."
     )
     log_flush_interval_ms = Setting[int | None](
-        "log.flush.interval.ms",
-        LONG,
-        default=None,
-        dynamic=CLUSTER,
-        topic="flush.ms",
-        doc="For topics without their own flush.ms: longest time that an appended record waits before it is forced to "
-        "disk. Unset: log.flush.scheduler.interval.ms.",
+        "log.flush.interval.ms", LONG, default=None, dynamic=CLUSTER, topic="flush.ms"
+    ).documented(
+        "For topics without their own flush.ms: longest time that an appended record waits before it is forced to "
+        "disk. Unset: log.flush.scheduler.interval.ms."
     )
     log_flush_offset_checkpoint_interval_ms = Setting(
-        "log.flush.offset.checkpoint.interval.ms",
-        INT,
-        default=MINUTE_MS,
-        at_least=0,
-        doc="Time between two writes of the recovery points, from which a log is scanned after a crash.",
-    )
+        "log.flush.offset.checkpoint.interval.ms", INT, default=MINUTE_MS, at_least=0
+    ).documented("Time between two writes of the recovery points, from which a log is scanned after a crash.")
     log_flush_start_offset_checkpoint_interval_ms = Setting(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        INT,
-        default=MINUTE_MS,
-        at_least=0,
-        doc="Time between two writes of the log start offsets.",
-    )
+        "log.flush.start.offset.checkpoint.interval.ms", INT, default=MINUTE_MS, at_least=0
+    ).documented("Time between two writes of the log start offsets.")
     log_preallocate = default_of(TopicConfig.preallocate, "log.preallocate")
     num_recovery_threads_per_data_dir = Setting(
-        "num.recovery.threads.per.data.dir",
-        INT,
-        default=2,
-        at_least=1,
-        dynamic=CLUSTER,
-        doc="Logs of one directory that are recovered at the same time after an unclean stop.",
-    )
+        "num.recovery.threads.per.data.dir", INT, default=2, at_least=1, dynamic=CLUSTER
+    ).documented("Logs of one directory that are recovered at the same time after an unclean stop.")
     log_initial_task_delay_ms = Setting(
-        "log.initial.task.delay.ms",
-        LONG,
-        default=30 * SECOND_MS,
-        at_least=0,
-        internal=True,
-        doc="Time after start before the first retention, flush and checkpoint run.",
-    )
+        "log.initial.task.delay.ms", LONG, default=30 * SECOND_MS, at_least=0, internal=True
+    ).documented("Time after start before the first retention, flush and checkpoint run.")
     message_max_bytes = default_of(TopicConfig.max_message_bytes, "message.max.bytes")
     min_insync_replicas = default_of(TopicConfig.min_insync_replicas, "min.insync.replicas")
     unclean_leader_election_enable = default_of(
@@ -198,18 +134,8 @@ class LogSettings(Group):
     log_local_retention_ms = default_of(TopicConfig.local_retention_ms, "log.local.retention.ms")
     log_local_retention_bytes = default_of(TopicConfig.local_retention_bytes, "log.local.retention.bytes")
     producer_id_expiration_ms = Setting(
-        "producer.id.expiration.ms",
-        INT,
-        default=86_400_000,
-        at_least=1,
-        dynamic=CLUSTER,
-        doc="How long a partition remembers an idempotent producer that has gone silent.",
-    )
+        "producer.id.expiration.ms", INT, default=86_400_000, at_least=1, dynamic=CLUSTER
+    ).documented("How long a partition remembers an idempotent producer that has gone silent.")
     producer_id_expiration_check_interval_ms = Setting(
-        "producer.id.expiration.check.interval.ms",
-        INT,
-        default=10 * MINUTE_MS,
-        at_least=1,
-        internal=True,
-        doc="How often open logs forget producers that have been idle for producer.id.expiration.ms.",
-    )
+        "producer.id.expiration.check.interval.ms", INT, default=10 * MINUTE_MS, at_least=1, internal=True
+    ).documented("How often open logs forget producers that have been idle for producer.id.expiration.ms.")

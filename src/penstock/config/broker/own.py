@@ -10,49 +10,27 @@ class OwnSettings(Group):
     """The settings that only Penstock has."""
 
     penstock_produce_validation = Setting(
-        "penstock.produce.validation",
-        STRING,
-        default="header",
-        one_of=("header", "deep"),
-        dynamic=CLUSTER,
-        doc="How a produced batch is checked. header: checksum, lengths, counts, attributes, sequence and "
-        "timestamps of the batch header. deep: every record too, as Kafka does; compacted topics always get it.",
+        "penstock.produce.validation", STRING, default="header", one_of=("header", "deep"), dynamic=CLUSTER
+    ).documented(
+        "How a produced batch is checked. header: checksum, lengths, counts, attributes, sequence and "
+        "timestamps of the batch header. deep: every record too, as Kafka does; compacted topics always get it."
     )
     penstock_connection_max_in_flight = Setting(
-        "penstock.connection.max.in.flight",
-        INT,
-        default=64,
-        at_least=1,
-        at_most=10_000,
-        doc="Requests of one connection that may wait or run; reading from it pauses beyond that.",
-    )
+        "penstock.connection.max.in.flight", INT, default=64, at_least=1, at_most=10_000
+    ).documented("Requests of one connection that may wait or run; reading from it pauses beyond that.")
     penstock_connection_max_in_flight_bytes = Setting(
-        "penstock.connection.max.in.flight.bytes",
-        LONG,
-        default=128 * MiB,
-        at_least=1,
-        doc="Bytes of requests of one connection that may wait or run; reading from it pauses beyond that, save for "
-        "one request.",
+        "penstock.connection.max.in.flight.bytes", LONG, default=128 * MiB, at_least=1
+    ).documented(
+        "Bytes of requests of one connection that may wait or run; reading from it pauses beyond that, save for "
+        "one request."
     )
-    penstock_receive_timeout_ms = Setting(
-        "penstock.receive.timeout.ms",
-        INT,
-        default=30_000,
-        at_least=100,
-        doc="How long a request may take to arrive once its first byte is there, besides its size at 16 KiB a second; "
-        "a slower connection is closed.",
+    penstock_receive_timeout_ms = Setting("penstock.receive.timeout.ms", INT, default=30_000, at_least=100).documented(
+        "How long a request may take to arrive once its first byte is there, besides its size at 16 KiB a second; "
+        "a slower connection is closed."
     )
-    penstock_lane_threads = Setting(
-        "penstock.lane.threads",
-        INT,
-        default=2,
-        at_least=1,
-        at_most=64,
-        doc="Threads of one log directory, for reads that miss the page cache, forcing to disk, and file changes.",
+    penstock_lane_threads = Setting("penstock.lane.threads", INT, default=2, at_least=1, at_most=64).documented(
+        "Threads of one log directory, for reads that miss the page cache, forcing to disk, and file changes."
     )
-    penstock_metrics_listener = Setting(
-        "penstock.metrics.listener",
-        STRING,
-        default="",
-        doc="Address of the HTTP endpoint with /metrics, /healthz and /readyz, host:port; empty for none.",
+    penstock_metrics_listener = Setting("penstock.metrics.listener", STRING, default="").documented(
+        "Address of the HTTP endpoint with /metrics, /healthz and /readyz, host:port; empty for none."
     )

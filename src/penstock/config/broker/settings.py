@@ -37,10 +37,8 @@ class BrokerSettings(
 
     @property
     def is_broker(self) -> bool:
-        """Whether this node is a broker."""
         return "broker" in self.process_roles
 
     @property
     def is_controller(self) -> bool:
-        """Whether this node is a controller."""
         return "controller" in self.process_roles

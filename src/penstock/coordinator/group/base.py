@@ -1,4 +1,4 @@
-"""What every kind of group can be asked."""
+"""What all kinds of groups have in common."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class Group(ABC):
 
     @abstractmethod
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that make the group vanish, its offsets apart."""
+        """The records that delete the group, except its offsets."""
 
     @abstractmethod
     def expires_from(self, commit_timestamp_ms: int) -> int | None:
-        """From when the retention of an offset is counted that was committed then. None: now it does not expire."""
+        """From when on the retention of an offset counts that was committed then. None: it does not expire now."""

@@ -1,4 +1,4 @@
-"""Which groups have to do with a topic, so that a change of one topic costs nothing to the groups of others."""
+"""The groups that use a topic, so that a change of one topic costs nothing to the groups of others."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class GroupsByTopic:
         return len(self._topics)
 
     def add(self, topic: str, group_id: str) -> None:
-        """The group has to do with the topic from now on."""
+        """The group uses the topic from now on."""
         groups = self._topics.get(topic)
         if groups is None:
             groups = self._topics[topic] = TimelineMap(self._timeline)
         groups[group_id] = None
 
     def remove(self, topic: str, group_id: str) -> None:
-        """A group has a topic no more; one that had not is no error."""
+        """The group no longer uses a topic, if it did."""
         groups = self._topics.get(topic)
         if groups is not None:
             groups.pop(group_id)
@@ -36,5 +36,5 @@ class GroupsByTopic:
                 self._topics.pop(topic)
 
     def of(self, topic: str) -> Iterator[str]:
-        """The groups of a topic. They must not come or go meanwhile."""
+        """The groups that use a topic. They must not change meanwhile."""
         yield from self._topics.get(topic) or ()

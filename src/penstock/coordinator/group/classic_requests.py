@@ -157,7 +157,5 @@ def leave_group(
 def unknown(member: MemberIdentity) -> MemberResponse:
     """The answer to a client that is not a member of the group."""
     return MemberResponse(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+        member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=ErrorCode.UNKNOWN_MEMBER_ID
     )

@@ -1,4 +1,4 @@
-"""Who asks: what a group keeps of the request that a member came with."""
+"""The requester: what a group keeps of the request by which a member came."""
 
 from __future__ import annotations
 

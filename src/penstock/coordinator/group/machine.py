@@ -6,7 +6,7 @@ a timer, by the first word of its key; when the log is loaded, when the leadersh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from penstock.coordinator.group import maintenance
@@ -21,6 +21,7 @@ from penstock.coordinator.group.offsets import replay as offset_replay
 from penstock.coordinator.group.offsets import stored as offset_stored
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.coordinator.runtime.shard import Stored
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import MetadataImage
 from penstock.protocol.message import Message
@@ -53,9 +54,9 @@ class GroupMachine:
         if replay is not None:
             replay(self.state, record.key, record.value, offset, producer)
 
-    def replay_bytes(self, key: bytes, value: bytes, offset: int) -> bool:
-        """Applies an offset as it is stored, if it has the usual form."""
-        return offset_stored.replay(self.state, key, value, offset)
+    def replay_stored(self, records: Sequence[Stored]) -> int:
+        """Applies offsets as they are stored, up to one that does not have the usual form; how many."""
+        return offset_stored.replay(self.state, records)
 
     def replay_end_marker(self, producer: tuple[int, int], committed: bool, offset: int) -> None:
         """A transaction of the producer has ended in this partition."""
@@ -83,11 +84,7 @@ class GroupMachine:
             changed(self.state, delta, now_ms)
 
 
-REPLAY: Mapping[type[Message], Replay] = {
-    **classic_replay.REPLAY,
-    **offset_replay.REPLAY,
-    **consumer_replay.REPLAY,
-}
+REPLAY: Mapping[type[Message], Replay] = {**classic_replay.REPLAY, **offset_replay.REPLAY, **consumer_replay.REPLAY}
 EXPIRED: Mapping[str, Expired] = {
     **rebalance.EXPIRED,
     **maintenance.EXPIRED,

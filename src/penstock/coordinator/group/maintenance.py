@@ -1,13 +1,13 @@
-"""What happens to groups as such: they are listed, deleted, and they expire.
+"""Groups in general: listing, deletion, and expiry.
 
-Every `offsets.retention.check.interval.ms` each partition of the coordinator looks at its groups. An offset expires
+Every `offsets.retention.check.interval.ms` each partition of the coordinator checks its groups. An offset expires
 
-- of a group with members, if nobody subscribes to its topic, some time (`offsets.retention.minutes`) after its commit;
-- of a group that is empty, that long after it has become so;
+- of a group with members, if nobody subscribes to its topic, `offsets.retention.minutes` after its commit;
+- of an empty group, that long after the group became empty;
 - of a group that only commits, that long after its commit;
-- if the client has said when (OffsetCommit up to version 4), then.
+- if the client has set a time (OffsetCommit up to version 4), then.
 
-A group that is empty and has no offsets is removed. Offsets of a deleted topic are removed at once.
+An empty group without offsets is removed. Offsets of a deleted topic are removed at once.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def list_some(
 
 
 def delete_groups(state: GroupState, group_ids: Sequence[str], now_ms: int) -> Result[list[DeletableGroupResult]]:
-    """Groups that are empty are deleted, with their offsets. Others: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+    """Deletes empty groups, with their offsets. Others: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
 
-    A group may have more offsets than fit into a batch. Its own end is the last record: until then it can be repeated.
+    A group may have more offsets than fit into a batch. Its own tombstone is last: until then it can be repeated.
     """
     answers = []
     written: list[CoordinatorRecord] = []
@@ -76,12 +76,12 @@ def delete_groups(state: GroupState, group_ids: Sequence[str], now_ms: int) -> R
 
 
 def loaded(state: GroupState, now_ms: int) -> None:
-    """Plans the next look at what has expired."""
+    """Plans the next check for expired offsets."""
     state.timers.set((EXPIRY,), now_ms + state.settings.broker().offsets_retention_check_interval_ms)
 
 
 def expire(state: GroupState, key: tuple[str], now_ms: int) -> Result[Any]:
-    """Removes what has expired, some groups at a time; the others have their turn soon."""
+    """Removes what has expired, some groups at a time; the others follow soon."""
     if not state.unexpired:
         state.unexpired = [group.group_id for group in state.groups.all()]
     retention_ms = state.settings.broker().offsets_retention_minutes * MINUTE_MS
@@ -105,7 +105,7 @@ def expire(state: GroupState, key: tuple[str], now_ms: int) -> Result[Any]:
 def expired_offsets(
     state: GroupState, group: Group, retention_ms: int, wall_ms: int
 ) -> tuple[list[CoordinatorRecord], int]:
-    """The end of the group's offsets that have expired, and how many others there are."""
+    """The tombstones of the group's expired offsets, and how many others there are."""
     group_id = group.group_id
     written = []
     kept = 0
@@ -132,9 +132,9 @@ def is_expired(group: Group, committed: CommittedOffset, retention_ms: int, wall
 
 
 def delete_topics(state: GroupState, topics: Iterable[tuple[str, UUID]], now_ms: int) -> Result[bool]:
-    """Offsets of deleted topics, (name, id), are removed, some at a time. Those of a later topic of the same name stay.
+    """Removes offsets of deleted topics, (name, id), some at a time. Those of a later topic of the same name stay.
 
-    Answers whether there are more.
+    Returns whether there are more.
     """
     places: dict[tuple[str, str, int], None] = {}
     for name, topic_id in topics:
@@ -147,7 +147,7 @@ def delete_topics(state: GroupState, topics: Iterable[tuple[str, UUID]], now_ms:
 
 
 def tombstones(places: Iterable[tuple[str, str, int]]) -> list[CoordinatorRecord]:
-    """The ends of offsets: group, topic, partition."""
+    """The tombstones of offsets: group, topic, partition."""
     return [records.offset_commit_tombstone(*place) for place in places]
 
 

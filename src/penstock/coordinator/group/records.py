@@ -31,19 +31,23 @@ def group_metadata_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def offset_commit(group_id: str, topic: str, partition: int, committed: CommittedOffset) -> CoordinatorRecord:
-    """A committed offset."""
     expires = committed.expire_timestamp_ms != NO_TIMESTAMP
     return CoordinatorRecord(
         OffsetCommitKey(group=group_id, topic=topic, partition=partition),
-        OffsetCommitValue(
-            offset=committed.offset,
-            leader_epoch=committed.leader_epoch,
-            metadata=committed.metadata,
-            commit_timestamp=committed.commit_timestamp_ms,
-            expire_timestamp=committed.expire_timestamp_ms,
-            topic_id=committed.topic_id,
-        ),
+        offset_value(committed),
         OFFSET_COMMIT_WITH_EXPIRY_VERSION if expires else OFFSET_COMMIT_VERSION,
+    )
+
+
+def offset_value(committed: CommittedOffset) -> OffsetCommitValue:
+    """What the record of an offset says."""
+    return OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
     )
 
 

@@ -23,9 +23,7 @@ from penstock.protocol.messages.group.consumer_group_metadata_key import Consume
 from penstock.protocol.messages.group.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from penstock.protocol.messages.group.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
 from penstock.protocol.messages.group.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
-from penstock.protocol.messages.group.consumer_group_regular_expression_value import (
-    ConsumerGroupRegularExpressionValue,
-)
+from penstock.protocol.messages.group.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
 from penstock.protocol.messages.group.consumer_group_target_assignment_member_key import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
@@ -48,7 +46,6 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRec
 
 
 def group_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """The end of the group."""
     return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id))
 
 
@@ -83,12 +80,10 @@ def member_subscription(group_id: str, member: ConsumerMember) -> CoordinatorRec
 
 
 def member_subscription_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """The end of a member."""
     return CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id))
 
 
 def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> CoordinatorRecord:
-    """A record of a member's target assignment."""
     return CoordinatorRecord(
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberValue(
@@ -132,7 +127,6 @@ def current_assignment(group_id: str, member: ConsumerMember) -> CoordinatorReco
 
 
 def with_epochs(partitions: Epochs) -> list[TopicPartitions]:
-    """Partitions as the record has them."""
     return [
         TopicPartitions(topic_id=topic, partitions=list(epochs), assignment_epochs=list(epochs.values()))
         for topic, epochs in partitions.items()

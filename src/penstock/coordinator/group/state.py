@@ -1,7 +1,7 @@
-"""What the coordinator knows of the groups of one partition, and what its rules use. It knows no rule itself.
+"""The state of the groups of one partition, and what its rules use. It knows no rules itself.
 
-What is replicated is in maps of the timeline and changes in `replay` alone, but for classic groups: those are soft
-state, which their operations change at once; their records only tell of it (see classic/).
+Replicated state is in maps of the timeline and changes only in `replay`, except classic groups: those are soft state,
+which their operations change at once; their records only report it (see classic/).
 """
 
 from __future__ import annotations
@@ -25,40 +25,24 @@ class GroupState:
     """See the module's head.
 
     Args:
-        timers: of the partition's shard. random: for member ids. image: the committed metadata. wall: what commits,
-        states and assignments are stamped with, and offsets expire by.
+        timers: of the partition's shard. random: for member ids. image: the committed metadata. wall: for
+        timestamps of commits, states and assignments, and the expiry of offsets.
 
     Attributes:
         timeline, groups, offsets: the replicated state.
         pending: member ids that have been given out, soft state.
-        unexpired: groups that are still to be looked at for what has expired.
+        unexpired: groups that still have to be checked for expired offsets.
         topics: what consumer groups know of the topics.
-        ended: the consumer group whose end was replayed last, and its offset: what follows is what became of it.
+        ended: the consumer group that was deleted last, and at which offset: the next record may be what it became.
     """
 
     __slots__ = (
-        "ended",
-        "groups",
-        "image",
-        "offsets",
-        "pending",
-        "random",
-        "settings",
-        "timeline",
-        "timers",
-        "topics",
-        "unexpired",
-        "wall",
-    )
+        "ended", "groups", "image", "offsets", "pending", "random", "settings", "timeline", "timers", "topics",
+        "unexpired", "wall",
+    )  # fmt: skip
 
     def __init__(
-        self,
-        timers: ShardTimers,
-        *,
-        settings: GroupSettings,
-        random: Random,
-        image: MetadataImage,
-        wall: WallTime,
+        self, timers: ShardTimers, *, settings: GroupSettings, random: Random, image: MetadataImage, wall: WallTime
     ) -> None:
         self.timers = timers
         self.settings = settings
@@ -78,5 +62,4 @@ class GroupState:
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def settings_of(self, group_id: str) -> GroupConfigs:
-        """The settings that a group goes by."""
         return self.settings.of(group_id, self.image)

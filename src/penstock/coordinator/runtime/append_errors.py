@@ -1,4 +1,4 @@
-"""What clients are told when a coordinator's own append failed: they know of coordinators, not of their logs.
+"""Errors for clients when a coordinator's own append failed: clients know coordinators, not their logs.
 
 Source: CoordinatorOperationExceptionHelper of Apache Kafka 4.3.
 """

@@ -1,23 +1,24 @@
-"""Reads the log of a shard and replays it, a bounded number of records a step, the event loop free between the steps.
+"""Reads the log of a shard and replays it, a bounded number of records in each step, between which the loop is free.
 
 Reads go to the lane of the log's directory. Records above the high watermark are replayed too: they are this leader's,
 and commit or are lost with it. The timeline keeps a snapshot where the committed ones end.
 
-A key of a type that we do not know is passed over, as in Kafka: a newer release wrote it. A batch whose checksum or
-structure is wrong ends the loading: the shard has failed, and says NOT_COORDINATOR until it is led anew. A read that
-fails ends nothing: it is made again, some times, after longer and longer waits, and clients are told to wait meanwhile.
-(Kafka's coordinator has failed then. But its disk may only have been slow, and nobody else comes to lead.)
+A key of an unknown type is skipped, as in Kafka: a newer release wrote it. A batch with a wrong checksum or structure
+ends the loading: the shard has failed, and answers NOT_COORDINATOR until it is led anew. A failed read is repeated,
+some times, after longer and longer waits, and clients are told to wait meanwhile. (Kafka's coordinator fails then. But
+the disk may only have been slow, and no other broker comes to lead.)
 
-Most of such a log is the same keys again and again, an offset that a group commits every few seconds. Of records of
-the types that the machine names in `last_wins` only the last one of each key is decoded and replayed, as long as no
-other record is between them. Those are given to the machine as bytes first, which knows the usual form of them.
-Source: CoordinatorLoaderImpl of Apache Kafka 4.3.
+Most of such a log is the same keys again and again, such as an offset that a group commits every few seconds. Of
+records of the types that the machine names in `last_wins` only the last one of each key is replayed, as long as no
+other record is between them. They are first given to the machine as bytes, whose usual form it can read. Source:
+CoordinatorLoaderImpl of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from penstock.coordinator.limits import (
@@ -28,7 +29,7 @@ from penstock.coordinator.limits import (
     COORDINATOR_RECORDS_PER_STEP,
 )
 from penstock.coordinator.runtime.result import CoordinatorRecord
-from penstock.coordinator.runtime.shard import NO_PRODUCER, Shard
+from penstock.coordinator.runtime.shard import NO_PRODUCER, Shard, Stored
 from penstock.errors import CorruptRecordError, UnsupportedVersionError
 from penstock.protocol.record_frames import TWO_BYTES, decode_coordinator_key, decode_coordinator_value
 from penstock.records.batch import BatchHeader, check_crc, read_header
@@ -42,9 +43,9 @@ class Loader:
     """Loads one shard. `replay` is given what was read, and steps through it.
 
     Attributes:
-        next_offset: from where to read next. loaded_records, loaded_bytes: what has been replayed so far.
+        next_offset: where to read next. loaded_records, loaded_bytes: what has been replayed so far.
         committed_offset: where the committed state ends and a snapshot was taken; None while all is committed.
-        failed_reads: so many reads have failed since one did not.
+        failed_reads: how many reads have failed since the last success.
     """
 
     def __init__(self, shard: Shard[Any], package: str) -> None:
@@ -53,6 +54,7 @@ class Loader:
         self.committed_offset: int | None = None
         self.loaded_records = 0
         self.loaded_bytes = 0
+        self._since_step = 0
         self.failed_reads = 0
         self._last_wins = frozenset(TWO_BYTES.pack(kind) for kind in shard.machine.last_wins)
         self._latest: dict[bytes, tuple[int, bytes]] = {}
@@ -61,18 +63,18 @@ class Loader:
 
     @property
     def finished(self) -> bool:
-        """Everything in the log is replayed."""
+        """Whether everything in the log is replayed."""
         return self.next_offset >= self.shard.log.end_offset
 
     def read_failed(self) -> int | None:
-        """How long to wait before the next read, in ms; None when there have been enough."""
+        """How long to wait before the next read, in ms; None if too many have failed."""
         self.failed_reads += 1
         if self.failed_reads >= COORDINATOR_LOAD_ATTEMPTS:
             return None
         return min(COORDINATOR_LOAD_RETRY_MAX_MS, COORDINATOR_LOAD_RETRY_MS << self.failed_reads - 1)
 
     def replay(self, data: bytes) -> Iterator[None]:
-        """Replays whole batches, some records a step. Raises PenstockError when they are not to be trusted."""
+        """Replays whole batches, some records in each step. Raises PenstockError if they cannot be trusted."""
         position = 0
         while position < len(data):
             header = read_header(data, position)
@@ -92,32 +94,45 @@ class Loader:
     def _replay_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
         producer = (header.producer_id, header.producer_epoch) if header.is_transactional else NO_PRODUCER
         last_wins = () if header.is_transactional else self._last_wins
-        for offset, key, value in keys_and_values(data, header, position):
-            if offset < self.next_offset:
-                continue
-            if key is not None and key[:2] in last_wins and value is not None:  # a tombstone may end more
-                self._latest[key] = offset, value
-                if len(self._latest) >= COORDINATOR_LATEST_RECORDS_MAX:
-                    yield from self._replay_latest()
-            else:
-                yield from self._replay_latest()
-                if header.is_control:
-                    self._replay_marker(key, offset, producer)
+        first = self.next_offset
+        records = keys_and_values(data, header, position)
+        while some := list(islice(records, COORDINATOR_RECORDS_PER_STEP)):
+            for offset, key, value in some if some[0][0] >= first else [each for each in some if each[0] >= first]:
+                if key is not None and value is not None and key[:2] in last_wins:  # a tombstone may end more
+                    self._latest[key] = offset, value
                 else:
-                    self._replay_record(key, value, offset, producer)
-            self.loaded_records += 1
-            if not self.loaded_records % COORDINATOR_RECORDS_PER_STEP:
-                yield
+                    yield from self._replay_latest()
+                    if header.is_control:
+                        self._replay_marker(key, offset, producer)
+                    else:
+                        self._replay_record(key, value, offset, producer)
+            if len(self._latest) >= COORDINATOR_LATEST_RECORDS_MAX:
+                yield from self._replay_latest()
+            self.loaded_records += len(some)
+            yield from self._count(len(some))
+
+    def _count(self, records: int) -> Iterator[None]:
+        """Counts records that were put off or replayed; a step ends after so many."""
+        self._since_step += records
+        if self._since_step >= COORDINATOR_RECORDS_PER_STEP:
+            self._since_step = 0
+            yield
 
     def _replay_latest(self) -> Iterator[None]:
-        """Replays what was put off."""
+        """Replays the records that were put off."""
         latest, self._latest = self._latest, {}
-        replay_bytes = self.shard.machine.replay_bytes
-        for number, (key, (offset, value)) in enumerate(latest.items(), start=1):
-            if not replay_bytes(key, value, offset):
-                self._replay_record(key, value, offset, NO_PRODUCER)
-            if not number % COORDINATOR_RECORDS_PER_STEP:
-                yield
+        records = iter(latest.items())
+        while some := list(islice(records, COORDINATOR_RECORDS_PER_STEP)):
+            self._replay_stored(some)
+            yield from self._count(len(some))
+
+    def _replay_stored(self, records: list[Stored]) -> None:
+        """Replays records as bytes, and those that do not have the usual form by the codecs."""
+        done = 0
+        while (done := done + self.shard.machine.replay_stored(records[done:])) < len(records):
+            key, (offset, value) = records[done]
+            self._replay_record(key, value, offset, NO_PRODUCER)
+            done += 1
 
     def _replay_marker(self, key: bytes | None, offset: int, producer: tuple[int, int]) -> None:
         kind = control_type(key)

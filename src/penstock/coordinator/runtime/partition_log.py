@@ -1,4 +1,4 @@
-"""What a shard needs of the partition that it stands on. The node implements it over its replicas."""
+"""What a shard needs of its partition. The node implements it over its replicas."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class PartitionLog(Protocol):
     def end_offset(self) -> int: ...
 
     def append(self, batch: bytearray, now_ms: int) -> int:
-        """Appends a batch as acks=all does and gives the offset after it. It is written later.
+        """Appends a batch as with acks=all and returns the offset after it. It is written later.
 
         Raises RequestError when the batch is refused; then nothing was appended.
         """
         ...
 
     def wait(self, offset: int, committed: Callable[[int], None], now_ms: int) -> None:
-        """Calls `committed(now_ms)` when the high watermark has come to `offset`; at once if it has.
+        """Calls `committed(now_ms)` when the high watermark reaches `offset`; at once if it has.
 
-        Not at all when the leadership ends first: the runtime hears of that by `resigned`.
+        It is not called if the leadership ends first; then the runtime's `resigned` is.
         """
         ...
 
     def read(self, offset: int, done: Callable[[bytes | None, int], None], now_ms: int) -> None:
-        """Reads whole batches from the one that holds `offset`, at least one, and calls `done(data, now_ms)`, later.
+        """Reads whole batches from the one with `offset` on, at least one; calls `done(data, now_ms)` later.
 
-        Empty at the log's end; None when it cannot be read.
+        The data is empty at the log's end; None if it cannot be read.
         """
         ...

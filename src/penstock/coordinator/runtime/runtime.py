@@ -31,9 +31,10 @@ class Runtime(Generic[M]):
         do: has the node step through long work. now: the time of the event that the node handles.
         write_timeout_ms: after this long an operation is answered REQUEST_TIMED_OUT; its records stay.
         linger_ms: how long a batch stays open; -1 and 0: to the end of the loop's turn.
-        bug: gets what should never happen. It ends one operation, or the loading of one shard; a timer whose turn it
-            was is set again; a shard whose state it leaves in doubt is loaded anew.
-        loaded: is told of each shard that is served from now on. wall: what records are stamped with.
+        bug: gets errors that should never happen. One ends an operation, or the loading of a shard; the timer that was
+            due is set again; a shard whose state is in doubt is loaded anew.
+        loaded: called for each shard that is served from now on. wall: for the timestamps of records.
+        wake_by: called with a time at which something will be due; what is put off is not told.
     """
 
     def __init__(
@@ -49,10 +50,12 @@ class Runtime(Generic[M]):
         bug: Report,
         loaded: Callable[[Shard[M], int], None] = lambda shard, now_ms: None,
         wall: WallTime | None = None,
+        wake_by: Callable[[int], None] = lambda deadline_ms: None,
     ) -> None:
         self.topic = topic
         self.shards: dict[int, Shard[M]] = {}
-        self.timers = Timers()
+        self.timers = Timers(wake_by)
+        self._wake_by = wake_by
         self.linger_ms = linger_ms
         self.write_timeout_ms = write_timeout_ms
         self._package = package
@@ -82,15 +85,15 @@ class Runtime(Generic[M]):
         return shard
 
     def _reload(self, shard: Shard[M], error: Exception, now_ms: int) -> None:
-        """A bug has left the state of a shard in doubt: the shard is loaded from its log again, after a while."""
+        """A bug has left the state of a shard in doubt: has it loaded from its log again, after a while."""
         if self.shards.get(shard.index) is shard:
             self.resigned(shard.index, now_ms)
             fresh = self._new_shard(shard.index, shard.log)
-            self._unread[shard.index] = now_ms + COORDINATOR_TIMER_RETRY_MS, Loader(fresh, self._package)
+            self._try_later(fresh, Loader(fresh, self._package), now_ms + COORDINATOR_TIMER_RETRY_MS)
         self._bug(f"the state of {shard!r}", error)
 
     def resigned(self, index: int, now_ms: int) -> None:
-        """This node does not lead the partition any more, or its log is lost."""
+        """This node no longer leads the partition, or its log is lost."""
         shard = self.shards.pop(index, None)
         if shard is not None:
             self._open.pop(index, None)
@@ -123,11 +126,15 @@ class Runtime(Generic[M]):
         if delay_ms is None:
             self._failed(shard, f"its log cannot be read at {loader.next_offset}", now_ms)
             return
-        self._unread[shard.index] = now_ms + delay_ms, loader
+        self._try_later(shard, loader, now_ms + delay_ms)
         logger.info(
             "coordinator of %s-%d could not read its log at %d, and tries again in %d ms",
             *(self.topic, shard.index, loader.next_offset, delay_ms),
         )
+
+    def _try_later(self, shard: Shard[M], loader: Loader, at_ms: int) -> None:
+        self._unread[shard.index] = at_ms, loader
+        self._wake_by(at_ms)
 
     def _read_again(self, now_ms: int) -> None:
         due = [index for index, (deadline_ms, _) in self._unread.items() if deadline_ms <= now_ms]
@@ -175,10 +182,19 @@ class Runtime(Generic[M]):
         shard.check()
         return shard
 
+    def settled(self, index: int) -> M | None:
+        """The machine of a shard whose whole state is committed: an operation on it that writes nothing is answered at
+        once. None for any other shard, and where there is none.
+        """
+        shard = self.shards.get(index)
+        if shard is None or shard.state is not ShardState.ACTIVE or not shard.is_committed:
+            return None
+        return shard.machine
+
     def write(self, index: int, operation: Callable[[M], Result[Any]], done: Done | None, now_ms: int) -> None:
         """Runs an operation and has its records appended. `done(response, code, message, now_ms)` follows, once.
 
-        What the operation raises, and what `active` does, is told by `done` at once; a bug is UNKNOWN_SERVER_ERROR.
+        Errors that the operation or `active` raises are passed to `done` at once; a bug as UNKNOWN_SERVER_ERROR.
         """
         try:
             shard = self.active(index)
@@ -202,9 +218,12 @@ class Runtime(Generic[M]):
         operation = shard.write(result, done, now_ms)
         if shard.batch is not None:
             self._open[shard.index] = shard
+            if self.linger_ms > 0:
+                self._wake_by(shard.batch.opened_ms + self.linger_ms)
         if not operation.finished:
             self._forget_finished()
             self._timeouts.append((now_ms + self.write_timeout_ms, operation))
+            self._wake_by(now_ms + self.write_timeout_ms)
 
     def _forget_finished(self) -> None:
         while self._timeouts and self._timeouts[0][1].finished:
@@ -228,11 +247,11 @@ class Runtime(Generic[M]):
 
     @property
     def has_open_batches(self) -> bool:
-        """Whether `flush` has something to look at."""
+        """Whether `flush` has something to do."""
         return bool(self._open)
 
     def flush(self, now_ms: int) -> None:
-        """The end of a turn: appends the open batches whose linger is over."""
+        """Appends the open batches whose linger is over, at the end of a turn."""
         for index, shard in list(self._open.items()):
             batch = shard.batch
             if batch is not None and now_ms < batch.opened_ms + self.linger_ms:
@@ -278,7 +297,7 @@ class Runtime(Generic[M]):
         return False
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` or `flush` is wanted next."""
+        """When `tick` or `flush` must be called next."""
         soonest = self.timers.next_deadline_ms()
         if not (self._timeouts or self._unread or self._open):
             return soonest

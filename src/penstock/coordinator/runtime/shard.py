@@ -1,4 +1,4 @@
-"""One partition of a coordinator's topic: the batch that is being made, what waits for commits, and going back.
+"""One partition of a coordinator's topic: the open batch, operations that wait for commits, and reverts.
 
 States: LOADING (the log is replayed), ACTIVE, FAILED (it could not be loaded, or it cannot be trusted), CLOSED.
 
@@ -7,7 +7,7 @@ it is full. Its records are in the machine's state already. `written_offset` is 
 those of the open batch included; the timeline keeps a snapshot at the start of each batch that is not committed, so a
 batch that is refused reverts to its own start. `committed_offset` follows the batches that were committed.
 
-What returned no records waits for what is written before it, so nobody is told of a state that may be reverted.
+An operation without records waits for what is written before it, so no client sees a state that may be reverted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.coordinator.runtime.partition_log import PartitionLog
-from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.coordinator.runtime.result import CoordinatorRecord, Encoded, RecordRun, Result
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.errors import ErrorCode, PenstockError, Report, RequestError
 from penstock.metadata.timeline import Timeline
@@ -36,6 +36,10 @@ Done = Callable[[Any, ErrorCode, str, int], None]
 """`done(response, code, message, now_ms)`, once: a response and NONE, or None and why not."""
 
 
+Stored = tuple[bytes, tuple[int, bytes]]
+"""A record as it is stored: its key, and its offset and value."""
+
+
 class ShardState(Enum):
     """See the module's head."""
 
@@ -48,11 +52,11 @@ class ShardState(Enum):
 class Machine(Protocol):
     """A coordinator's state machine for one partition.
 
-    Its replicated state is in maps of `timeline` and changes in `replay` alone. Operations are functions of the machine
+    Its replicated state is in maps of `timeline` and changes only in `replay`. Operations are functions of the machine
     that change nothing replicated and return a Result.
 
     Attributes:
-        last_wins: types of keys of whose records only the last one counts, when no other type is between them.
+        last_wins: types of keys for which only the last record counts, if no other type is in between.
     """
 
     timeline: Timeline
@@ -62,8 +66,10 @@ class Machine(Protocol):
         """Applies a record. `producer` is (id, epoch) of a transactional batch, else (-1, -1)."""
         ...
 
-    def replay_bytes(self, key: bytes, value: bytes, offset: int) -> bool:
-        """Applies a record of a type in `last_wins` as it is stored; False if it is to be decoded for `replay`."""
+    def replay_stored(self, records: Sequence[Stored]) -> int:
+        """Applies records of types in `last_wins` as they are stored, from the first on, and returns how many. The one
+        after them, if any, does not have the usual form, and is to be decoded for `replay`.
+        """
         ...
 
     def replay_end_marker(self, producer: tuple[int, int], committed: bool, offset: int) -> None:
@@ -71,7 +77,7 @@ class Machine(Protocol):
         ...
 
     def loaded(self, now_ms: int) -> None:
-        """The whole log is replayed: sets the timers that its state asks for."""
+        """The whole log is replayed: sets the timers that its state requires."""
         ...
 
     def unloaded(self, now_ms: int) -> None:
@@ -87,7 +93,7 @@ M = TypeVar("M", bound=Machine)
 
 
 class PendingWrite:
-    """An operation whose records are not committed yet, and who is told when they are."""
+    """An operation whose records are not committed yet, and the functions to call when they are."""
 
     __slots__ = ("appended", "done", "response")
 
@@ -98,13 +104,13 @@ class PendingWrite:
 
     @property
     def finished(self) -> bool:
-        """Nobody waits any more."""
+        """Whether nobody waits any more."""
         return self.done is None and self.appended is None
 
     def complete(self, code: ErrorCode, message: str, now_ms: int, report: Report) -> None:
         """Ends it, once; a second call does nothing. Records that are late may still be committed.
 
-        What is raised by who is told goes to `report`: others wait for the same commit.
+        Exceptions of the functions called go to `report`: others wait for the same commit.
         """
         done, self.done = self.done, None
         appended, self.appended = self.appended, None
@@ -120,7 +126,7 @@ class PendingWrite:
 
 
 def tell(report: Report, listener: Callable[..., None], *what: Any) -> bool:
-    """Calls `listener(*what)`; what that raises goes to `report`. Gives whether it went well."""
+    """Calls `listener(*what)`; an exception goes to `report`. Returns whether there was none."""
     try:
         listener(*what)
     except Exception as error:
@@ -130,7 +136,7 @@ def tell(report: Report, listener: Callable[..., None], *what: Any) -> bool:
 
 
 class Batch:
-    """The records that will be appended next, and who waits for them."""
+    """The records that will be appended next, and the operations that wait for them."""
 
     __slots__ = ("base_offset", "builder", "max_bytes", "opened_ms", "operations")
 
@@ -145,14 +151,11 @@ class Batch:
         return self.builder.size_bytes + size_bytes <= self.max_bytes
 
 
-Encoded = tuple[bytes, bytes | None]
-
-
 class Shard(Generic[M]):
     """See the module's head. The runtime owns it; `machine` and `timers` belong to the coordinator.
 
-    `report` gets what should never be raised: it ends one operation. `reload(error, now_ms)` is for what leaves a
-    state that cannot be trusted: the shard is to be loaded anew.
+    `report` gets errors that should never happen and end one operation. `reload(error, now_ms)` gets those that leave
+    the state in doubt: the shard has to be loaded anew.
     """
 
     def __init__(
@@ -204,7 +207,7 @@ class Shard(Generic[M]):
         self.machine.loaded(now_ms)
 
     def close(self, state: ShardState, code: ErrorCode, now_ms: int) -> None:
-        """Ends the shard: whoever waits is told `code`, then the machine; timers are forgotten."""
+        """Ends the shard: waiting operations get `code`, then the machine is told; timers are cancelled."""
         if self.state in (ShardState.FAILED, ShardState.CLOSED):
             self.state = state
             return
@@ -232,9 +235,9 @@ class Shard(Generic[M]):
     def write(self, result: Result[Any], done: Done | None, now_ms: int) -> PendingWrite:
         """Takes the result of an operation. `done` is called when it is committed, with NONE, or with
 
-        - NOT_COORDINATOR: leadership was lost, nobody knows what became of the records;
+        - NOT_COORDINATOR: the leadership was lost, and it is not known what became of the records;
         - REQUEST_TIMED_OUT: it takes too long. The records are in the state, and are committed later or lost with it;
-        - what the append was refused with: nothing of the records is in the state any more;
+        - the error of the append: the records are no longer in the state;
         - UNKNOWN_SERVER_ERROR after a bug: likewise.
         """
         operation = PendingWrite(result.response, done, result.appended)
@@ -259,41 +262,36 @@ class Shard(Generic[M]):
             operation.complete(ErrorCode.NONE, "", now_ms, self._report)
 
     def _append(self, result: Result[Any], operation: PendingWrite, now_ms: int) -> None:
-        encoded = [encode(record) for record in result.records]
-        replayed = result.records if result.replay is True else [None] * len(encoded)
+        encoded = encode_all(result.records)
         if result.atomic:
-            batch = self._make_room(sum(map(size_of, encoded)), now_ms)
-            self._change(partial(self._take_all, batch, result, replayed, encoded, now_ms), now_ms)
+            batch = self._make_room(size_of(encoded), now_ms)
+            self._change(partial(self._take, batch, result.records, result.replay, encoded, now_ms), now_ms)
         else:
             assert not callable(result.replay), "one change of the state stands for all records"
-            for record, (key, value) in zip(replayed, encoded, strict=True):
-                batch = self._make_room(size_of((key, value)), now_ms)
-                self._change(partial(self._take, batch, record, key, value, now_ms), now_ms)
+            for record, each in zip(result.records, encoded, strict=True):
+                batch = self._make_room(size_of([each]), now_ms)
+                self._change(partial(self._take, batch, [record], result.replay, [each], now_ms), now_ms)
         assert self.batch is not None
         self.batch.operations.append(operation)
 
-    def _take_all(
+    def _take(
         self,
         batch: Batch,
-        result: Result[Any],
-        replayed: Sequence[CoordinatorRecord | None],
+        records: Sequence[CoordinatorRecord],
+        replay: bool | Callable[[], None],
         encoded: Sequence[Encoded],
         now_ms: int,
     ) -> None:
-        """Puts records into the batch that has room for them, and what they say into the state."""
-        if callable(result.replay):
-            result.replay()
-        for record, (key, value) in zip(replayed, encoded, strict=True):
-            self._take(batch, record, key, value, now_ms)
-
-    def _take(
-        self, batch: Batch, record: CoordinatorRecord | None, key: bytes, value: bytes | None, now_ms: int
-    ) -> None:
-        """Puts a record into the batch, and into the state unless it is there already (None)."""
-        if record is not None:
-            self.machine.replay(record, self.written_offset, NO_PRODUCER)
-        batch.builder.append(self.wall.at(now_ms), key, value)
-        self.written_offset += 1
+        """Adds records to the batch that has room for them, and applies them to the state as `Result.replay` says."""
+        if callable(replay):
+            replay()
+        elif replay and isinstance(records, RecordRun):
+            records.replay(self.written_offset)
+        elif replay:
+            for offset, record in enumerate(records, self.written_offset):
+                self.machine.replay(record, offset, NO_PRODUCER)
+        batch.builder.append_all(self.wall.at(now_ms), encoded)
+        self.written_offset += len(encoded)
 
     def _change(self, change: Callable[[], None], now_ms: int) -> None:
         try:
@@ -326,7 +324,7 @@ class Shard(Generic[M]):
     # Appending and committing
 
     def flush(self, now_ms: int) -> RequestError | None:
-        """Appends the open batch. One that is refused is reverted; its operations and the caller are told why."""
+        """Appends the open batch. If it is refused, it is reverted; its operations and the caller get the reason."""
         batch, self.batch = self.batch, None
         if batch is None:
             return None
@@ -365,7 +363,7 @@ class Shard(Generic[M]):
         self.log.wait(offset, lambda at_ms: self.commit(offset, at_ms), now_ms)
 
     def commit(self, offset: int, now_ms: int) -> None:
-        """The high watermark has come to `offset`: the operations before it are answered."""
+        """The high watermark has reached `offset`: answers the operations before it."""
         if offset <= self.committed_offset or self.state is not ShardState.ACTIVE:
             return
         try:
@@ -380,17 +378,21 @@ class Shard(Generic[M]):
 
 
 def encode(record: CoordinatorRecord) -> Encoded:
-    """Key and value as they are stored."""
+    """Key and value in their stored form."""
     value = None if record.value is None else encode_coordinator_value(record.value, record.version)
     return encode_coordinator_key(record.key), value
 
 
-def size_of(encoded: Encoded) -> int:
-    """An upper bound for what a record adds to a batch, in bytes."""
-    key, value = encoded
-    return len(key) + (0 if value is None else len(value)) + RECORD_OVERHEAD_BYTES
+def encode_all(records: Sequence[CoordinatorRecord]) -> list[Encoded]:
+    """The stored forms of records."""
+    return records.encoded() if isinstance(records, RecordRun) else [encode(record) for record in records]
+
+
+def size_of(encoded: Sequence[Encoded]) -> int:
+    """An upper bound for what records add to a batch, in bytes."""
+    return RECORD_OVERHEAD_BYTES * len(encoded) + sum([len(key) + len(value or b"") for key, value in encoded])
 
 
 def sizes(records: Sequence[CoordinatorRecord]) -> int:
     """An upper bound for the size of a batch of these records."""
-    return HEADER_BYTES + sum(size_of(encode(record)) for record in records)
+    return HEADER_BYTES + size_of(encode_all(records))

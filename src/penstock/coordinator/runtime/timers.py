@@ -1,14 +1,14 @@
 """Timers of coordinators as data: a deadline for each key, in one heap for all shards.
 
 Most timers are put off long before they are due (a heartbeat puts off the session's end), so that costs one dictionary
-operation: the heap keeps the earlier entry, and when its time has come it is put back with the deadline that holds by
-then. So it is moved once in a session's time, not once a heartbeat. Those that come up soon after are put back with it,
-as each by itself would have the node woken for nothing. `node.timers` says which structure is for which timers.
+operation: the heap keeps the earlier entry, and when that is due, it is put back with the current deadline. So an entry
+moves once in a session, not with each heartbeat. Entries that are due soon after are put back with it, as each by
+itself would wake the node for nothing. `node.timers` compares the kinds of timers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush, heapreplace
 
 SOON_MS = 1_000
@@ -20,12 +20,15 @@ STALE_ENTRIES_MAX = 10_000
 
 
 class Timers:
-    """The timers of one runtime. Shards have their own view, `of(shard)`."""
+    """The timers of one runtime. Shards have their own view, `of(shard)`. `wake_by` is told of deadlines that are not
+    put off.
+    """
 
-    __slots__ = ("_count", "_deadlines", "_heap", "_sequence")
+    __slots__ = ("_count", "_deadlines", "_heap", "_sequence", "_wake_by")
 
-    def __init__(self) -> None:
+    def __init__(self, wake_by: Callable[[int], None] = lambda deadline_ms: None) -> None:
         self._count = 0
+        self._wake_by = wake_by
         self._deadlines: dict[int, dict[Hashable, tuple[int, int]]] = {}
         self._heap: list[tuple[int, int, int, Hashable]] = []
         self._sequence = 0
@@ -34,7 +37,6 @@ class Timers:
         return self._count
 
     def of(self, shard: int) -> ShardTimers:
-        """The timers of a shard."""
         return ShardTimers(self, shard)
 
     def next_deadline_ms(self) -> int | None:
@@ -49,8 +51,8 @@ class Timers:
         return None
 
     def due(self, now_ms: int) -> tuple[int, Hashable] | None:
-        """Takes out the first timer whose time has come: (shard, key). None also when there were very many to put back:
-        then the next deadline is in the past.
+        """Removes and returns the first timer that is due: (shard, key). None also when there were very many to put
+        back: then the next deadline is in the past.
         """
         heap = self._heap
         for _ in range(PUT_BACK_PER_LOOK):
@@ -81,6 +83,7 @@ class Timers:
         self._sequence += 1
         deadlines[key] = (deadline_ms, self._sequence)
         heappush(self._heap, (deadline_ms, self._sequence, shard, key))
+        self._wake_by(deadline_ms)
         if len(self._heap) > STALE_ENTRIES_MAX and len(self._heap) > 2 * len(self) + STALE_ENTRIES_MAX:
             self._heap = [
                 (held_ms, sequence, number, each)
@@ -119,10 +122,9 @@ class ShardTimers:
         return None if held is None else held[0]
 
     def cancel(self, key: Hashable) -> None:
-        """Forgets a timer; one that is not set is no error."""
+        """Cancels a timer, if it is set."""
         if self._timers._deadlines.get(self._shard, {}).pop(key, None) is not None:
             self._timers._count -= 1
 
     def cancel_all(self) -> None:
-        """Forgets every timer of the shard."""
         self._timers._count -= len(self._timers._deadlines.pop(self._shard, ()))

@@ -1,8 +1,8 @@
-"""One file an API family; each handler is a plain function from a request to an outcome (`penstock.node.request`).
+"""One file for each API family; a handler is a plain function from a request to an outcome (`penstock.node.request`).
 
-A family's module ends with `HANDLERS`, a tuple of `Handler` rows; one without has what several share. What ApiVersions
-advertises comes from these rows, and so does the dispatch: an API that is not here does not exist to clients. What each
-asks of who calls it is in `penstock.security.rights`.
+A family's module ends with `HANDLERS`, a tuple of `Handler` rows; a module without it holds what several share. The
+answer of ApiVersions and the dispatch come from these rows: an API that is not here does not exist for clients. The
+rights that each API needs are in `penstock.security.rights`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FAMILIES = tuple(module.name for module in iter_modules(__path__))
 
 @cache
 def registry() -> Mapping[ApiKey, Handler[Broker]]:
-    """Every API that this node serves, in the order of their keys."""
+    """The handlers of all APIs that this node serves, in the order of their keys."""
     rows: dict[ApiKey, Handler[Broker]] = {}
     for family in FAMILIES:
         for handler in getattr(import_module(f"{__name__}.{family}"), "HANDLERS", ()):

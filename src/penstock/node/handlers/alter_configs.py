@@ -1,10 +1,10 @@
 """AlterConfigs (key 33) and IncrementalAlterConfigs (key 44): changing the configs of topics and brokers.
 
 AlterConfigs, versions 0-2, replaces all configs of a resource; IncrementalAlterConfigs, versions 0-1, sets, deletes,
-appends to and subtracts from single ones. A resource is changed as a whole or not at all, and the answers come in the
-order of the request. A resource or key given twice, a null value, another broker's id, and a value that cannot be are
-refused with Kafka's codes and sentences. Log levels (BROKER_LOGGER) are changed on the spot. Whether a broker is asked
-about itself it says before it forwards: the controller, to whom the request of any broker comes, does not ask.
+appends to and subtracts from single ones. A resource is changed as a whole or not at all; answers come in the order of
+the request. Duplicate resources or keys, null values, another broker's id and invalid values are refused with Kafka's
+codes and messages. Log levels (BROKER_LOGGER) are changed at once. A broker checks before forwarding whether it is
+asked about itself; the controller, which gets the requests of all brokers, does not.
 """
 
 from __future__ import annotations
@@ -130,19 +130,19 @@ def key_of(resource: Any) -> Resource:
 
 
 def counted(resources: Resources) -> Counter[Resource]:
-    """How often each resource is named."""
+    """How often each resource occurs in the request."""
     return Counter(map(key_of, resources))
 
 
 def with_answers(answers: Answers, result: Result[Answers]) -> Result[list[Answered]]:
-    """What was decided, with the answers that were given before."""
+    """The result with the answers that were made earlier."""
     return Result([*answers.items(), *result.response.items()], result.records)
 
 
 def refused(
     node: Broker, request: Request[Any], resources: Resources, counts: Counter[Resource], *, incremental: bool
 ) -> Answers:
-    """The resources that are not even handed to the controller, and why."""
+    """The resources that are not passed to the controller, with the reason."""
     answers: Answers = {}
     for resource in resources:
         key = key_of(resource)
@@ -156,7 +156,7 @@ def refused(
 
 
 def check_resource(node: Broker, request: Request[Any], resource: Any, *, incremental: bool) -> None:
-    """Raises RequestError for a resource that cannot be changed whatever its configs are."""
+    """Raises RequestError for a resource that cannot be changed, whatever its configs are."""
     kind, name = key_of(resource)
     if len(resource.configs) > CONFIGS_PER_RESOURCE_MAX:
         sentence = f"At most {CONFIGS_PER_RESOURCE_MAX} configs of one resource."
@@ -194,8 +194,9 @@ def check_allowed(node: Broker, request: Request[Any], kind: int, name: str) -> 
 
 
 def of_other_brokers(node: Broker, resources: Resources) -> Answers:
-    """Answers for a request that names a broker other than this one, empty if it does not. All of it is refused then:
-    the rest would have to be forwarded alone."""
+    """Answers that refuse the whole request if it names another broker or an unknown directory to cordon; else empty.
+    The other resources would have to be forwarded without that one.
+    """
     answers: Answers = {}
     for resource in resources:
         if resource.resource_type == ConfigResource.BROKER and resource.resource_name:
@@ -211,7 +212,7 @@ def of_other_brokers(node: Broker, resources: Resources) -> Answers:
 
 
 def check_cordons(node: Broker, configs: Sequence[Any]) -> None:
-    """Only this broker knows its log directories: a cordon of another one is refused here."""
+    """Raises RequestError for an unknown directory to cordon: only this broker knows its directories."""
     for config in configs:
         if config.name == CORDONS and config.value:
             unknown = set(config.value.split(",")) - {"*", *node.state.settings.directories}

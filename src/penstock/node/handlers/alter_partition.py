@@ -1,9 +1,9 @@
-"""AlterPartition (key 56): a leader tells which replicas are in sync (KIP-497). On controller listeners only.
+"""AlterPartition (key 56): a leader proposes which replicas are in sync (KIP-497). On controller listeners only.
 
 Versions 2-3, flexible. From version 3 on the replicas come with their broker epochs, so that one which has restarted
-since is not taken for in sync (KIP-903). The errors say what the leader should do: NOT_CONTROLLER and
-STALE_BROKER_EPOCH, begin anew; FENCED_LEADER_EPOCH, NEW_LEADER_ELECTED and INVALID_UPDATE_VERSION, wait for newer
-metadata; INELIGIBLE_REPLICA, leave that replica out.
+since is not counted as in sync (KIP-903). The error says what the leader should do: after NOT_CONTROLLER and
+STALE_BROKER_EPOCH, begin anew; after FENCED_LEADER_EPOCH, NEW_LEADER_ELECTED and INVALID_UPDATE_VERSION, wait for newer
+metadata; after INELIGIBLE_REPLICA, leave that replica out.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """AlterReplicaLogDirs (key 34): moving replicas of this broker to other log directories (KIP-113).
 
-Versions 0-2, flexible from 2. The answer says that a move has begun; DescribeLogDirs shows how far it is. Asked for the
-directory where the replica lies, a move to elsewhere ends. A replica that is not here yet is made in the directory
-asked for when it comes; the answer is REPLICA_NOT_AVAILABLE all the same, as Kafka's. Other errors: LOG_DIR_NOT_FOUND
-for a path that is none of log.dirs, KAFKA_STORAGE_ERROR when that or any other directory is offline,
-INVALID_REPLICA_ASSIGNMENT when it is cordoned off, INVALID_TOPIC_EXCEPTION for a name too long for the directory of a
-move.
+Versions 0-2, flexible from 2. The answer means that the move has begun; DescribeLogDirs shows its progress. A request
+for the present directory of a replica ends its move. A replica that does not exist here yet will be created in the
+requested directory; the answer is REPLICA_NOT_AVAILABLE all the same, as in Kafka. Other errors: LOG_DIR_NOT_FOUND for
+a path that is not in log.dirs, KAFKA_STORAGE_ERROR if this or the present directory is offline,
+INVALID_REPLICA_ASSIGNMENT if it is cordoned, INVALID_TOPIC_EXCEPTION if the name is too long for a future directory.
 """
 
 from __future__ import annotations

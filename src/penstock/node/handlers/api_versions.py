@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
 from penstock.metadata.features import KRAFT_VERSION, REGISTERED_FEATURES
-from penstock.node.limits import METADATA_ANSWERS_KEPT_MAX
+from penstock.node.limits import ANSWERS_KEPT_MAX
 from penstock.node.request import BoundHandler, Handler, Kept, Outcome, Request
 from penstock.protocol.api import APIS, ApiKey
 from penstock.protocol.message import Message
@@ -50,12 +50,12 @@ def handle(node: Broker, request: Request[ApiVersionsRequest | None], now_ms: in
 def kept_answer(node: Broker, request: Request[ApiVersionsRequest | None]) -> Kept:
     """The encoded response."""
     features, kraft_version = node.state.image.features, node.quorum.kraft_version
-    answers = request.handler.kept.of(features, METADATA_ANSWERS_KEPT_MAX)
+    answers = request.handler.kept.of(features, ANSWERS_KEPT_MAX)
     key = (kraft_version, request.version)
     kept = answers.get(key)
     if kept is None:
         message = response(node, node.dispatcher.served[request.listener], request.version)
-        kept = answers[key] = Kept(request.api, request.version, message)
+        kept = answers[key] = Kept.of(request.api, request.version, message)
     return kept
 
 

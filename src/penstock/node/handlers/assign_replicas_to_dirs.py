@@ -1,7 +1,7 @@
-"""AssignReplicasToDirs (key 73): a broker tells which log directories its replicas lie in (KIP-858). On controller
+"""AssignReplicasToDirs (key 73): a broker reports in which log directories its replicas lie (KIP-858). On controller
 listeners only.
 
-Version 0, flexible. A replica in a directory that is not online leads no more. Errors of single partitions:
+Version 0, flexible. A replica in a directory that is not online cannot lead any more. Errors of single partitions:
 UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.
 """
 

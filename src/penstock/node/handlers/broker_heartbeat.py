@@ -1,8 +1,8 @@
-"""BrokerHeartbeat (key 63): a broker is alive, how far it has come, what it wants (KIP-631). On controller listeners
+"""BrokerHeartbeat (key 63): a broker is alive; what it has read, and what it wants (KIP-631). On controller listeners
 only.
 
 Versions 0-2, flexible; offline directories from 1 (KIP-858), cordoned ones from 2 (KIP-1066). The answer says whether
-the broker is fenced, and whether a controlled shutdown has come to its end.
+the broker is fenced, and whether its controlled shutdown may end.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def loggers() -> dict[str, str]:
 
 
 def level_name(logger: logging.Logger) -> str:
-    """The name of the level that holds for a logger: of the nearest one that is not above it."""
+    """The name of a logger's effective level."""
     level = logger.getEffectiveLevel()
     return next((name for name, number in LEVELS.items() if level >= number), "TRACE")
 

@@ -1,9 +1,9 @@
-"""BrokerRegistration (key 62): a broker joins the cluster, or amends what it said (KIP-631). On controller listeners
-only.
+"""BrokerRegistration (key 62): a broker joins the cluster, or changes its registration (KIP-631). On controller
+listeners only.
 
-Versions 0-4, flexible. From version 3 on a broker tells the epoch at which it last stopped cleanly (KIP-966). Refused
+Versions 0-4, flexible. From version 3 on a broker sends the epoch at which it last stopped cleanly (KIP-966). Refused
 are: a foreign cluster id (INCONSISTENT_CLUSTER_ID), an id whose other holder is alive (DUPLICATE_BROKER_REGISTRATION),
-directories that cannot be (INVALID_REGISTRATION), a finalized feature level that the broker lacks
+invalid directories (INVALID_REGISTRATION), a finalized feature level that the broker does not support
 (UNSUPPORTED_VERSION).
 """
 
@@ -56,7 +56,7 @@ def handle(node: Broker, request: Request[BrokerRegistrationRequest], now_ms: in
 
 
 def registration(body: BrokerRegistrationRequest) -> Registration:
-    """What a request says, in the controller's terms."""
+    """The registration in the controller's terms."""
     return Registration(
         broker_id=body.broker_id,
         incarnation_id=body.incarnation_id,

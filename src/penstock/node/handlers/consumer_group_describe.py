@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69): consumer groups, their members, current and target assignments (KIP-848).
 
-Versions 0-1, flexible. A group is hidden from who may not describe the topics that its members have.
+Versions 0-1, flexible. A group is hidden from a requester who may not describe its members' topics.
 """
 
 from __future__ import annotations

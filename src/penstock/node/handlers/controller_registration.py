@@ -1,4 +1,4 @@
-"""ControllerRegistration (key 70): a controller tells its addresses and feature levels (KIP-919). On controller
+"""ControllerRegistration (key 70): a controller registers its addresses and feature levels (KIP-919). On controller
 listeners only.
 
 Version 0, flexible.

@@ -21,10 +21,7 @@ from penstock.node.steps import Stepped, in_steps, lazily
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
-from penstock.protocol.messages.create_partitions_response import (
-    CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
-)
+from penstock.protocol.messages.create_partitions_response import CreatePartitionsResponse, CreatePartitionsTopicResult
 from penstock.security.rights import ALTER_TOPIC
 
 if TYPE_CHECKING:
@@ -59,7 +56,7 @@ def handle(node: Broker, request: Request[CreatePartitionsRequest], now_ms: int)
 
 
 def refusal(node: Broker, request: Request[CreatePartitionsRequest], name: str, count: int) -> ApiError | None:
-    """Why a name is not even handed to the controller."""
+    """The error for a topic that is not passed to the controller; None if it is."""
     if count > 1:
         return ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     may = node.gate.allows(request, ALTER_TOPIC, name)

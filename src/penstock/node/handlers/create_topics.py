@@ -1,9 +1,9 @@
 """CreateTopics (key 19): new topics, each with its partitions placed by us or assigned by the request.
 
-Versions 2-7, flexible from 5. -1 partitions or replicas mean this controller's defaults. The answer has each topic's
-id, counts and effective configs (from 5 on), unless who asks may not describe configs: then
-TOPIC_AUTHORIZATION_FAILED in `topic_config_error_code`. A name given twice is INVALID_REQUEST, and so is the metadata
-topic. `validate_only` does all but append.
+Versions 2-7, flexible from 5. -1 partitions or replicas mean this controller's defaults. From version 5 on the answer
+has each topic's counts and effective configs, and from 7 on its id, unless the requester may not describe configs: then
+TOPIC_AUTHORIZATION_FAILED in `topic_config_error_code`. A duplicate name and the metadata topic are INVALID_REQUEST.
+`validate_only` does all but append.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def named(topics: Sequence[CreatableTopic], answers: Sequence[Answer]) -> list[t
 
 
 def result_of(node: Broker, request: Request[CreateTopicsRequest], name: str, answer: Answer) -> CreatableTopicResult:
-    """What is said of one topic."""
+    """The response for one topic."""
     return created(node, request, answer) if isinstance(answer, CreatedTopic) else failed(name, answer)
 
 
 def refusal(node: Broker, request: Request[CreateTopicsRequest], name: str, count: int) -> ApiError | None:
-    """Why a name is not even handed to the controller."""
+    """The error for a topic that is not passed to the controller; None if it is."""
     if count > 1:
         return ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     if name == METADATA_TOPIC:
@@ -93,7 +93,7 @@ def refusal(node: Broker, request: Request[CreateTopicsRequest], name: str, coun
 
 
 def created(node: Broker, request: Request[CreateTopicsRequest], topic: CreatedTopic) -> CreatableTopicResult:
-    """The answer for a topic that is as good as created."""
+    """The response for a topic that will be created."""
     result = CreatableTopicResult(name=topic.name, topic_id=topic.id, error_message=None)
     if not node.gate.allows(request, DESCRIBE_TOPIC_CONFIGS, topic.name):
         result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -39,11 +39,7 @@ def handle(node: Broker, request: Request[DeleteGroupsRequest], now_ms: int) -> 
     outstanding = len(shards)
 
     def done(
-        asked: Sequence[str],
-        answers: Sequence[DeletableGroupResult] | None,
-        code: ErrorCode,
-        message: str,
-        at_ms: int,
+        asked: Sequence[str], answers: Sequence[DeletableGroupResult] | None, code: ErrorCode, message: str, at_ms: int
     ) -> None:
         nonlocal outstanding
         if answers is None:

@@ -1,9 +1,9 @@
 """DeleteRecords (key 21): moves the start of a partition's log; the segments below it go with the next retention.
 
 Versions 0-2, flexible from 2. Offset -1 is the high watermark. OFFSET_OUT_OF_RANGE above the high watermark,
-POLICY_VIOLATION for a topic that is only compacted, INVALID_TOPIC_EXCEPTION for an internal one. The answer carries the
-low watermark: the least log start offset of the replicas that are alive. It leaves when that has come as far as was
-asked on all of them, which followers tell with their fetches; REQUEST_TIMED_OUT when they take too long.
+POLICY_VIOLATION for a topic that is only compacted, INVALID_TOPIC_EXCEPTION for an internal one. The answer has the low
+watermark: the lowest log start offset of the live replicas. It leaves when that has reached the requested offset, which
+followers report in their fetches; REQUEST_TIMED_OUT if they take too long.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from penstock.errors import ErrorCode
+from penstock.metadata.names import is_internal
 from penstock.node.handlers.of_partitions import OfPartitions
-from penstock.node.handlers.produce import INTERNAL_TOPICS
 from penstock.node.purgatory import low_watermark_of
 from penstock.node.request import Handler, Outcome, Parked, Request
 from penstock.node.steps import Pace, Stepped
@@ -74,7 +74,7 @@ def handle(node: Broker, request: Request[DeleteRecordsRequest], now_ms: int) ->
 
 
 def some_done(node: Broker, waiting: list[Waiting], pace: Pace) -> Stepped[None]:
-    """Takes away those that are done, from the end, up to one that is not."""
+    """Removes partitions that are done, from the end, up to the first that is not."""
     while waiting and waiting[-1].done(node):
         waiting.pop()
         if pace.is_over():
@@ -98,7 +98,7 @@ def failed(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPart
 
 @dataclass(slots=True)
 class Waiting:
-    """A partition whose log begins at `offset` here, and should so on all replicas."""
+    """A partition whose log starts at `offset` here, and has to on all live replicas."""
 
     partition: Partition
     result: DeleteRecordsPartitionResult
@@ -108,7 +108,7 @@ class Waiting:
         return f"{self.partition.topic}-{self.partition.index} before {self.offset}"
 
     def done(self, node: Broker) -> bool:
-        """Whether it does, or never will as long as we watch; the result says which."""
+        """Whether it does, or this node cannot see it any more; sets the result."""
         partition, result = self.partition, self.result
         if node.replicas.in_use(partition.topic, partition.index) is not partition:
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -119,9 +119,9 @@ class Waiting:
 
 
 def find(node: Broker, topic: str, index: int, now_ms: int) -> Partition | ErrorCode:
-    """The partition whose records go, or why they do not."""
+    """The partition whose records are to be deleted, or the error."""
     partition = node.replicas.leader(topic, index, now_ms)
-    if topic in INTERNAL_TOPICS and not isinstance(partition, ErrorCode):
+    if is_internal(topic) and not isinstance(partition, ErrorCode):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return partition
 
@@ -130,10 +130,7 @@ def refuse(request: Request[DeleteRecordsRequest], code: ErrorCode, message: str
     topics = request.body.topics if request.body is not None else []
     return DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[failed(wanted, code) for wanted in topic.partitions],
-            )
+            DeleteRecordsTopicResult(name=topic.name, partitions=[failed(wanted, code) for wanted in topic.partitions])
             for topic in topics
         ]
     )

@@ -1,8 +1,8 @@
-"""DeleteTopics (key 20): topics go, by name or (from version 6) by id.
+"""DeleteTopics (key 20): deletes topics by name or, from version 6 on, by id.
 
-Versions 1-6, flexible from 4. TOPIC_DELETION_DISABLED where delete.topic.enable is off (INVALID_REQUEST below version
-3). A name or id given twice, a name and an id for one topic, and neither, are INVALID_REQUEST. The partitions' files
-are removed after file.delete.delay.ms.
+Versions 1-6, flexible from 4. TOPIC_DELETION_DISABLED if delete.topic.enable is off (INVALID_REQUEST below version 3).
+A duplicate name or id, a name and an id for one topic, and neither, are INVALID_REQUEST. The partitions' files are
+removed after file.delete.delay.ms.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def handle(node: Broker, request: Request[DeleteTopicsRequest], now_ms: int) -> 
 
 
 def sorted_out(body: DeleteTopicsRequest) -> tuple[list[DeletableTopicResult], list[str], list[UUID]]:
-    """Answers for what makes no sense by itself; and the names and the ids that are given once."""
+    """Answers for invalid entries, and the names and ids of the valid ones."""
     names, ids = Counter(body.topic_names), Counter[UUID]()
     answers = []
     for topic in body.topics:
@@ -94,7 +94,7 @@ def resolved(
     ids: list[UUID],
     answers: list[DeletableTopicResult],
 ) -> Stepped[dict[UUID, str]]:
-    """The topics to delete, id to name; what is unknown or not allowed gets its answer."""
+    """The topics to delete, id to name; adds an answer for every one that is unknown or not allowed."""
     image = node.controller.state.image
     found: dict[UUID, str] = {}
     given = frozenset(ids)

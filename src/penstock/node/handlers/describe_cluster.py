@@ -1,9 +1,9 @@
-"""DescribeCluster (key 60): the cluster's id, its brokers, and whom to send changes to.
+"""DescribeCluster (key 60): the cluster's id, its brokers, and the node to send changes to.
 
-Versions 0-2, flexible. Version 1 says whether brokers or controllers are wanted (KIP-919): a broker listener answers
-for brokers only, MISMATCHED_ENDPOINT_TYPE otherwise, and a controller listener the reverse. Brokers name themselves as
-the one to send changes to, which they forward; controllers name the active one. Version 2 shows fenced brokers on
-request.
+Versions 0-2, flexible. From version 1 on the request says whether it wants brokers or controllers (KIP-919): a broker
+listener answers for brokers only, a controller listener for controllers only, otherwise MISMATCHED_ENDPOINT_TYPE.
+Brokers name themselves as the controller, since they forward changes; controllers name the active one. From version 2
+on fenced brokers are included on request.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def handle(node: Broker, request: Request[DescribeClusterRequest], now_ms: int) 
 
 
 def brokers(node: Broker, request: Request[DescribeClusterRequest]) -> list[DescribeClusterBroker]:
-    """The brokers that have the listener of who asks; fenced ones only when they are wanted."""
+    """The brokers that have the requester's listener; fenced ones only on request."""
     return [
         DescribeClusterBroker(
             broker_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced
@@ -69,7 +69,7 @@ def brokers(node: Broker, request: Request[DescribeClusterRequest]) -> list[Desc
 
 
 def controllers(node: Broker, request: Request[DescribeClusterRequest]) -> list[DescribeClusterBroker]:
-    """The registered controllers that have the listener of who asks."""
+    """The registered controllers that have the requester's listener."""
     return [
         DescribeClusterBroker(broker_id=controller.id, host=endpoint.host, port=endpoint.port)
         for controller in node.state.image.controllers.values()

@@ -2,7 +2,7 @@
 
 Versions 1-4, flexible from 4. A broker answers for itself: another id is INVALID_REQUEST; the empty name stands for the
 dynamic configs of all brokers. Synonyms, types (from 3) and documentation (from 3) on request. Loggers have their
-levels (KIP-412). A group has configs whether it exists or not. Client metrics have none here yet.
+levels (KIP-412). A group has configs whether it exists or not. There are no client metrics configs yet.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def handle(node: Broker, request: Request[DescribeConfigsRequest], now_ms: int) 
 def describe(
     node: Broker, request: Request[DescribeConfigsRequest], resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
-    """One resource: its configs, or why not."""
+    """One resource: its configs, or the error."""
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
         check_allowed(node, request, resource)
@@ -54,7 +54,7 @@ def describe(
 
 
 def check_allowed(node: Broker, request: Request[DescribeConfigsRequest], resource: DescribeConfigsResource) -> None:
-    """Raises RequestError unless the configs of the resource may be seen."""
+    """Raises RequestError unless the requester may see the configs of the resource."""
     name = resource.resource_name
     match resource.resource_type:
         case ConfigResource.TOPIC:
@@ -71,7 +71,7 @@ def check_allowed(node: Broker, request: Request[DescribeConfigsRequest], resour
 def configs_of(
     node: Broker, body: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> list[DescribeConfigsResourceResult]:
-    """The configs of a resource. Raises RequestError for one that does not exist or is not ours to tell about."""
+    """The configs of a resource. Raises RequestError if it does not exist or belongs to another broker."""
     name = resource.resource_name
     keys = resource.configuration_keys or None
     match resource.resource_type:
@@ -112,7 +112,7 @@ def check_own_id(node: Broker, name: str, also: str) -> None:
 
 
 def entry(described: Described, body: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    """A config as the response has it."""
+    """A config in the form of the response."""
     return DescribeConfigsResourceResult(
         name=described.name,
         value=described.value,

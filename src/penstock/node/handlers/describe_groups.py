@@ -1,6 +1,6 @@
 """DescribeGroups (key 15): classic groups, their members and assignments.
 
-Versions 0-6, flexible from 5. From version 6 on a group that is not there is GROUP_ID_NOT_FOUND; before it is Dead.
+Versions 0-6, flexible from 5. A missing group is GROUP_ID_NOT_FOUND from version 6 on, before it is in state Dead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def handle(node: Broker, request: Request[DescribeGroupsRequest], now_ms: int) -
 
 
 def describe(node: Broker, request: Request[DescribeGroupsRequest], group_id: str) -> DescribedGroup:
-    """One group, or why it cannot be described."""
+    """One group, or the reason why it cannot be described."""
     try:
         node.gate.check(request, DESCRIBE_GROUP, group_id)
         (group,) = node.coordinators.groups.runtime.read(

@@ -1,10 +1,10 @@
 """DescribeLogDirs (key 35): the log directories, whether they work, and the size and lag of the replicas in them.
 
 Versions 1-5, flexible from 2. A null list of topics means all. Total and usable bytes from v4, cordoned directories
-from v5. A replica that is on its way here from another directory is a future one; its lag is how far the other is ahead
-of it (-1 while nobody knows), that of others is 0: their high watermark is never ahead of them. An offline directory
-answers KAFKA_STORAGE_ERROR. Without the right to describe the cluster the answer is CLUSTER_AUTHORIZATION_FAILED, from
-v3; before, no directories.
+from v5. A replica on its way here from another directory is a future one; its lag is how far it is behind the replica
+in use (-1 while that is not known). The lag of others is 0, as their high watermark is never ahead of them. An offline
+directory answers KAFKA_STORAGE_ERROR. A requester who may not describe the cluster gets CLUSTER_AUTHORIZATION_FAILED,
+from v3; before, no directories.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def handle(node: Broker, request: Request[DescribeLogDirsRequest], now_ms: int) 
 def describe(
     node: Broker, directory: LogDirectory, replicas: Sequence[Replica], wanted: set[Replica] | None
 ) -> DescribeLogDirsResult:
-    """One directory. Sizes that nobody knows yet raise NotOpen: the lane adds them up, and all are asked again."""
+    """One directory. Unknown sizes raise NotOpen: the lane adds them up, and the request runs again."""
     if directory.error is not None:
         return DescribeLogDirsResult(log_dir=directory.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
@@ -88,7 +88,7 @@ def describe(
 
 
 def future_lag(node: Broker, topic: str, index: int) -> int:
-    """How many offsets the replica in use is ahead of the future one; -1 while one of their logs is not open."""
+    """How many offsets a future replica is behind the one in use; -1 while one of their logs is not open."""
     future = node.logs.table.futures[topic, index].log
     log = node.logs.open_log(topic, index)
     return UNKNOWN_LAG if future is None or log is None else max(0, log.log_end_offset - future.log_end_offset)

@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (key 75): partitions of topics, in pages (KIP-966).
 
-Version 0, flexible. Topics come in the order of their names; the page ends after `response_partition_limit` partitions
-(at most max.request.partition.size.limit) with the cursor to go on from. No topics means all. A cursor that names a
-topic which is not asked for, or a negative partition, is INVALID_REQUEST.
+Version 0, flexible. Topics are sorted by name; a page ends after `response_partition_limit` partitions (at most
+max.request.partition.size.limit) with the cursor for the next page. No topics means all. A cursor that names a topic
+which is not requested, or a negative partition, is INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def handle(node: Broker, request: Request[DescribeTopicPartitionsRequest], now_m
 
 
 def check_cursor(body: DescribeTopicPartitionsRequest) -> None:
-    """Raises RequestError for a cursor that cannot be."""
+    """Raises RequestError for an invalid cursor."""
     cursor = body.cursor
     if cursor is None:
         return
@@ -79,7 +79,7 @@ def check_cursor(body: DescribeTopicPartitionsRequest) -> None:
 
 
 def names_from(image: MetadataImage, body: DescribeTopicPartitionsRequest) -> Iterator[str]:
-    """The names asked for, or all, in order from the cursor on."""
+    """The requested names, or all, sorted, from the cursor on."""
     first = "" if body.cursor is None else body.cursor.topic_name
     if not body.topics:
         return (name for name, _ in image.topics_by_name.items(first))

@@ -1,7 +1,7 @@
-"""ElectLeaders (key 43): preferred leaders, or any live replica where nobody leads (KIP-183, KIP-460).
+"""ElectLeaders (key 43): preferred leaders, or any live replica for partitions without a leader (KIP-183, KIP-460).
 
-Versions 0-2, flexible from 2; the election type is named from 1 on, before it is always the preferred. No topics (null)
-stand for all, and then partitions that need no election are not in the answer.
+Versions 0-2, flexible from 2; the election type is in the request from 1 on, before it is preferred. No topics (null)
+means all, and then partitions that need no election are left out of the answer.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def handle(node: Broker, request: Request[ElectLeadersRequest], now_ms: int) -> 
 
 
 def cut(wanted: Iterable[tuple[str, Sequence[int]]]) -> Iterator[Some]:
-    """Topics of many partitions in pieces; each topic in one at least."""
+    """Cuts topics with many partitions into pieces; each topic gives at least one."""
     for number, (name, partitions) in enumerate(wanted):
         for start in range(0, max(1, len(partitions)), CHANGES_PER_STEP):
             yield number, name, partitions[start : start + CHANGES_PER_STEP]
@@ -92,7 +92,7 @@ def answer(index: int, error: ApiError) -> PartitionResult:
 
 
 def refuse(request: Request[ElectLeadersRequest], code: ErrorCode, message: str) -> Message:
-    """Every partition that is named answered with the error; from version 1 the whole request too."""
+    """Every requested partition answered with the error; from version 1 the whole request, too."""
     topics = [] if request.body is None else request.body.topic_partitions or []
     error = ApiError(code, message or None)
 

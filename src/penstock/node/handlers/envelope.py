@@ -1,11 +1,11 @@
-"""Envelope (key 58): a client's request that a broker passes on to the active controller (KIP-590).
+"""Envelope (key 58): a client's request that a broker forwards to the active controller (KIP-590).
 
 Version 0, flexible. On controller listeners only. The request inside is executed as if the client had sent it here:
-authorized with the client's principal, at the version that the client chose. Whoever is not the active controller, or
-is it no more when the records should be committed, answers NOT_CONTROLLER, and the broker asks the next one.
+authorized with the client's principal, in the client's version. A node that is not the active controller, or ceases to
+be before the records are committed, answers NOT_CONTROLLER, and the broker asks the next one.
 
-Only APIs that are forwarded may be inside; others are INVALID_REQUEST, and so is what cannot be read. A principal that
-cannot be read is PRINCIPAL_DESERIALIZATION_FAILURE, a version that is not served UNSUPPORTED_VERSION.
+An API inside that is not forwarded, or an unreadable request, is INVALID_REQUEST, an unreadable principal
+PRINCIPAL_DESERIALIZATION_FAILURE, a version that is not served UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LENGTH_BYTES = 4
 
 
 class EnvelopedConnection(Connection):
-    """Stands for the client's connection while its request is executed; its answer goes into the Envelope's."""
+    """Stands for the client's connection while its request is executed; the answer goes into the Envelope's answer."""
 
     __slots__ = ("node", "outer")
 
@@ -53,7 +53,7 @@ class EnvelopedConnection(Connection):
         node.connections[self.id] = self
 
     def answered(self, request: InFlight, chunks: Sequence[Chunk], effects: list[Effect]) -> None:
-        """The answer is the Envelope's, without its length."""
+        """Sends the answer inside that of the Envelope, without its length."""
         assert not request.done, "a request is answered once"
         request.done = True
         data = bytearray()
@@ -63,17 +63,16 @@ class EnvelopedConnection(Connection):
         self._finish(EnvelopeResponse(response_data=bytes(data[LENGTH_BYTES:])))
 
     def ask_next_controller(self) -> bool:
-        """This node lost the leadership before the request was done: the broker asks again."""
+        """This node lost the leadership before the request was done: has the broker ask the next controller."""
         self._finish(failed(ErrorCode.NOT_CONTROLLER))
         return True
 
     def close(self, reason: str, effects: list[Effect]) -> None:
-        """The request inside cannot be answered."""
+        """Refuses the Envelope: the request inside cannot be answered."""
         self._finish(failed(ErrorCode.INVALID_REQUEST))
 
     def _finish(self, response: EnvelopeResponse) -> None:
-        self.closed = True
-        self.node.connections.pop(self.id, None)
+        self.node.dispatcher.abandon(self)
         self.node.answer(self.outer, response, self.node.scheduler.now_ms)
 
 

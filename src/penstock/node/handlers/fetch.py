@@ -22,6 +22,7 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.node import limits
 from penstock.node.fetch_answers import failed
 from penstock.node.fetches import READ_COMMITTED, READ_UNCOMMITTED, SESSIONS_FROM, Fetch
+from penstock.node.handlers.fetch_plain import plain_answer
 from penstock.node.handlers.fetch_sessions import find_session, update
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Pace, Stepped
@@ -42,6 +43,9 @@ def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome
     isolation_level = request.body.isolation_level
     if isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise RequestError(ErrorCode.INVALID_REQUEST, f"there is no isolation level {isolation_level}")
+    answer = plain_answer(node.fetches, request, now_ms)
+    if answer is not None:
+        return answer
     session = find_session(node, request, now_ms)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
@@ -54,7 +58,7 @@ def handle(node: Broker, request: Request[FetchRequest], now_ms: int) -> Outcome
 def begin_in_steps(
     node: Broker, request: Request[FetchRequest], session: Session, changes: Iterator[bool]
 ) -> Stepped[Outcome]:
-    """Brings a session up to date with what is left of a long request, and fetches."""
+    """Updates a session with the rest of a long request, and begins the fetch."""
     pace = Pace()
     for _ in changes:
         if pace.is_over():
@@ -64,7 +68,7 @@ def begin_in_steps(
 
 
 def begin(node: Broker, request: Request[FetchRequest], session: Session, now_ms: int) -> Outcome | Stepped[Outcome]:
-    """Fetches on a session that has been brought up to date."""
+    """Begins a fetch on a session that has been updated."""
     sessions = node.fetches.sessions
     session.fetched_as(request.body.replica_state.replica_epoch)
     if session.id != INVALID_SESSION_ID and not session.partitions:
@@ -78,7 +82,7 @@ def begin(node: Broker, request: Request[FetchRequest], session: Session, now_ms
 
 
 def refuse(request: Request[FetchRequest], code: ErrorCode, message: str) -> Message:
-    """A session-level error from v7; before, every partition of the request."""
+    """A session-level error from v7; before, an error for every partition of the request."""
     if request.version >= SESSIONS_FROM or request.body is None:
         return FetchResponse(error_code=code)
     return FetchResponse(

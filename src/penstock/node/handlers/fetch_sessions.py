@@ -1,4 +1,4 @@
-"""What a Fetch says of its session (KIP-227): which one it names, and how that is brought up to date with it."""
+"""The session of a Fetch (KIP-227): which one the request names, and how the request updates it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.errors import ErrorCode
-from penstock.node.fetches import replica_id
+from penstock.node.fetches import TOPIC_IDS_FROM, replica_id
 from penstock.node.request import Request
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from penstock.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, Session, Subscription
@@ -15,11 +15,9 @@ from penstock.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVAL
 if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
-TOPIC_IDS_FROM = 13
-
 
 def find_session(node: Broker, request: Request[FetchRequest], now_ms: int) -> Session | ErrorCode:
-    """The session that the request names, or a new one; or why there is none."""
+    """The session that the request names, or a new one; or the error."""
     body = request.body
     by_id = request.version >= TOPIC_IDS_FROM
     sessions = node.fetches.sessions
@@ -38,7 +36,7 @@ def find_session(node: Broker, request: Request[FetchRequest], now_ms: int) -> S
 
 
 def update(node: Broker, request: Request[FetchRequest], session: Session) -> Iterator[bool]:
-    """Brings a session up to date with a request; yields after every topic and partition."""
+    """Updates a session with a request; yields after every topic and partition."""
     body = request.body
     for topic in body.topics:
         for entry in topic.partitions:
@@ -54,7 +52,7 @@ def update(node: Broker, request: Request[FetchRequest], session: Session) -> It
 
 
 def subscribe(node: Broker, session: Session, topic: str, topic_id: UUID, entry: FetchPartition) -> None:
-    """Puts what the request says of a partition into the session."""
+    """Adds a partition of the request to the session."""
     key = (topic_id if session.uses_topic_ids else topic, entry.partition)
     subscription = session.partitions.get(key)
     if subscription is None:

@@ -1,9 +1,9 @@
 """FindCoordinator (key 10): which broker coordinates a group, or another key (`node/coordinator_list.py`).
 
-Versions 0-6, flexible from 3; several keys at once from 4 on. The first question has the coordinator's topic made, and
-is answered when that is done; clients ask again until the partition has a leader. There are no coordinators of
-transactions and share groups yet: INVALID_REQUEST says so at once, where COORDINATOR_NOT_AVAILABLE would have clients
-ask for ever.
+Versions 0-6, flexible from 3; several keys at once from 4 on. The first request has the coordinator's topic created,
+and is answered when that is done; clients ask again until the partition has a leader. There are no coordinators of
+transactions and share groups yet: they are refused with INVALID_REQUEST, since clients would repeat the request for
+ever after COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import ErrorCode
-from penstock.node.coordinator_list import NOT_YET
-from penstock.node.coordinators import KeyType
+from penstock.node.coordinator import KeyType
+from penstock.node.coordinator_list import UNSUPPORTED_KEY_TYPES
 from penstock.node.journal import shortened
 from penstock.node.request import LATER, Handler, Outcome, Request
 from penstock.node.steps import Stepped, in_steps
@@ -30,7 +30,7 @@ BATCHES_FROM = 4
 
 
 class Found(NamedTuple):
-    """The coordinator of a key, or why there is none."""
+    """The coordinator of a key, or the error."""
 
     code: ErrorCode
     message: str | None = None
@@ -56,7 +56,7 @@ def handle(node: Broker, request: Request[FindCoordinatorRequest], now_ms: int) 
 
 
 def answer(node: Broker, request: Request[FindCoordinatorRequest], kind: int, keys: list[str]) -> Stepped[Message]:
-    """The response, from the image of now."""
+    """The response, from the present image."""
     if request.version >= BATCHES_FROM:
         return FindCoordinatorResponse(
             coordinators=(yield from in_steps(partial(coordinator, node, request, kind), keys))
@@ -68,7 +68,7 @@ def answer(node: Broker, request: Request[FindCoordinatorRequest], kind: int, ke
 
 
 def coordinator(node: Broker, request: Request[FindCoordinatorRequest], kind: int, key: str) -> Coordinator:
-    """The coordinator of one key, in an answer to a request for many."""
+    """The coordinator of one key, in the form for several keys."""
     found = find(node, request, kind, key)
     return Coordinator(
         key=key,
@@ -98,8 +98,8 @@ def find(node: Broker, request: Request[FindCoordinatorRequest], kind: int, key:
 
 
 def none_yet(node: Broker, request: Request[FindCoordinatorRequest], kind: int, key: str) -> Found:
-    """Why nobody coordinates keys of this type."""
-    missing = NOT_YET.get(kind)
+    """The error for keys of a type that nobody coordinates."""
+    missing = UNSUPPORTED_KEY_TYPES.get(kind)
     if missing is None:
         names = ", ".join(f"{each.value} ({each.name.lower()})" for each in KeyType)
         return Found(ErrorCode.INVALID_REQUEST, f"key type {kind} is none of {names}")

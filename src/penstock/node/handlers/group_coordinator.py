@@ -1,4 +1,4 @@
-"""What the handlers of groups share: from a group to its shard, and from the shard's errors to those of clients."""
+"""What the handlers of groups share: the way from a group to its shard, and the errors for clients."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.coordinator.group.context import Context, everything
 from penstock.coordinator.group.machine import GroupMachine
+from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.append_errors import coordinator_error
 from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def context_of(request: Request[Any], sees: Callable[[str], bool] = everything) -> Context:
-    """Who asks, as the coordinator keeps it; `sees`: whether it may describe a topic."""
+    """The requester, as the coordinator needs it; `sees`: whether it may describe a topic."""
     return Context(
         api_version=request.version,
         client_id=request.client_id or "",
@@ -29,7 +30,7 @@ def context_of(request: Request[Any], sees: Callable[[str], bool] = everything) 
 
 
 def check_consumer_protocol(node: Broker) -> None:
-    """Raises RequestError(UNSUPPORTED_VERSION) where KIP-848 is not served: by setting, or by the cluster's level."""
+    """Raises RequestError(UNSUPPORTED_VERSION) if KIP-848 is disabled by setting or by the cluster's feature level."""
     if "consumer" not in node.state.settings.group_coordinator_rebalance_protocols:
         raise RequestError(
             ErrorCode.UNSUPPORTED_VERSION, "group.coordinator.rebalance.protocols has no consumer in it on this broker"
@@ -41,9 +42,18 @@ def check_consumer_protocol(node: Broker) -> None:
         )
 
 
+def settled(node: Broker, group_id: str) -> GroupState | None:
+    """The state that a group is in, if this node coordinates it and nothing waits for a commit: what asks for no change
+    is answered at once. Anything else is for `write`.
+    """
+    groups = node.coordinators.groups
+    machine = groups.runtime.settled(groups.topic.partition_of(group_id))
+    return None if machine is None else machine.state
+
+
 def answer_once(node: Broker, request: Request[Any], response: Message, now_ms: int) -> None:
-    """Answers a request unless it has been: what a group tells its members, and what became of the records that tell
-    of it, come one after the other, in any order.
+    """Answers a request unless it has been answered: the group's answer to its members, and the failure of the records
+    that it wrote, may come in any order.
     """
     if not request.done:
         node.answer(request, response, now_ms)
@@ -58,10 +68,10 @@ def write(
     *,
     respond: Callable[[Any], Message] | None = None,
 ) -> Outcome:
-    """Has the group's coordinator do something. The answer leaves when what it wrote is committed.
+    """Runs an operation in the group's coordinator. The answer leaves when its records are committed.
 
-    `respond`, if given, makes the response out of what the operation has returned. Raises RequestError when there is no
-    coordinator; what the operation raises is answered with the API's error response.
+    `respond`, if given, makes the response from the result of the operation. Raises RequestError if there is no
+    coordinator; an exception of the operation is answered with the API's error response.
     """
     body = request.body
 

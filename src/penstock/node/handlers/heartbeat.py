@@ -1,17 +1,20 @@
-"""Heartbeat (key 12): a member of a classic group lives, and hears whether the group rebalances.
+"""Heartbeat (key 12): a member of a classic group is alive, and learns whether the group rebalances.
 
+A member of a stable group, as nearly all are, has a short way: the session goes on, and the answer is always the same.
 Versions 0-4, flexible from 4. The rules are in `coordinator.group.classic.heartbeat`.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
+from penstock.coordinator.group.classic.heartbeat import steady
 from penstock.coordinator.group.classic_requests import heartbeat
 from penstock.errors import ErrorCode
-from penstock.node.handlers.group_coordinator import write
-from penstock.node.request import Handler, Outcome, Request
-from penstock.protocol.api import ApiKey
+from penstock.node.handlers.group_coordinator import settled, write
+from penstock.node.request import Handler, Kept, Outcome, Request
+from penstock.protocol.api import API_BY_NUMBER, ApiKey
 from penstock.protocol.message import Message
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
 from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -24,11 +27,20 @@ if TYPE_CHECKING:
 def handle(node: Broker, request: Request[HeartbeatRequest], now_ms: int) -> Outcome:
     body = request.body
     node.gate.check(request, READ_GROUP, body.group_id)
+    state = settled(node, body.group_id)
+    if state is not None and steady(state, body, now_ms):
+        return nothing_to_tell(request.version)
     return write(node, request, body.group_id, lambda machine: heartbeat(machine.state, body, now_ms), now_ms)
 
 
+@cache
+def nothing_to_tell(version: int) -> Kept:
+    """The answer to a member of a stable group, encoded once."""
+    return Kept.of(API_BY_NUMBER[ApiKey.HEARTBEAT], version, HeartbeatResponse())
+
+
 def refuse(request: Request[HeartbeatRequest], code: ErrorCode, message: str) -> Message:
-    """The error; but while the coordinator reads its log all is well, as at Kafka's: clients expect nothing else."""
+    """The error; but none while the coordinator loads its log, as in Kafka: clients do not expect that error here."""
     loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(error_code=ErrorCode.NONE if loading else code)
 

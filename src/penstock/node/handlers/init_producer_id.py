@@ -1,7 +1,7 @@
 """InitProducerId (key 22): a producer id for an idempotent producer, from this broker's block of ids.
 
-Versions 0-5, flexible from 2. Without a transactional id the answer is a new id with epoch 0, whatever id and epoch
-the producer had (as Kafka does: the new id begins its sequences anew). An id without an epoch, or the reverse, is
+Versions 0-5, flexible from 2. Without a transactional id the answer is a new id with epoch 0, whatever id and epoch the
+producer had, as in Kafka: sequences begin anew with the new id. An id without an epoch, or the reverse, is
 INVALID_REQUEST. With a transactional id: COORDINATOR_NOT_AVAILABLE, since there are no transactions yet; an empty one
 is INVALID_REQUEST.
 """

@@ -1,4 +1,4 @@
-"""JoinGroup (key 11): a member of a classic group joins, or joins again; answered when the group has come together.
+"""JoinGroup (key 11): a member of a classic group joins, or joins again; answered when all members have joined.
 
 Versions 0-9, flexible from 6. The rules are in `coordinator.group.classic.join`.
 """
@@ -37,7 +37,7 @@ def handle(node: Broker, request: Request[JoinGroupRequest], now_ms: int) -> Out
 
 
 def refuse(request: Request[JoinGroupRequest], code: ErrorCode, message: str) -> Message:
-    """The error, and the member id that was sent."""
+    """The error, with the member id of the request."""
     protocol_name = None if request.version >= NULL_PROTOCOL_FROM else ""
     member_id = "" if request.body is None else request.body.member_id
     return JoinGroupResponse(error_code=code, generation_id=-1, protocol_name=protocol_name, member_id=member_id)

@@ -1,8 +1,8 @@
 """ListConfigResources (key 74): which resources have configs (KIP-1142); in version 0 client metrics subscriptions
 only.
 
-Versions 0-1, flexible. No types means all of them. An unknown type is UNSUPPORTED_VERSION. Of groups those are listed
-that have configs of their own; there are no client metrics subscriptions yet.
+Versions 0-1, flexible. No types means all of them. An unknown type is UNSUPPORTED_VERSION. Groups are listed if they
+have configs of their own; there are no client metrics subscriptions yet.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from penstock.node.broker import Broker
 
 
-TYPES = {
-    0: (Kind.CLIENT_METRICS,),
-    1: (Kind.TOPIC, Kind.BROKER, Kind.BROKER_LOGGER, Kind.CLIENT_METRICS, Kind.GROUP),
-}
+TYPES = {0: (Kind.CLIENT_METRICS,), 1: (Kind.TOPIC, Kind.BROKER, Kind.BROKER_LOGGER, Kind.CLIENT_METRICS, Kind.GROUP)}
 """The types that each version can list."""
 
 

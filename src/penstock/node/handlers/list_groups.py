@@ -1,8 +1,8 @@
 """ListGroups (key 16): the groups that this broker coordinates.
 
 Versions 0-5, flexible from 3; filters of states from 4 on, of types from 5 on. While a partition is being loaded the
-list would lack groups: COORDINATOR_LOAD_IN_PROGRESS. Thousands of groups are listed in steps, the event loop free
-between them; each is told as it is committed by then.
+list would be incomplete: COORDINATOR_LOAD_IN_PROGRESS. Thousands of groups are listed in steps, between which the event
+loop is free; each group is listed as committed at its step.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def list_in_steps(node: Broker, request: Request[ListGroupsRequest]) -> Iterator
 
 
 def serves(shard: Shard[GroupMachine]) -> bool:
-    """Whether the shard is loaded, and led by this broker still."""
+    """Whether the shard is loaded, and still led by this broker."""
     return shard.state is ShardState.ACTIVE
 
 

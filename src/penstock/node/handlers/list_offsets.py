@@ -1,10 +1,10 @@
-"""ListOffsets (key 2): where a partition begins, where it ends, or where it first reached a time.
+"""ListOffsets (key 2): the offset at which a partition begins, ends, or first reached a time.
 
-Versions 1-11, flexible from 6. Special timestamps: -1 end, -2 start, -3 the record with the largest timestamp (v7),
--4 start of the local log (v8), -5 end of the remote log (v9), -6 start of what is not yet remote (v11). A time beyond
-the last record answers offset -1, not an error. Isolation level from v2: read_committed ends at the last stable
-offset. Leader epochs from v4. OFFSET_NOT_AVAILABLE (before v5 LEADER_NOT_AVAILABLE) while a new leader does not know
-how much is replicated. A partition that stands twice in the request is answered once, INVALID_REQUEST.
+Versions 1-11, flexible from 6. Special timestamps: -1 end, -2 start, -3 the record with the largest timestamp (v7), -4
+start of the local log (v8), -5 end of the remote log (v9), -6 start of what is not yet remote (v11). A time beyond the
+last record answers offset -1, not an error. Isolation level from v2: read_committed ends at the last stable offset.
+Leader epochs from v4. OFFSET_NOT_AVAILABLE (before v5 LEADER_NOT_AVAILABLE) while a new leader does not know how much
+is replicated. A duplicate partition in the request is answered once, with INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def refuse(request: Request[ListOffsetsRequest], code: ErrorCode, message: str) 
 def answer(
     node: Broker, request: Request[ListOffsetsRequest], topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
-    """One partition's answer. A cold index raises NotResident, and it is asked again."""
+    """The answer for one partition. A cold index raises NotResident, and the lookup is repeated."""
     timestamp = wanted.timestamp
     if timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(timestamp, 0):
         return failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
@@ -111,13 +111,12 @@ def answer(
 
 
 def catching_up(partition: Partition) -> bool:
-    """Whether a new leader's high watermark may be behind what its predecessor has shown (KIP-207): offsets at the end
-    would seem to go back."""
+    """Whether a new leader's high watermark may be lower than what its predecessor has shown (KIP-207)."""
     return partition.high_watermark < partition.isr.epoch_start_offset
 
 
 def readable_end(partition: Partition, body: ListOffsetsRequest) -> int:
-    """The offset after the last that the requester may read."""
+    """The end of what the requester may read."""
     if body.replica_id != CONSUMER:
         return partition.log_end_offset
     return partition.last_stable_offset if body.isolation_level == READ_COMMITTED else partition.high_watermark

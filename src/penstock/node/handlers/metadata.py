@@ -1,15 +1,15 @@
 """Metadata (key 3): the brokers, and topics with the leaders of their partitions.
 
 Versions 0-13, flexible from 9. No topics means all of them in version 0, none in later ones, where null means all. From
-version 12 topics may be asked for by id. A topic that does not exist is created when auto.create.topics.enable and the
-request say so, with this broker's num.partitions and default.replication.factor: the answer waits for it to be
-committed and has it, where Kafka answers UNKNOWN_TOPIC_OR_PARTITION first; so does this broker for more than
-CHANGES_PER_STEP of them, which are created when they are asked for again. A partition without a leader is
-LEADER_NOT_AVAILABLE, and to who asks for its topic also one whose leader seems to have died just now
-(`node.calls.suspects`); a leader without this listener LISTENER_NOT_FOUND (below version 6 LEADER_NOT_AVAILABLE too).
+version 12 topics may be requested by id. A topic that does not exist is created, if auto.create.topics.enable and the
+request allow it, with this broker's num.partitions and default.replication.factor. The answer waits for that and
+contains the topic, where Kafka first answers UNKNOWN_TOPIC_OR_PARTITION; so does this broker for more than
+CHANGES_PER_STEP of them, which are created when they are requested again. A partition without a leader is
+LEADER_NOT_AVAILABLE, and, in answers about single topics, one whose leader seems to have just died, too
+(`node.calls.suspects`); a leader without this listener is LISTENER_NOT_FOUND (below version 6 LEADER_NOT_AVAILABLE).
 
-Clients ask for the same topics again and again, so encoded answers are kept for as long as the image stays the same.
-The answer for all topics, or very many, is made in steps, from the image of the first one.
+Clients ask for the same topics again and again, so encoded answers are cached until the image changes (`KeptAnswers`).
+The answer for all topics, or very many, is made in steps, from the image of the first step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.metadata import topics as topic_control
 from penstock.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from penstock.metadata.names import check_topic_name, is_internal
-from penstock.node.limits import CHANGES_PER_STEP, METADATA_ANSWER_KEPT_TOPICS_MAX, METADATA_ANSWERS_KEPT_MAX
+from penstock.node.limits import (
+    ANSWERS_KEPT_MAX,
+    CHANGES_PER_STEP,
+    METADATA_ANSWER_KEPT_TOPICS_MAX,
+    METADATA_PARTITIONS_PER_STEP,
+)
 from penstock.node.request import AGAIN, LATER, Handler, Kept, NoAnswerYet, Outcome, Request
 from penstock.node.steps import Stepped, in_steps
 from penstock.protocol.api import ApiKey
@@ -45,8 +50,6 @@ if TYPE_CHECKING:
 
 
 TOPIC_IDS_FROM = 12
-PARTITIONS_PER_STEP = 1000
-"""Partitions of a listing that are described before others have their turn, give or take a topic."""
 NAME_AS_PARTITIONS = 10
 """A topic that is named takes as long as so many partitions of it, and as it takes to look at so many names."""
 
@@ -70,8 +73,11 @@ def handle(node: Broker, request: Request[MetadataRequest], now_ms: int) -> Outc
 def handle_wide(
     node: Broker, request: Request[MetadataRequest], wanted: Sequence[MetadataRequestTopic]
 ) -> Stepped[Outcome]:
-    """The same for very many topics, in steps."""
-    pieces = [wanted[start : start + PARTITIONS_PER_STEP] for start in range(0, len(wanted), PARTITIONS_PER_STEP)]
+    """Handles a request for very many topics, in steps."""
+    pieces = [
+        wanted[start : start + METADATA_PARTITIONS_PER_STEP]
+        for start in range(0, len(wanted), METADATA_PARTITIONS_PER_STEP)
+    ]
     by_id = False
     for piece in pieces:
         check_wanted(piece, request.version)
@@ -90,7 +96,7 @@ def handle_wide(
 
 
 def check_wanted(wanted: Sequence[MetadataRequestTopic], version: int) -> None:
-    """Raises RequestError for topics that cannot be asked for like this."""
+    """Raises RequestError for an invalid list of topics."""
     for topic in wanted:
         if topic.name is None and not has_id(topic):
             raise RequestError(ErrorCode.INVALID_REQUEST, "A topic was asked for without a name and without an id")
@@ -106,7 +112,7 @@ def has_id(topic: MetadataRequestTopic) -> bool:
 
 
 def names_of(node: Broker, wanted: Sequence[MetadataRequestTopic], *, by_id: bool) -> dict[str, None]:
-    """The topics asked for by name, or by id if any id is given, each once."""
+    """The topics requested by name, or by id if any id is given, each once."""
     if by_id:
         found = (node.state.image.topics_by_id.get(topic.topic_id) for topic in wanted if has_id(topic))
         return dict.fromkeys(topic.name for topic in found if topic is not None)
@@ -114,7 +120,7 @@ def names_of(node: Broker, wanted: Sequence[MetadataRequestTopic], *, by_id: boo
 
 
 def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bool:
-    """Whether a topic that was asked for is to be created now."""
+    """Whether a requested topic is to be created now."""
     return (
         request.body.allow_auto_topic_creation
         and name not in node.state.image.topics_by_name
@@ -127,8 +133,8 @@ def may_create(node: Broker, request: Request[MetadataRequest], name: str) -> bo
 def create_then_answer(
     node: Broker, request: Request[MetadataRequest], create: Sequence[str], names: Sequence[str], now_ms: int
 ) -> bool:
-    """Creates topics, here or by the active controller, and answers then; a client asks again for what this broker has
-    not heard of by then, and for more than CHANGES_PER_STEP. False when there is nothing to create after all.
+    """Creates topics, here or on the active controller, then answers; clients ask again for topics that this broker
+    does not know by then, and for more than CHANGES_PER_STEP. False if there is nothing to create after all.
     """
     create = create[:CHANGES_PER_STEP]
     partitions, replicas = node.state.settings.num_partitions, node.state.settings.default_replication_factor
@@ -176,7 +182,7 @@ def answer(
     if suspects and names is not None:
         return build_named(node, request, names, suspects)
     key = cache_key(request, names)
-    answers = request.handler.kept.of(node.state.image, METADATA_ANSWERS_KEPT_MAX)
+    answers = request.handler.kept.of(node.state.image, ANSWERS_KEPT_MAX)
     kept = answers.get(key) if key is not None else None
     if kept is not None:
         return kept
@@ -192,26 +198,26 @@ def answer(
         response = build_named(node, request, names)
     if key is None:
         return response
-    kept = Kept(request.api, request.version, response)
+    kept = Kept.of(request.api, request.version, response)
     if image is node.state.image:
         answers[key] = kept
     return kept
 
 
 def answer_wide(node: Broker, request: Request[MetadataRequest], names: Sequence[str]) -> Stepped[Message]:
-    """The response with very many topics, of one moment, in steps."""
+    """The response with very many topics, all of one image, in steps."""
     image, suspects = node.state.image, node.calls.suspects.brokers(node.scheduler.now_ms)
     ids: dict[UUID, None] = {}
     wanted = request.body.topics or []
-    for start in range(0, len(wanted), PARTITIONS_PER_STEP):
-        ids.update(unknown_ids(image, wanted[start : start + PARTITIONS_PER_STEP]))
+    for start in range(0, len(wanted), METADATA_PARTITIONS_PER_STEP):
+        ids.update(unknown_ids(image, wanted[start : start + METADATA_PARTITIONS_PER_STEP]))
         yield None
     topics = yield from in_steps(unknown_topic, ids)
     described = 0
     for name in names:
         topics += named_topics(node, request, image, [name], suspects)
         described += NAME_AS_PARTITIONS + len(topics[-1].partitions)
-        if described >= PARTITIONS_PER_STEP:
+        if described >= METADATA_PARTITIONS_PER_STEP:
             described = 0
             yield None
     return build(node, request, image, topics)
@@ -224,7 +230,7 @@ def named_topics(
     names: Sequence[str],
     suspects: frozenset[int] = frozenset(),
 ) -> list[MetadataResponseTopic]:
-    """Topics that were asked for; the partitions that `suspects` lead are without a leader."""
+    """The requested topics; partitions led by one of `suspects` have no leader."""
     topics = [named(node, request, image, name) for name in names]
     for topic in topics if suspects else ():
         for partition in topic.partitions:
@@ -246,19 +252,19 @@ class Listing:
 
 
 def list_some(node: Broker, request: Request[MetadataRequest], listing: Listing) -> bool:
-    """Describes the next topics. Whether that was the last of them."""
+    """Describes the next topics. Returns whether that was the last of them."""
     partitions = 0
     for topic in listing.remaining:
         if node.gate.allows(request, DESCRIBE_TOPIC, topic.name):
             listing.topics.append(described(node, request, topic, listing.image))
             partitions += len(topic.partitions)
-            if partitions >= PARTITIONS_PER_STEP:
+            if partitions >= METADATA_PARTITIONS_PER_STEP:
                 return False
     return True
 
 
 def cache_key(request: Request[MetadataRequest], names: Sequence[str] | None) -> tuple[object, ...] | None:
-    """What an answer depends on beside the image; None for one that is not worth keeping."""
+    """What an answer depends on besides the image: its key in the cache; None for one that is not worth caching."""
     body = request.body
     if names is not None and len(names) > METADATA_ANSWER_KEPT_TOPICS_MAX:
         return None
@@ -271,7 +277,7 @@ def cache_key(request: Request[MetadataRequest], names: Sequence[str] | None) ->
 def build_named(
     node: Broker, request: Request[MetadataRequest], names: Sequence[str], suspects: frozenset[int] = frozenset()
 ) -> MetadataResponse:
-    """The response with the topics named, from the image of now."""
+    """The response with the named topics, from the present image."""
     image = node.state.image
     topics = [unknown_topic(topic_id) for topic_id in unknown_ids(image, request.body.topics or ())]
     return build(node, request, image, topics + named_topics(node, request, image, names, suspects))
@@ -280,7 +286,7 @@ def build_named(
 def build(
     node: Broker, request: Request[MetadataRequest], image: MetadataImage, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
-    """The response with these topics of an image."""
+    """The response with these topics from an image."""
     body = request.body
     response = MetadataResponse(
         brokers=[
@@ -298,13 +304,13 @@ def build(
 
 
 def controller_id(node: Broker) -> int:
-    """Whom clients send changes to: any broker will do, since brokers forward; -1 while this one is not up."""
+    """The id that clients send changes to: any broker, since brokers forward; -1 while this one is not up."""
     own = node.state.image.brokers.get(node.state.node_id)
     return -1 if own is None or own.fenced else node.state.node_id
 
 
 def unknown_ids(image: MetadataImage, wanted: Sequence[MetadataRequestTopic]) -> dict[UUID, None]:
-    """The ids asked for that no topic has."""
+    """The requested ids that no topic has."""
     return dict.fromkeys(
         topic.topic_id for topic in wanted if has_id(topic) and topic.topic_id not in image.topics_by_id
     )
@@ -315,7 +321,7 @@ def unknown_topic(topic_id: UUID) -> MetadataResponseTopic:
 
 
 def named(node: Broker, request: Request[MetadataRequest], image: MetadataImage, name: str) -> MetadataResponseTopic:
-    """A topic that was asked for."""
+    """One requested topic."""
     if not node.gate.allows(request, DESCRIBE_TOPIC, name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = image.topics_by_name.get(name)
@@ -332,7 +338,7 @@ def named(node: Broker, request: Request[MetadataRequest], image: MetadataImage,
 def described(
     node: Broker, request: Request[MetadataRequest], topic: TopicImage, image: MetadataImage
 ) -> MetadataResponseTopic:
-    """A topic that exists."""
+    """One topic that exists."""
     described_topic = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -347,7 +353,7 @@ def described(
 def partitions_of(
     image: MetadataImage, topic: TopicImage, listener: str, version: int
 ) -> list[MetadataResponsePartition]:
-    """All partitions of a topic as clients see them. Those with the same replicas share what follows from that."""
+    """All partitions of a topic for clients. Partitions with the same replicas share the results of that."""
     states: dict[tuple[object, ...], PartitionState] = {}
     found = []
     for index, partition in enumerate(topic.partitions):
@@ -371,7 +377,7 @@ def partitions_of(
 
 
 class PartitionState(NamedTuple):
-    """Who has a partition, and the error that tells clients why it cannot be used."""
+    """The leader and replicas of a partition, and the error that tells clients why it cannot be used."""
 
     code: ErrorCode
     leader_id: int
@@ -406,7 +412,7 @@ def is_reachable(image: MetadataImage, broker_id: int, listener: str) -> bool:
 
 
 def offline_replicas(image: MetadataImage, partition: PartitionRegistration, listener: str) -> list[int]:
-    """The replicas whose broker is not up, or has lost the directory that they lie in."""
+    """The replicas whose broker is not up, or has lost their directory."""
     offline = []
     for broker_id in partition.replicas:
         directory = partition.directory(broker_id)
@@ -418,7 +424,7 @@ def offline_replicas(image: MetadataImage, partition: PartitionRegistration, lis
 
 
 def is_lost(directory: int, is_registered: bool) -> bool:
-    """Whether a replica's directory is gone. Ids that stand for "not assigned" and "unknown" are not."""
+    """Whether a replica's directory is gone; the ids for "not assigned" and "unknown" are not."""
     unassigned, lost, migrating = range(3)
     return directory == lost or (directory not in (unassigned, migrating) and not is_registered)
 

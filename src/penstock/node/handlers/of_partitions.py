@@ -1,4 +1,4 @@
-"""What several APIs do to single partitions of topics: with the topic's right, in steps, each by itself."""
+"""What several APIs do for each partition separately: check the topic's right, open the logs, work in steps."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class OfPartitions(Generic[T, R]):
-    """What a request does to partitions, each by itself: one that fails is answered so, and the others go on.
+    """What a request does to each partition; one that fails is answered with its error, and the others go on.
 
-    Attributes: `name`, for the log; the `right` on their topic that one needs; `index_of` an element, `do` it, and
-    what is `failed` with a code.
+    Attributes: `name`, for the log; `right` on the topic that is needed; `index_of` an element; `do` it; `failed`, its
+    answer with an error code.
     """
 
     name: str
@@ -37,7 +37,7 @@ class OfPartitions(Generic[T, R]):
     def in_steps(
         self, node: Broker, request: Request[Any], topic: str, partitions: Sequence[T], pace: Pace
     ) -> Stepped[list[R]]:
-        """`do` of each of a topic's partitions, whose logs are opened side by side before; for who may."""
+        """`do` of each of a topic's partitions, after opening their logs concurrently; or the right's error for all."""
         if not node.gate.allows(request, self.right, topic):
             refused = self.right.refusal
             return (yield from in_steps(lambda each: self.failed(each, refused), partitions, pace))
@@ -51,7 +51,7 @@ class OfPartitions(Generic[T, R]):
         return results
 
     def alone(self, node: Broker, topic: str, broken: dict[int, Exception], partition: T) -> R:
-        """`do` of one partition, or what is answered instead; also when it is `broken`."""
+        """`do` of one partition, or its error; an error from opening it is in `broken`."""
         index = self.index_of(partition)
         try:
             if index in broken:
@@ -60,4 +60,6 @@ class OfPartitions(Generic[T, R]):
         except NotResident:
             raise
         except Exception as error:
-            return self.failed(partition, node.partition_error(self.name, topic, index, error, node.scheduler.now_ms))
+            return self.failed(
+                partition, node.replication.partition_error(self.name, topic, index, error, node.scheduler.now_ms)
+            )

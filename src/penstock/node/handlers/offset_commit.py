@@ -1,7 +1,7 @@
-"""OffsetCommit (key 8): a group's positions, by a member or by anybody when the group has no members.
+"""OffsetCommit (key 8): a group's offsets, committed by a member, or by anybody while the group has no members.
 
-Versions 2-10, flexible from 8; topics by id from 10 on. Topics and partitions that are not there are refused here, the
-rest goes to the group's coordinator (`coordinator.group.offsets.commit`).
+Versions 2-10, flexible from 8; topics by id from 10 on. Unknown topics and partitions are refused here, the others go
+to the group's coordinator (`coordinator.group.offsets.commit`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def sort_out(
     *,
     pace: Pace,
 ) -> Stepped[None]:
-    """Puts the partitions of a topic among those that go to the coordinator, with name and id, or are refused."""
+    """Adds the partitions of a topic, with name and id, to those for the coordinator, or refuses them."""
     image = node.state.image
     by_id = request.version >= TOPIC_IDS_FROM
     found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
@@ -108,10 +108,14 @@ def sort_out(
     count = 0 if found is None or code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else len(found.partitions)
     good: list[OffsetCommitRequestPartition] = []
     bad: list[OffsetCommitRequestPartition] = []
-    for partition in topic.partitions:
-        if pace.is_over():
+    for some in pace.pieces(topic.partitions):
+        if some is None:
             yield None
-        (good if 0 <= partition.partition_index < count else bad).append(partition)
+            continue
+        known = [each for each in some if 0 <= each.partition_index < count]
+        good += known
+        if len(known) < len(some):
+            bad += [each for each in some if not 0 <= each.partition_index < count]
     if good and found is not None:
         accepted.append(OffsetCommitRequestTopic(name=name, topic_id=found.id, partitions=good))
     for start in range(0, len(bad), ELEMENTS_PER_STEP):
@@ -121,7 +125,7 @@ def sort_out(
 
 
 def least_bytes(group_id: str, topics: Sequence[OffsetCommitRequestTopic]) -> int:
-    """What the records of a commit take at least, in the one batch that they have to fit into."""
+    """A lower bound for the size of a commit's records, which have to fit into one batch."""
     fixed_bytes = LEAST_RECORD_BYTES + len(group_id)
     return sum(len(topic.partitions) * (fixed_bytes + len(topic.name)) for topic in topics)
 
@@ -140,7 +144,7 @@ def response_topic(
 
 
 def merge(whole: Merged, topics: Iterable[OffsetCommitResponseTopic], *, by_id: bool) -> None:
-    """Adds parts of an answer, a topic once."""
+    """Adds the topics of a part to the whole answer, each topic once."""
     for topic in topics:
         known = whole.setdefault(topic.topic_id if by_id else topic.name, topic)
         if known is not topic:

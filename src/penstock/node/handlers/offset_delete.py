@@ -1,7 +1,7 @@
-"""OffsetDelete (key 47): forgets a group's offsets of topics that none of its members subscribes to.
+"""OffsetDelete (key 47): deletes a group's offsets of topics that none of its members subscribes to.
 
-Version 0. The group is looked up even where no topic is left to ask it for: what is wrong with the group comes first.
-The rules are in `coordinator.group.offsets.delete`.
+Version 0. The group is looked up even if no topic is left: its own errors come first. The rules are in
+`coordinator.group.offsets.delete`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def sort_out(
     accepted: list[OffsetDeleteRequestTopic],
     refused: list[OffsetDeleteResponseTopic],
 ) -> None:
-    """Puts the partitions of a topic among those that go to the coordinator, or are refused."""
+    """Adds the partitions of a topic to those for the coordinator, or refuses them."""
     name, partitions = topic.name, topic.partitions
     found = node.state.image.topics_by_name.get(name)
     may = node.gate.allows(request, READ_TOPIC, name)
@@ -92,7 +92,7 @@ def sort_out(
 
 
 def merged(topics: Iterable[OffsetDeleteResponseTopic]) -> list[OffsetDeleteResponseTopic]:
-    """The parts of an answer, a topic once."""
+    """The topics of all parts of an answer, each topic once."""
     whole: dict[str, OffsetDeleteResponseTopic] = {}
     for topic in topics:
         known = whole.setdefault(topic.name, topic)

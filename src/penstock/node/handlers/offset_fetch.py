@@ -1,7 +1,7 @@
-"""OffsetFetch (key 9): the positions of a group, or from version 8 on of several; of given topics or of all.
+"""OffsetFetch (key 9): the committed offsets of a group, from version 8 on of several; of given topics or of all.
 
-Versions 1-10, flexible from 6; topics by id from 10 on. Who may not describe a topic does not see its offsets. With
-`require_stable` the answer waits for what is written before it. The rules are in `coordinator.group.offsets.fetch`.
+Versions 1-10, flexible from 6; topics by id from 10 on. A requester who may not describe a topic does not see its
+offsets. With `require_stable` the answer waits for earlier writes. The rules are in `coordinator.group.offsets.fetch`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def handle(node: Broker, request: Request[OffsetFetchRequest], now_ms: int) -> S
 
 
 class Answers:
-    """What the coordinators say of the groups, gathered until all is there. `outstanding` counts parts of groups that
-    are not answered, and the handler itself.
+    """The coordinators' answers for the groups, collected until all are there. `outstanding` counts unanswered parts of
+    groups, and the handler itself.
     """
 
     __slots__ = ("groups", "node", "outstanding", "request")
@@ -77,7 +77,7 @@ class Answers:
         self.outstanding = 1
 
     def take(self, number: int, part: OffsetFetchResponseGroup, now_ms: int) -> None:
-        """The answer for a group, or for some of what was asked of it. An error is the whole group's."""
+        """Takes the answer for a group, or for a part of its partitions. An error counts for the whole group."""
         group = self.groups[number]
         group.error_code = group.error_code or part.error_code
         topics, last = part.topics, group.topics[-1] if group.topics else None
@@ -88,14 +88,14 @@ class Answers:
         self.all_asked(now_ms)
 
     def all_asked(self, now_ms: int) -> None:
-        """One less is outstanding; answers after the last."""
+        """Counts one as answered; answers the request after the last."""
         self.outstanding -= 1
         if not self.outstanding:
             self.node.answer(self.request, respond(self.request.version, self.groups), now_ms)
 
 
 def parts(group: OffsetFetchRequestGroup) -> Iterator[OffsetFetchRequestGroup]:
-    """A question in parts of at most PARTITIONS_PER_STEP partitions and as many topics."""
+    """Splits a question into parts of at most PARTITIONS_PER_STEP partitions and as many topics."""
     topics = group.topics
     if topics is None or (
         len(topics) <= PARTITIONS_PER_STEP
@@ -124,7 +124,7 @@ def part_of(group: OffsetFetchRequestGroup, topics: list[OffsetFetchRequestTopic
 
 
 def groups_of(request: Request[OffsetFetchRequest]) -> list[OffsetFetchRequestGroup]:
-    """The groups asked for; older versions ask for one."""
+    """The requested groups; older versions request one."""
     body = request.body
     if request.version >= GROUPS_FROM:
         return list(body.groups)
@@ -137,13 +137,9 @@ def groups_of(request: Request[OffsetFetchRequest]) -> list[OffsetFetchRequestGr
 
 
 def fetch(
-    node: Broker,
-    request: Request[OffsetFetchRequest],
-    group: OffsetFetchRequestGroup,
-    done: Done,
-    now_ms: int,
+    node: Broker, request: Request[OffsetFetchRequest], group: OffsetFetchRequestGroup, done: Done, now_ms: int
 ) -> None:
-    """The answer for one group, now or when it is stable."""
+    """Fetches the answer for one group, now or once it is stable."""
     try:
         node.gate.check(request, DESCRIBE_GROUP, group.group_id)
         index = node.coordinators.groups.topic.partition_of(group.group_id)
@@ -181,7 +177,7 @@ def fetch(
 def set_aside(
     node: Broker, request: Request[OffsetFetchRequest], group: OffsetFetchRequestGroup
 ) -> list[OffsetFetchResponseTopics]:
-    """Takes the topics out that are not to be looked up, and gives them names; the answers for those taken out."""
+    """Removes topics that are not to be looked up, and returns their answers; gives the others names."""
     if group.topics is None:
         return []
     refused, wanted = [], []
@@ -207,7 +203,7 @@ def seen(
     response: OffsetFetchResponseGroup,
     refused: list[OffsetFetchResponseTopics],
 ) -> OffsetFetchResponseGroup:
-    """The coordinator's answer with ids, with what was refused, and without what the requester may not see."""
+    """The coordinator's answer with ids and refused topics, without topics that the requester may not see."""
     if response.error_code:
         return response
     topics = []
@@ -235,13 +231,13 @@ def refused_topic(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFet
 
 
 def failed(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
-    """A group that cannot be answered. Its topics are kept for versions that have no error of the group."""
+    """The error for a group. Its topics are kept for versions without an error field for groups."""
     topics = [refused_topic(topic, code) for topic in group.topics or ()]
     return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code, topics=topics)
 
 
 def respond(version: int, groups: list[OffsetFetchResponseGroup]) -> Message:
-    """The response in the shape of the version."""
+    """The response in the form of the version."""
     if version >= GROUPS_FROM:
         for group in groups:
             if group.error_code:

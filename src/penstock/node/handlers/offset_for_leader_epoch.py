@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, by which clients and followers find out about truncation.
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, by which clients and followers detect truncation.
 
-Versions 2-4, flexible from 4. Answers the largest epoch that is not above the one asked for, and the offset where it
+Versions 2-4, flexible from 4. Answers the largest epoch that is not above the requested one, and the offset where it
 ended (the log end for the present one); (-1, -1) for an epoch after the present one. KIP-101, KIP-279, KIP-320.
 """
 
@@ -48,8 +48,7 @@ def refuse(request: Request[OffsetForLeaderEpochRequest], code: ErrorCode, messa
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[failed(wanted, code) for wanted in topic.partitions],
+                topic=topic.topic, partitions=[failed(wanted, code) for wanted in topic.partitions]
             )
             for topic in topics
         ]

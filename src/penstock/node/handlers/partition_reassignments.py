@@ -1,8 +1,8 @@
 """AlterPartitionReassignments (key 45) and ListPartitionReassignments (key 46): partitions move to other replicas
 (KIP-455).
 
-Versions 0-1 and 0, all flexible. Version 1 of the first says whether the number of replicas may change (KIP-860). No
-replicas (null) cancel what is in progress. The list is of what is committed.
+Versions 0-1 and 0, all flexible. Version 1 of the first says whether the number of replicas may change (KIP-860). Null
+replicas cancel a reassignment. The list contains what is committed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def alter(node: Broker, request: Request[AlterPartitionReassignmentsRequest], no
 def altered(
     answers: Sequence[tuple[ReassignableTopic, list[ApiError]]], allow: bool
 ) -> AlterPartitionReassignmentsResponse:
-    """The answer; with the errors of each topic's partitions."""
+    """The response, with the errors of each topic's partitions."""
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=allow,
         error_message=None,
@@ -101,9 +101,7 @@ def refuse_alter(request: Request[AlterPartitionReassignmentsRequest], code: Err
         return ReassignableTopicResponse(name=topic.name, partitions=partitions)
 
     return AlterPartitionReassignmentsResponse(
-        error_code=code,
-        error_message=error.message,
-        responses=lazily(refused, topics),
+        error_code=code, error_message=error.message, responses=lazily(refused, topics)
     )
 
 

@@ -1,16 +1,16 @@
-"""Produce (key 0): one record batch a partition, appended and acknowledged.
+"""Produce (key 0): one record batch for each partition, appended and acknowledged.
 
-Versions 3-13, flexible from 9; 0-2 are advertised, as Kafka does for the sake of librdkafka, and refused. zstd from
-v7; record errors and an error message from v8; the current leader of a refused partition from v10; topic ids instead
-of names from v13.
+Versions 3-13, flexible from 9; 0-2 are advertised, as Kafka does for the sake of librdkafka, and refused. zstd from v7;
+record errors and an error message from v8; the current leader of a refused partition from v10; topic ids instead of
+names from v13.
 
-acks=1 answers when the write has completed, acks=all when the high watermark has passed it, acks=0 never: an error
-then closes the connection, so that the producer asks for new metadata. A batch that was appended before is answered
-with its first offsets, as soon as the first one would have been. Transactional batches are refused: there
-are no transactions yet.
+acks=1 answers when the write has completed, acks=all when the high watermark has passed it (`replication/waiting.py`),
+acks=0 never: an error then closes the connection, so that the producer asks for new metadata. A duplicate batch is
+answered with the offsets of the original, when that one would have been. Transactional batches are refused: there are
+no transactions yet.
 
-A request appends all its partitions before anything of the connection's next request executes, also when a batch has
-to be walked or recompressed first (Deferred).
+A request appends all its partitions before anything of the connection's next request executes, even if a batch has to
+be validated in depth or recompressed first (Deferred).
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ErrorCode, PenstockError, RequestError
 from penstock.log.manager import NotOpen
+from penstock.metadata.names import INTERNAL_TOPICS
 from penstock.node.effects import Run
 from penstock.node.journal import NO_TRANSACTIONS
 from penstock.node.leaders import current_leader, endpoints_of
 from penstock.node.limits import PARTITIONS_PER_STEP
-from penstock.node.request import LATER, Handler, Outcome, Request
+from penstock.node.request import LATER, Handler, Kept, Outcome, Request
 from penstock.node.steps import Stepped, resident
 from penstock.protocol.api import ApiKey
 from penstock.protocol.message import Message
-from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
+from penstock.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -39,6 +40,8 @@ from penstock.protocol.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from penstock.protocol.plain_produce import plain_answer
+from penstock.records.batch import TRANSACTIONAL_FLAG
 from penstock.records.validation import only_batch
 from penstock.replication.appends import ACKS_ALL, Deferred, Prepared, Rejected
 from penstock.replication.partition import Partition
@@ -54,7 +57,6 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 13
 LEADERS_FROM = 10
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 ADMIN_CLIENT_ID = "__admin_client"
 """The client id by which Kafka lets its own tools write to internal topics."""
 NO_LOG_START = frozenset(
@@ -69,6 +71,8 @@ NO_LOG_START = frozenset(
     }
 )
 """Errors whose answer says -1 for the log start offset."""
+NO_RECORD_ERRORS: list[BatchIndexAndErrorMessage] = []
+NO_LEADER = LeaderIdAndEpoch()
 
 Wanted = tuple[TopicProduceResponse, str | None, PartitionProduceData]
 Target = tuple[TopicProduceResponse, str | None, PartitionProduceData, Partition | ErrorCode]
@@ -76,44 +80,45 @@ Target = tuple[TopicProduceResponse, str | None, PartitionProduceData, Partition
 
 def handle(node: Broker, request: Request[ProduceRequest], now_ms: int) -> Outcome | Stepped[Outcome]:
     body = request.body
-    if body.acks not in (ACKS_ALL, 0, 1):
-        return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {body.acks}: it must be -1, 0 or 1")
-    produce = Produce(node, request, body.acks)
-    partitions = wanted(node, request, produce)
+    acks = body.acks
+    if acks not in (ACKS_ALL, 0, 1):
+        return refuse(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}: it must be -1, 0 or 1")
+    produce = Produce(node, request, acks)
+    topics = body.topic_data
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:  # as from a producer of few records
+        answer, name = produce.topic(topics[0])
+        data = topics[0].partition_data[0]
+        produce.begin(answer, name, data, find(node, request, name, data.index, now_ms), now_ms)
+        return produce.started(body.timeout_ms, now_ms)
+    partitions = wanted(produce, topics)
     some = list(islice(partitions, PARTITIONS_PER_STEP + 1))
     if len(some) > PARTITIONS_PER_STEP:
         return produce_in_steps(produce, chain(some, partitions), body.timeout_ms)
-    if len(some) == 1:
-        ((answer, name, data),) = some
-        produce.begin((answer, name, data, find(node, request, name, data.index, now_ms)), now_ms)
-    else:
-        for target in find_all(node, request, some, now_ms):
-            produce.begin(target, now_ms)
+    for target in find_all(node, request, some, now_ms):
+        produce.begin(*target, now_ms)
     return produce.started(body.timeout_ms, now_ms)
 
 
 def produce_in_steps(produce: Produce, partitions: Iterator[Wanted], timeout_ms: int) -> Stepped[Outcome]:
-    """Appends to many partitions, some a step."""
+    """Appends to many partitions, some in each step."""
     node, request = produce.node, produce.request
     while some := list(islice(partitions, PARTITIONS_PER_STEP)):
         for target in (yield from resident(partial(find_all, node, request, some, node.scheduler.now_ms))):
-            produce.begin(target, node.scheduler.now_ms)
+            produce.begin(*target, node.scheduler.now_ms)
         yield None
     return produce.started(timeout_ms, node.scheduler.now_ms)
 
 
-def wanted(node: Broker, request: Request[ProduceRequest], produce: Produce) -> Iterator[Wanted]:
-    """The partitions of the request, in order, with the answers of their topics, which are made on the way."""
-    for topic in request.body.topic_data:
-        answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
-        produce.topics.append(answer)
-        name = topic.name if request.version < TOPIC_IDS_FROM else node.replicas.topic_name(topic.topic_id)
+def wanted(produce: Produce, topics: Sequence[TopicProduceData]) -> Iterator[Wanted]:
+    """The partitions of the request, in order, with the answers for their topics, which it adds to `produce`."""
+    for topic in topics:
+        answer, name = produce.topic(topic)
         for data in topic.partition_data:
             yield answer, name, data
 
 
 def find_all(node: Broker, request: Request[ProduceRequest], partitions: Sequence[Wanted], now_ms: int) -> list[Target]:
-    """The partitions to append to. Logs that are not open are opened side by side: NotOpen, before anything changes."""
+    """The partitions to append to. Closed logs are all opened concurrently first: raises NotOpen."""
     targets: list[Target] = []
     not_open: NotOpen | None = None
     for answer, name, data in partitions:
@@ -129,7 +134,7 @@ def find_all(node: Broker, request: Request[ProduceRequest], partitions: Sequenc
 def find(
     node: Broker, request: Request[ProduceRequest], name: str | None, index: int, now_ms: int
 ) -> Partition | ErrorCode:
-    """The partition to append to, or why not."""
+    """The partition to append to, or the error."""
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if not node.gate.allows(request, WRITE_TOPIC, name):
@@ -141,7 +146,7 @@ def find(
 
 
 def refuse(request: Request[Any], code: ErrorCode, message: str) -> Message | None:
-    """Every partition of the request answered with the error; with acks=0 there is nobody to answer."""
+    """Every partition of the request answered with the error; None with acks=0."""
     body = request.body
     if body is None:
         return ProduceResponse(responses=[])
@@ -166,8 +171,8 @@ def refuse(request: Request[Any], code: ErrorCode, message: str) -> Message | No
 
 
 class Produce:
-    """One produce request under way. `outstanding` counts the partitions that are not decided, and the handler
-    itself; `deferred` has those that are not appended yet, `waiting` those that wait for replicas, or have.
+    """One produce request under way. `outstanding` counts the undecided partitions, and the handler itself; `deferred`
+    has those that are not appended yet, `waiting` those that wait, or have waited, for replicas.
     """
 
     __slots__ = (
@@ -180,7 +185,6 @@ class Produce:
         "request",
         "timer",
         "topics",
-        "transactional_id",
         "waiting",
     )
 
@@ -188,7 +192,6 @@ class Produce:
         self.node = node
         self.request = request
         self.acks = acks
-        self.transactional_id = request.body.transactional_id
         self.topics: list[TopicProduceResponse] = []
         self.outstanding = 1
         self.failed = ""
@@ -197,29 +200,44 @@ class Produce:
         self.waiting: list[tuple[Partition, Prepared, PartitionProduceResponse]] | None = None
         self.timer: Timer | None = None
 
-    def begin(self, target: Target, now_ms: int) -> None:
-        """Appends what the request has for one partition, or says why not."""
-        answer, topic, data, partition = target
-        slot = PartitionProduceResponse(index=data.index)
+    def topic(self, topic: TopicProduceData) -> tuple[TopicProduceResponse, str | None]:
+        """The answer for a topic of the request, and its name; None for an unknown id."""
+        topic_id = topic.topic_id
+        answer = TopicProduceResponse(name=topic.name, topic_id=topic_id, partition_responses=[])
+        self.topics.append(answer)
+        by_name = self.request.version < TOPIC_IDS_FROM
+        return answer, topic.name if by_name else self.node.replicas.topic_name(topic_id)
+
+    def begin(
+        self,
+        answer: TopicProduceResponse,
+        topic: str | None,
+        data: PartitionProduceData,
+        partition: Partition | ErrorCode,
+        now_ms: int,
+    ) -> None:
+        """Appends the batch for one partition, or sets its error."""
+        slot = PartitionProduceResponse(index=data.index, record_errors=NO_RECORD_ERRORS, current_leader=NO_LEADER)
         answer.partition_responses.append(slot)
         self.outstanding += 1
-        if isinstance(partition, ErrorCode):
-            self.fail(slot, partition, topic or "", now_ms)
-        else:
+        if type(partition) is Partition:
             self.append(partition, data, slot, now_ms)
+        else:
+            assert isinstance(partition, ErrorCode)
+            self.fail(slot, partition, topic or "", now_ms)
 
     def append(
         self, partition: Partition, data: PartitionProduceData, slot: PartitionProduceResponse, now_ms: int
     ) -> None:
         """Appends the batch of one partition, now or after it has been rewritten."""
-        records = cast("memoryview", data.records) if data.records is not None else memoryview(b"")
+        records: Any = memoryview(b"") if data.records is None else data.records
         try:
             header = only_batch(records, self.request.version)
         except PenstockError as error:
             slot.error_message = str(error)
             self.fail(slot, error.code, partition.topic, now_ms)
             return
-        if header.is_transactional:
+        if header.attributes & TRANSACTIONAL_FLAG:
             code = self.transactional_refusal()
             slot.error_message = f"{NO_TRANSACTIONS}: the partition is in none"
             self.fail(slot, code, partition.topic, now_ms)
@@ -230,7 +248,7 @@ class Produce:
         try:
             outcome = partition.append_as_leader(records, header, self.acks, now_ms, deep=deep)
         except Exception as error:
-            code = self.node.partition_error("append", partition.topic, partition.index, error, now_ms)
+            code = self.node.replication.partition_error("append", partition.topic, partition.index, error, now_ms)
             outcome = Rejected(code, "")
         if type(outcome) is Prepared:
             self.prepared(partition, slot, outcome, header, now_ms)
@@ -241,7 +259,7 @@ class Produce:
             self.rejected(partition, slot, outcome, now_ms)
 
     def defer(self, partition: Partition, slot: PartitionProduceResponse, deferred: Deferred, now_ms: int) -> None:
-        """Has done what comes before one partition's append. The connection's next request waits for it."""
+        """Has a batch rewritten or validated before its append. The connection's next request waits for that."""
         connection = self.request.connection
         self.node.dispatcher.hold(connection)
         owner = Resumed(self, partition, slot, deferred)
@@ -252,9 +270,9 @@ class Produce:
         self.node.scheduler.emit(Run(RewriteOperation(deferred.reason, directory, order, owner, wall_ms)))
 
     def transactional_refusal(self) -> ErrorCode:
-        """Why a transactional batch is refused. Without a transactional id, or the right to use it, as Kafka does."""
+        """The error for a transactional batch, as in Kafka without a transactional id or the right to use it."""
         node = self.node
-        name = self.transactional_id
+        name = self.request.body.transactional_id
         if name is None or not node.gate.allows(self.request, WRITE_TRANSACTIONAL_ID, name):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return ErrorCode.INVALID_TXN_STATE
@@ -292,7 +310,7 @@ class Produce:
         self.fail(slot, why.code, partition.topic, now_ms)
 
     def fail(self, slot: PartitionProduceResponse, code: ErrorCode, topic: str, now_ms: int) -> None:
-        """One partition is decided: an error."""
+        """Answers one partition with an error."""
         slot.error_code = code
         slot.base_offset = -1
         slot.log_append_time_ms = -1
@@ -318,7 +336,7 @@ class Produce:
         self.give_up(now_ms)
 
     def give_up(self, now_ms: int) -> None:
-        """After a bug: the batches stay appended; the request is refused."""
+        """Refuses the request after a bug; its batches stay appended."""
         if self.timer is not None:
             self.node.scheduler.timers.cancel(self.timer)
         self.node.dispatcher.give_up(self.request, now_ms)
@@ -329,16 +347,14 @@ class Produce:
             self.answer(now_ms)
 
     def started(self, timeout_ms: int, now_ms: int) -> Outcome:
-        """All partitions are under way: arms the timeout if replicas are waited for, or may be."""
+        """All partitions are under way: arms the timeout if replicas are or may be waited for."""
         if self.acks == ACKS_ALL and (self.waiting or self.deferred):
             self.timer = self.node.scheduler.timers.at(self.request.arrived_ms + timeout_ms, self.expire)
         self.decided(now_ms)
         return LATER
 
     def expire(self, now_ms: int) -> None:
-        """acks=all and the time is over: what the replicas do not have is answered REQUEST_TIMED_OUT. It stays
-        appended, or is still to be.
-        """
+        """The timeout of acks=all: partitions that still wait are answered REQUEST_TIMED_OUT; their appends go on."""
         self.timer = None
         for partition, prepared, slot in self.waiting or ():
             if partition.give_up(prepared, self, slot):
@@ -357,10 +373,16 @@ class Produce:
             node.scheduler.timers.cancel(self.timer)
         if self.acks == 0:
             if self.failed:
-                node.close(request.connection, f"produce with acks=0 failed, {self.failed}")
+                node.dispatcher.close(request.connection, f"produce with acks=0 failed, {self.failed}")
             else:
                 node.answer(request, None, now_ms)
             return
+        if not self.failed and len(self.topics) == 1 and len(self.topics[0].partition_responses) == 1:
+            topic = self.topics[0]
+            plain = plain_answer(request.version, topic, topic.partition_responses[0])
+            if plain is not None:
+                node.answer(request, Kept(plain), now_ms)
+                return
         response = ProduceResponse(responses=self.topics)
         if self.leaders:
             response.node_endpoints = endpoints_of(node.state.image, self.leaders, request.listener, NodeEndpoint)
@@ -368,7 +390,7 @@ class Produce:
 
 
 class Resumed:
-    """Owner of what comes before an append, whatever it is: appends what it came to, then lets the connection go on."""
+    """Owner of a deferred append's operation: appends the result, then lets the connection go on."""
 
     __slots__ = ("_deferred", "_partition", "_produce", "slot")
 

@@ -1,7 +1,7 @@
 """DescribeQuorum (key 55): leader, epoch and voters of a quorum (KIP-595).
 
 Versions 0-2, flexible. Version 2 adds directory ids and the controllers' addresses. Only partition 0 of one quorum's
-topic is known here; everything else is UNKNOWN_TOPIC_OR_PARTITION. The leader has fetched and caught up at this moment.
+topic is known here; everything else is UNKNOWN_TOPIC_OR_PARTITION. The leader's own times are those of this moment.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def state_of(described: QuorumDescription, version: int, wall: WallTime, now_ms:
 
 
 def replica(progress: Progress, leader_id: int, version: int, wall: WallTime, now_ms: int) -> ReplicaState:
-    """How far one replica is, and when it was heard of, which others read as a date."""
+    """How far one replica is, and when it was last heard of, as wall time."""
     leads = progress.key.id == leader_id
     last_fetch_ms = now_ms if leads else progress.last_fetch_ms
     last_caught_up_ms = now_ms if leads else progress.last_caught_up_ms
@@ -79,7 +79,7 @@ def replica(progress: Progress, leader_id: int, version: int, wall: WallTime, no
 
 
 def nodes(node: Broker, described: QuorumDescription) -> list[Node]:
-    """The addresses of the voters that have registered as controllers."""
+    """The addresses of voters that are registered as controllers."""
     return [
         Node(
             node_id=controller.id,

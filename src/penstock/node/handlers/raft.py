@@ -1,9 +1,9 @@
-"""The APIs of quorums' members, on controller listeners: Vote (key 52), BeginQuorumEpoch (53), EndQuorumEpoch (54),
-FetchSnapshot (59).
+"""The APIs between members of a quorum, on controller listeners: Vote (key 52), BeginQuorumEpoch (53), EndQuorumEpoch
+(54), FetchSnapshot (59).
 
 Vote 0-2 (pre-vote from 2, KIP-996), BeginQuorumEpoch and EndQuorumEpoch 0-1, FetchSnapshot 0-1, all but the first
-version with directory ids (KIP-853). The replica of the quorum whose topic is named answers, now or when its own disk
-or another node has; so it does a Fetch of its log (`fetch`).
+version with directory ids (KIP-853). The replica of the quorum whose topic is named answers, perhaps only after a write
+to its disk or an answer of another node. It also answers a Fetch of its log (`fetch`).
 """
 
 from __future__ import annotations

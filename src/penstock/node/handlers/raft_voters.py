@@ -1,9 +1,9 @@
 """Changes of the voters of a dynamic quorum (KIP-853): AddRaftVoter (key 80), RemoveRaftVoter (81), on controller
-listeners and forwarded by brokers, and UpdateRaftVoter (82), by which a voter tells where it is now, on controller
+listeners and forwarded by brokers, and UpdateRaftVoter (82), by which a voter reports its new addresses, on controller
 listeners only.
 
-AddRaftVoter 0-1 (answered before the commit on request, from 1), the others 0. The leader's replica of raft decides; it
-answers when the change is committed. With kraft.version 0 the voters stand in the settings: UNSUPPORTED_VERSION.
+AddRaftVoter 0-1 (answered before the commit on request, from 1), the others 0. The leader's replica decides, and
+answers when the change is committed. With kraft.version 0 the voters are in the settings: UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations

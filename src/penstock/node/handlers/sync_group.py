@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader of a classic group hands in the assignment, every member gets its part.
+"""SyncGroup (key 14): the leader of a classic group supplies the assignment, every member gets its part.
 
 Versions 0-5, flexible from 4. The rules are in `coordinator.group.classic.sync`.
 """

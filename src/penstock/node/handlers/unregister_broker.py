@@ -1,7 +1,7 @@
-"""UnregisterBroker (key 64): forgets a broker that is gone for good (KIP-631).
+"""UnregisterBroker (key 64): removes the registration of a broker that is gone for good (KIP-631).
 
 Version 0, flexible. Its replicas stay assigned to it until they are reassigned; nothing waits for them. A broker that
-was not gone registers again by itself.
+is still alive registers again by itself.
 """
 
 from __future__ import annotations

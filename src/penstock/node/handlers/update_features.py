@@ -1,8 +1,8 @@
 """UpdateFeatures (key 57): finalizes feature levels (KIP-584, KIP-778).
 
 Versions 0-2, flexible. All updates of a request happen or none; from version 2 on there are no results of single
-features. `validate_only` (from 1) does all but append. kraft.version is the quorum's own: 1, once all voters have told
-the leader that they support it, puts them and their directories into the log (KIP-853).
+features. `validate_only` (from 1) does all but append. kraft.version is a feature of the quorum itself: when all voters
+have told the leader that they support 1, the update writes them and their directories into the log (KIP-853).
 """
 
 from __future__ import annotations

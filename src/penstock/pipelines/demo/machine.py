@@ -15,10 +15,7 @@ from typing import Any
 import psutil
 
 TOP_PROCESSES = 8
-TAKES_VALUE = {
-    "java": ("-cp", "-classpath", "--class-path", "--add-modules", "--add-opens"),
-    "python": ("-W", "-X"),
-}
+TAKES_VALUE = {"java": ("-cp", "-classpath", "--class-path", "--add-modules", "--add-opens"), "python": ("-W", "-X")}
 """Options of the interpreters whose next word belongs to them."""
 IDENTITIES = ("core", "disk", "interface", "pid")
 
@@ -37,7 +34,6 @@ class Machine:
         self._cores = psutil.cpu_times(percpu=True)
 
     def read(self) -> list[Event]:
-        """The events of this moment."""
         now = time.monotonic()
         seconds, self._at = max(1e-3, now - self._at), now
         common = {"host": self.host, "time_ms": int(time.time() * 1000)}

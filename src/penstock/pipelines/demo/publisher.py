@@ -40,7 +40,6 @@ class Publishing(ABC):
         self._thread = threading.Thread(target=self._run, name=f"publish-{topic}", daemon=True)
 
     def start(self) -> None:
-        """Begins publishing."""
         self._thread.start()
 
     def stop(self) -> None:

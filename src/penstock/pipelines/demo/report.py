@@ -56,7 +56,7 @@ class Ran:
 
 def rows_of(spark: SparkSession, lake: DeltaLake) -> DataFrame:
     """A lake table's rows, from the files of its current version, each with the name of its file as `file`."""
-    files = [os.path.join(lake.directory, path) for path in data_files(lake)]
+    files = [os.path.join(lake.uri, path) for path in data_files(lake)]
     return spark.read.schema(ROWS).parquet(*files).select("*", "_metadata.file_name")
 
 

@@ -97,7 +97,6 @@ def plain(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A percentage."""
     return f"{value:.1f} %" if 0 < value < 0.95 else f"{value:.0f} %"
 
 
@@ -118,7 +117,6 @@ def rate(value: float) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """A duration."""
     if value >= 10_000:
         return f"{value / 1000:,.0f} s"
     return f"{value:,.0f} ms" if value >= 10 or value == int(value) else f"{value:.1f} ms"

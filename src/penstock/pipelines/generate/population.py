@@ -114,7 +114,6 @@ class Population:
 
 
 def visitor(client: str, country: str, agent: str) -> str:
-    """The fragment of a visitor."""
     return f',"client":"{client}","country":"{country}","agent":"{agent}"'
 
 

@@ -74,7 +74,6 @@ class Sending:
 
 
 def write_lines(rows: Array, clicks: Clicks, file: BinaryIO) -> None:
-    """Writes values, one a line."""
     _, values = clicks.encode(rows)
     file.write(b"".join(value + b"\n" for value in values.cast("binary").to_pylist()))
 

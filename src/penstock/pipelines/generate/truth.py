@@ -33,5 +33,4 @@ def score(found: Iterable[str], planted: Sequence[Planted]) -> Score:
 
 
 def share(part: set[str], whole: set[str]) -> float:
-    """How much of it."""
     return len(part) / len(whole) if whole else 1.0

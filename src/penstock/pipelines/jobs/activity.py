@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.job import Job, Option
 from penstock.pipelines.jobs.events import clicks
-from penstock.pipelines.jobs.options import CLICK_OPTIONS, TABLES, rocksdb, table_path
+from penstock.pipelines.jobs.options import CLICK_OPTIONS, TABLES, rocksdb, start, table_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,15 +118,6 @@ def run(context: Context) -> Sequence[StreamingQuery]:
             visits = sessions(events, gap_seconds=options["session_gap_seconds"])
             queries.append(start(context, visits, "sessions", keep(path("sessions"), SESSION_KEYS), mode="append"))
     return queries
-
-
-def start(
-    context: Context, rows: DataFrame, query: str, write: Callable[[DataFrame, int], None], *, mode: str = "update"
-) -> StreamingQuery:
-    """Starts a query whose batches `write` gets."""
-    writer = rows.writeStream.outputMode(mode).foreachBatch(write).queryName(f"{context.name}.{query}")
-    writer = writer.option("checkpointLocation", context.checkpoint(query))
-    return writer.trigger(**context.trigger()).start()
 
 
 def keep(path: str, keys: Sequence[str], to_topic: dict[str, str] | None = None) -> Callable[[Any, int], None]:

@@ -37,13 +37,7 @@ SHARED_OPTIONS = (
         "Stop when records are gone, by retention or an unclean election; if false, note which.",
     ),
     Option("skip_corrupt", bool, False, "Skip corrupt batches, and record their offsets as a gap."),
-    Option(
-        "offsets_per_job",
-        int,
-        LOAD_OFFSETS_PER_JOB,
-        "Maximum offsets per job, for each table.",
-        at_least=1,
-    ),
+    Option("offsets_per_job", int, LOAD_OFFSETS_PER_JOB, "Maximum offsets per job, for each table.", at_least=1),
     Option(
         "read", str, "auto", "Where closed segments are read from; auto: from files where they can be reached.", READS
     ),
@@ -78,7 +72,6 @@ class LoadStep:
 
 
 def run(context: Context) -> Sequence[LoadStep]:
-    """A step a table."""
     steps: list[LoadStep] = []
     try:
         for options in loads_of(context.options, context.name, context.bootstrap, context.kafka):

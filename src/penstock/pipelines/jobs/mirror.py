@@ -69,22 +69,11 @@ def as_produced(view: memoryview, header: BatchHeader, position: int) -> bytearr
     """A whole batch as its producer would have sent it: no offset, no epochs, no transaction."""
     batch = bytearray(view[position : position + header.size_bytes])
     HEADER.pack_into(
-        batch,
-        0,
-        0,
-        header.size_bytes - LOG_OVERHEAD_BYTES,
-        NO_LEADER_EPOCH,
-        header.magic,
-        0,
-        header.attributes & ~TRANSACTIONAL_FLAG,
-        header.last_offset_delta,
-        header.base_timestamp_ms,
-        header.max_timestamp_ms,
-        NO_PRODUCER_ID,
-        NO_PRODUCER_EPOCH,
-        NO_SEQUENCE,
-        header.record_count,
-    )
+        batch, 0, 0, header.size_bytes - LOG_OVERHEAD_BYTES, NO_LEADER_EPOCH, header.magic, 0,
+        header.attributes & ~TRANSACTIONAL_FLAG, header.last_offset_delta,
+        header.base_timestamp_ms, header.max_timestamp_ms,
+        NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, header.record_count,
+    )  # fmt: skip
     CRC.pack_into(batch, CRC_POSITION, computed_crc(batch, 0, len(batch)))
     assert len(batch) > HEADER_BYTES
     return batch
@@ -198,7 +187,6 @@ class Mirror:
         return Did(count, lag, time.monotonic() - began) if count or lag else None
 
     def close(self) -> None:
-        """Closes the connections."""
         if self._clients is not None:
             self._runner.run(self._disconnect(self._clients))
         self._runner.close()
@@ -367,10 +355,7 @@ JOB = Job(
         Option("prefix", str, "", "Put before the topics' names at the other cluster."),
         Option("starting", str, "earliest", "Where the first run begins.", choices=("earliest", "latest")),
         Option(
-            "allow_data_loss",
-            bool,
-            False,
-            "Go on when the source deleted what was to come, or lost what was mirrored.",
+            "allow_data_loss", bool, False, "Go on when the source deleted what was to come, or lost what was mirrored."
         ),
     ),
     doc="Mirrors topics into another cluster byte for byte. At least once after a crash, exactly once otherwise.",

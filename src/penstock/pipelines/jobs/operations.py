@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.job import REQUIRED, Job, Option
 from penstock.pipelines.jobs.events import TIME_MS_MAX
-from penstock.pipelines.jobs.options import AHEAD_SECONDS, LATE_SECONDS, STARTING, TABLES, table_path
+from penstock.pipelines.jobs.options import AHEAD_SECONDS, LATE_SECONDS, STARTING, TABLES, start, table_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -210,9 +210,7 @@ def run(context: Context) -> Sequence[StreamingQuery]:
     path = table_path(context)
     paths = {name: path(name) for name in ("rollups", "alerts", "summary")}
     write = keep(paths, list(options["rules"]), options["change_deviations"], to_topic)
-    writer = rolled.writeStream.outputMode("update").foreachBatch(write).queryName(f"{context.name}.rollups")
-    writer = writer.option("checkpointLocation", context.checkpoint("rollups"))
-    return [*context.dead_letters(bad), writer.trigger(**context.trigger()).start()]
+    return [*context.dead_letters(bad), start(context, rolled, "rollups", write)]
 
 
 def keep(

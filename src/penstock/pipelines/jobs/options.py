@@ -1,4 +1,4 @@
-"""Options that several jobs have, and where their results go."""
+"""Options that several jobs have, and how their results get where they go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from penstock.pipelines.job import REQUIRED, Option
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.pipelines.context import Context
 
@@ -40,6 +41,15 @@ def table_path(context: Context) -> Callable[[str], str]:
     """Where a job's table of a name is."""
     root = context.options["tables"] or str(context.directory / "tables")
     return lambda name: f"{root.rstrip('/')}/{name}"
+
+
+def start(
+    context: Context, rows: DataFrame, query: str, write: Callable[[DataFrame, int], None], *, mode: str = "update"
+) -> StreamingQuery:
+    """Starts a query whose batches `write` gets."""
+    writer = rows.writeStream.outputMode(mode).foreachBatch(write).queryName(f"{context.name}.{query}")
+    writer = writer.option("checkpointLocation", context.checkpoint(query))
+    return writer.trigger(**context.trigger()).start()
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.job import Job, Option
 from penstock.pipelines.jobs.events import clicks
-from penstock.pipelines.jobs.options import CLICK_OPTIONS, TABLES, table_path
+from penstock.pipelines.jobs.options import CLICK_OPTIONS, TABLES, start, table_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -153,9 +153,7 @@ def run(context: Context) -> Sequence[StreamingQuery]:
     to_topic = {**context.source(), "topic": topic} if topic else None
     limits = {name: options[name] for name in asdict(Thresholds())}
     write = raise_alerts(table_path(context)("alerts"), limits, to_topic)
-    writer = seen.writeStream.outputMode("append").foreachBatch(write).queryName(f"{context.name}.alerts")
-    writer = writer.option("checkpointLocation", context.checkpoint("alerts"))
-    return [*queries, writer.trigger(**context.trigger()).start()]
+    return [*queries, start(context, seen, "alerts", write, mode="append")]
 
 
 def raise_alerts(
@@ -192,7 +190,6 @@ def records(alerts: DataFrame) -> DataFrame:
 
 
 def threshold_options() -> tuple[Option, ...]:
-    """The thresholds as options of the job."""
     said = {
         "rate": "Rule rate: requests a second and user, at least.",
         "rate_requests": "Rule rate: requests in the window, at least.",

@@ -109,22 +109,12 @@ class Visits(StatefulProcessor):
 
 
 def frame(visitor: str, visits: list[Visit]) -> pd.DataFrame:
-    """Visits as rows of VISIT."""
     import pandas as pd
 
-    rows = [
-        (
-            visitor,
-            moment(v.began_ms),
-            moment(v.ended_ms),
-            (v.ended_ms - v.began_ms) / 1000,
-            v.requests,
-            v.entry,
-            v.exit,
-            v.country,
-        )
-        for v in visits
-    ]
+    rows = []
+    for v in visits:
+        times = (moment(v.began_ms), moment(v.ended_ms), (v.ended_ms - v.began_ms) / 1000)
+        rows.append((visitor, *times, v.requests, v.entry, v.exit, v.country))
     return pd.DataFrame(rows, columns=["visitor", "began", "ended", "seconds", "requests", "entry", "exit", "country"])
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
@@ -29,20 +29,11 @@ from deltalake.transaction import AddAction
 
 from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
-from penstock.spark.lake import table as lake_table
 from penstock.spark.lake.destination import Destination, table_uri
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
-from penstock.spark.lake.reading import batches_of
-from penstock.spark.lake.records import (
-    RECORD_SCHEMA,
-    DataFile,
-    Gap,
-    LakeConflictError,
-    Progress,
-    TopicPartition,
-)
+from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
 from penstock.spark.lake.summaries import Stored, Summaries, application
-from penstock.spark.lake.table import TableFile
+from penstock.spark.lake.table import LakeTable, TableFile, check_is_a_loads, check_starts, new_columns
 from penstock.spark.limits import LAKE_GAPS_PER_LOG_ENTRY
 
 PROGRESS_KEY = "penstock.progress"
@@ -53,7 +44,7 @@ COMMIT_TRIES = 10
 """How often a commit is tried again when somebody else's change of the table got in its way, and not another copy."""
 
 
-class DeltaLake(lake_table.LakeTable):
+class DeltaLake(LakeTable):
     """One Delta table and the progress of the pipelines that feed it."""
 
     format = "delta"
@@ -87,10 +78,7 @@ class DeltaLake(lake_table.LakeTable):
             table = _create(uri, columns, partition_by, options)
         except (DeltaError, OSError) as error:
             raise PenstockError(f"the table at {uri} cannot be opened: {error}") from error
-        found = set(pa.schema(table.schema().to_arrow()).names)
-        missing = [name for name in RECORD_SCHEMA.names if name not in found and name != "value"]
-        if missing:
-            raise PenstockError(f"the table at {uri} is not a load's: it has no column {', '.join(missing)}")
+        check_is_a_loads(uri, pa.schema(table.schema().to_arrow()).names)
         lake = cls(table, pipeline, options)
         lake.check_keeps_progress()
         if lake.version == 0:
@@ -173,7 +161,7 @@ class DeltaLake(lake_table.LakeTable):
 
     def _check_starts(self, starts: Mapping[TopicPartition, int]) -> None:
         known = {partition: end for partition in starts if (end := self.end(partition)) is not None}
-        lake_table.check_starts(self.pipeline, known, starts)
+        check_starts(self.pipeline, known, starts)
 
     def _commit_actions(
         self,
@@ -311,7 +299,7 @@ class DeltaLake(lake_table.LakeTable):
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         for tried in range(COMMIT_TRIES):
-            new = lake_table.new_columns(self.columns, fields)
+            new = new_columns(self.columns, fields)
             if not new:
                 return
             try:
@@ -323,7 +311,7 @@ class DeltaLake(lake_table.LakeTable):
                 return
             except (DeltaError, OSError) as error:
                 self.refresh()
-                if not lake_table.new_columns(self.columns, fields):
+                if not new_columns(self.columns, fields):
                     return  # the answer was lost, or another writer added them
                 if tried == COMMIT_TRIES - 1 or not isinstance(error, CommitFailedError):
                     raise PenstockError(f"columns could not be added to {self.uri}: {error}") from error
@@ -340,9 +328,6 @@ class DeltaLake(lake_table.LakeTable):
             TableFile(unquote(path), size, {name: None if v is None else str(v) for name, v in of.items()})
             for path, size, of in zip(actions["path"].to_pylist(), sizes, values, strict=True)
         ]
-
-    def batches(self, columns: Sequence[str], topic: str | None = None) -> Iterator[pa.RecordBatch]:
-        return batches_of(self, columns, topic)
 
     def destination(self) -> Destination:
         return Destination(self.uri, self.storage_options, self.partition_by)
@@ -393,7 +378,3 @@ def add_action(file: DataFile, now_ms: int, *, data_change: bool = True) -> AddA
     path = quote(file.path, safe="/=")
     told = json.dumps(stats, ensure_ascii=False)  # delta-rs reads escaped surrogate pairs wrongly
     return AddAction(path, file.size_bytes, dict(file.partition_values), now_ms, data_change, told)
-
-
-LakeTable = DeltaLake
-"""The name under which a Delta table was opened before there were other formats; `open_table` is the way now."""

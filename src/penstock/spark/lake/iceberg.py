@@ -29,7 +29,7 @@ import os
 import re
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,16 +56,8 @@ from penstock.records.run import SeenEpoch
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import NO_EPOCHS, Summary, combined
 from penstock.spark.lake.iceberg_catalog import with_confirmed_commits
-from penstock.spark.lake.reading import batches_of
-from penstock.spark.lake.records import (
-    RECORD_SCHEMA,
-    DataFile,
-    Gap,
-    LakeConflictError,
-    Progress,
-    TopicPartition,
-)
-from penstock.spark.lake.table import LakeTable, TableFile, check_starts, new_columns, one_line
+from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
+from penstock.spark.lake.table import LakeTable, TableFile, check_is_a_loads, check_starts, new_columns, one_line
 from penstock.spark.limits import LAKE_COMMIT_MARKS, LAKE_SNAPSHOTS_KEPT
 
 logger = logging.getLogger(__name__)
@@ -131,10 +123,7 @@ class IcebergLake(LakeTable):
             raise
         except Exception as error:
             raise PenstockError(f"the table at {uri} cannot be opened: {one_line(error)}") from error
-        found = set(table.schema().as_arrow().names)
-        missing = [name for name in RECORD_SCHEMA.names if name not in found and name != "value"]
-        if missing:
-            raise PenstockError(f"the table at {uri} is not a load's: it has no column {', '.join(missing)}")
+        check_is_a_loads(uri, table.schema().as_arrow().names)
         lake = cls(table, uri, pipeline, options)
         if not lake.version:
             lake.destination().sync_above()
@@ -285,9 +274,6 @@ class IcebergLake(LakeTable):
     def location_of(self, path: str) -> str:
         """The full location of one of the table's files."""
         return f"{_location(self.uri)}/{path}"
-
-    def batches(self, columns: Sequence[str], topic: str | None = None) -> Iterator[pa.RecordBatch]:
-        return batches_of(self, columns, topic)
 
     def destination(self) -> Destination:
         stores = {name: value for name, value in self.storage_options.items() if not name.startswith("catalog.")}

@@ -20,13 +20,7 @@ from penstock.errors import PenstockError
 from penstock.records.run import SeenEpoch
 from penstock.spark.lake.destination import Destination
 from penstock.spark.lake.folding import NO_EPOCHS, Summary
-from penstock.spark.lake.records import (
-    DataFile,
-    Gap,
-    LakeConflictError,
-    Progress,
-    TopicPartition,
-)
+from penstock.spark.lake.records import RECORD_SCHEMA, DataFile, Gap, LakeConflictError, Progress, TopicPartition
 
 Format = Literal["delta", "iceberg"]
 FORMATS: tuple[Format, ...] = ("delta", "iceberg")
@@ -63,11 +57,6 @@ class LakeTable(ABC):
     @abstractmethod
     def version(self) -> int:
         """Grows with each commit: Delta's version, Iceberg's sequence number."""
-
-    @property
-    def directory(self) -> str:
-        """Where the data files are: a path, or a URI of an object store."""
-        return self.uri
 
     @abstractmethod
     def refresh(self) -> None:
@@ -133,10 +122,6 @@ class LakeTable(ABC):
         """
 
     @abstractmethod
-    def batches(self, columns: Sequence[str], topic: str | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of the current version, of one topic if named, in bounded memory. Can be called again."""
-
-    @abstractmethod
     def destination(self) -> Destination:
         """Where tasks write this table's files."""
 
@@ -144,9 +129,12 @@ class LakeTable(ABC):
         """The pyarrow filesystem in which the paths of `files` lie."""
         return self.destination().filesystem()
 
-    def _check_starts(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Raises LakeConflictError for the first partition that does not end where the plan began."""
-        check_starts(self.pipeline, self.ends(), starts)
+
+def check_is_a_loads(uri: str, columns: Sequence[str]) -> None:
+    """Raises PenstockError for a table that lacks a column of the record."""
+    missing = [name for name in RECORD_SCHEMA.names if name not in columns and name != "value"]
+    if missing:
+        raise PenstockError(f"the table at {uri} is not a load's: it has no column {', '.join(missing)}")
 
 
 def check_starts(pipeline: str, known: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]) -> None:

@@ -20,6 +20,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.spark.lake.destination import table_uri
 from penstock.spark.lake.folding import Folded
 from penstock.spark.lake.open import open_table
+from penstock.spark.lake.reading import batches_of
 from penstock.spark.lake.records import DATE, RECORD_SCHEMA, DataFile, Gap, TopicPartition, with_date
 from penstock.spark.lake.table import LakeTable, one_line, reading
 from penstock.spark.load.formats.ddl import parse_ddl
@@ -103,7 +104,7 @@ class Target:
         """The offsets in [start, end) of a partition that the table has, sorted."""
         found = [np.zeros(0, np.int64)]
         columns = ["topicId", "partition", "offset"]
-        for batch in self.lake.batches(columns, partition.topic):
+        for batch in batches_of(self.lake, columns, partition.topic):
             table = pa.Table.from_batches([batch]).select(columns)
             offsets = table["offset"].to_numpy()
             here = (offsets >= start) & (offsets < end) & (table["partition"].to_numpy() == partition.partition)
@@ -153,11 +154,7 @@ def open_target(options: LoadOptions, uri: str, pipeline: str) -> Target:
         return Target(lake, None)
     place = table_uri(options.quarantine) if options.quarantine else lake.uri.rstrip("/") + QUARANTINE_SUFFIX
     quarantine = open_table(
-        place,
-        pipeline,
-        format=options.table_format,
-        columns=QUARANTINE_SCHEMA,
-        storage_options=options.storage_options,
+        place, pipeline, format=options.table_format, columns=QUARANTINE_SCHEMA, storage_options=options.storage_options
     )
     return Target(lake, quarantine)
 

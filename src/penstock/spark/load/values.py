@@ -137,10 +137,7 @@ class Comparison:
         return mine
 
     def _compare(
-        self,
-        spans: Ranges,
-        mine: Mapping[TopicPartition, Mine],
-        brokers: Mapping[TopicPartition, BrokerVerdict],
+        self, spans: Ranges, mine: Mapping[TopicPartition, Mine], brokers: Mapping[TopicPartition, BrokerVerdict]
     ) -> None:
         """Reads spans from the brokers and compares; begins anew where retention takes records meanwhile."""
         for tried in range(LAKE_COMPARE_TRIES):

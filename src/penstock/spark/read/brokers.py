@@ -59,25 +59,20 @@ class Brokers:
         found = self._run(lambda: self._resolve(snapshot, options.starting, options.starting_ms))
         starts = {}
         for partition, offset in found.items():
-            bounds = snapshot.bounds[partition]
             if offset is None and options.late_start_is_error:
                 raise RequestError(
                     ErrorCode.OFFSET_NOT_AVAILABLE,
                     f"{partition[0]}-{partition[1]} has no record at or after the starting time; "
                     "startingOffsetsByTimestampStrategy = latest begins at its end instead",
                 )
-            starts[partition] = Position(bounds.topic_id, bounds.latest if offset is None else offset)
+            starts[partition] = position(snapshot.bounds[partition], offset)
         return starts
 
     def ending(self, snapshot: Snapshot) -> dict[Partition, Position]:
         """Where the options of a batch end. Raises RequestError for a partition without an offset or a time."""
         options = self._options
         found = self._run(lambda: self._resolve(snapshot, options.ending, options.ending_ms))
-        ends = {}
-        for partition, offset in found.items():
-            bounds = snapshot.bounds[partition]
-            ends[partition] = Position(bounds.topic_id, bounds.latest if offset is None else offset)
-        return ends
+        return {partition: position(snapshot.bounds[partition], offset) for partition, offset in found.items()}
 
     def bytes_an_offset(self, waiting: Mapping[Partition, tuple[int, int]]) -> dict[Partition, float]:
         """How many bytes of log an offset takes, from the first batches of each partition's range [begin, end).
@@ -202,6 +197,11 @@ class Brokers:
                 sizes[partition] = (at + last.size_bytes) / (last.next_offset - first.base_offset)
         mean = sum(sizes.values()) / len(sizes) if sizes else 1.0
         return {partition: sizes.get(partition, mean) for partition in waiting}
+
+
+def position(bounds: Bounds, offset: int | None) -> Position:
+    """The position at an offset; None stands for the end."""
+    return Position(bounds.topic_id, bounds.latest if offset is None else offset)
 
 
 def _all_are_read(given: Mapping[str, Mapping[int, int]], snapshot: Snapshot, what: str) -> None:

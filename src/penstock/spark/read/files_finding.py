@@ -203,7 +203,7 @@ def _not_here(log_dir: str, cluster_id: str, node_id: int) -> str:
 
 
 def _properties(log_dir: str) -> MetaProperties | str:
-    """What a log directory says whose it is, or why that cannot be read."""
+    """The meta.properties of a log directory, or the reason why they cannot be read."""
     path = Path(log_dir, FILE)
     try:
         return parse_meta_properties(path.read_bytes(), str(path))

@@ -6,6 +6,7 @@ fails; else it asks the brokers what is left of the rest of its ranges and goes 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,17 @@ from penstock.errors import ErrorCode, RequestError
 from penstock.spark.limits import SPARK_ARROW_BATCH_ROWS, SPARK_TASK_REPLANS
 from penstock.spark.read.brokers import Brokers
 from penstock.spark.read.options import ReadOptions
-from penstock.spark.read.plan import DataLossError, Losses, OffsetRange, Position, Snapshot, ranges_between
+from penstock.spark.read.plan import (
+    DataLossError,
+    Losses,
+    OffsetRange,
+    Position,
+    Snapshot,
+    ranges_between,
+    task_count,
+    tasks_at_once,
+    tasks_of,
+)
 
 LOST = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -27,6 +38,17 @@ class Task(InputPartition):
     """The ranges that one Spark task reads."""
 
     ranges: Sequence[OffsetRange]
+
+
+def tasks(options: ReadOptions, ranges: Sequence[OffsetRange]) -> list[Task]:
+    """The tasks that share the ranges."""
+    count = task_count(
+        sum(each.size for each in ranges),
+        tasks_at_once(options.parallelism, os.cpu_count() or 1, len(ranges)),
+        at_least=options.min_partitions,
+        task_offsets=options.max_records_per_task,
+    )
+    return [Task(packed) for packed in tasks_of(ranges, count)]
 
 
 def rows(options: ReadOptions, names: Sequence[str], ranges: Sequence[OffsetRange]) -> Iterator[Any]:

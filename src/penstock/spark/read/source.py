@@ -7,7 +7,6 @@ itself through the package `pyspark_penstock`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +17,8 @@ from penstock.config.nearest import did_you_mean
 from penstock.errors import ConfigError
 from penstock.spark.read.brokers import Brokers
 from penstock.spark.read.options import ReadOptions, includes_headers, parse
-from penstock.spark.read.plan import (
-    Losses,
-    OffsetRange,
-    check_order,
-    ranges_between,
-    task_count,
-    tasks_at_once,
-    tasks_of,
-)
-from penstock.spark.read.rows import Task, rows
+from penstock.spark.read.plan import Losses, OffsetRange, check_order, ranges_between
+from penstock.spark.read.rows import Task, rows, tasks
 from penstock.spark.read.streaming import StreamReader
 
 if TYPE_CHECKING:
@@ -97,15 +88,7 @@ class BatchReader(DataSourceReader):
         self.names = tuple(names)
 
     def partitions(self) -> Sequence[InputPartition]:
-        options = self.options
-        ranges = self._ranges()
-        tasks = task_count(
-            sum(each.size for each in ranges),
-            tasks_at_once(options.parallelism, os.cpu_count() or 1, len(ranges)),
-            at_least=options.min_partitions,
-            task_offsets=options.max_records_per_task,
-        )
-        return [Task(packed) for packed in tasks_of(ranges, tasks)] or [Task(())]  # Spark reads no plan as one of None
+        return tasks(self.options, self._ranges()) or [Task(())]  # Spark reads no plan as one of None
 
     def _ranges(self) -> list[OffsetRange]:
         brokers = Brokers(self.options)

@@ -14,7 +14,6 @@ committed: its offsets say all that is needed.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,18 +32,8 @@ from pyspark.sql.streaming.datasource import (
 from penstock.client.client import Partition
 from penstock.spark.read.brokers import Brokers
 from penstock.spark.read.options import ReadOptions
-from penstock.spark.read.plan import (
-    Losses,
-    Position,
-    Positions,
-    Snapshot,
-    goes_on_at,
-    ranges_between,
-    task_count,
-    tasks_at_once,
-    tasks_of,
-)
-from penstock.spark.read.rows import Task, rows
+from penstock.spark.read.plan import Losses, Position, Positions, Snapshot, goes_on_at, ranges_between
+from penstock.spark.read.rows import Task, rows, tasks
 from penstock.spark.read.stream_admission import MinOffsets, share_out
 from penstock.spark.read.stream_offsets import from_json, to_json
 
@@ -137,14 +126,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = self._planned
         snapshot = planned.snapshot if planned is not None and planned.end == end else self.brokers.snapshot()
         ranges = ranges_between(from_json(start), from_json(end), snapshot, self._losses)
-        options = self.options
-        tasks = task_count(
-            sum(each.size for each in ranges),
-            tasks_at_once(options.parallelism, os.cpu_count() or 1, len(ranges)),
-            at_least=options.min_partitions,
-            task_offsets=options.max_records_per_task,
-        )
-        return [Task(packed) for packed in tasks_of(ranges, tasks)]
+        return tasks(self.options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one task, as Arrow batches."""

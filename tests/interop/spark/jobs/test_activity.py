@@ -117,6 +117,7 @@ def test_requests_with_no_whole_gap_between_them_are_one_visit() -> None:
     assert late == [Visit(0, 15_000, 3, "/0", "/15", None)]
 
 
+@pytest.mark.slow
 def test_a_run_a_stop_and_another_run_count_everything_once(
     broker: LocalBroker, context_of: ContextOf, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Producer
 from interop.spark.load.both_tables import PairVerdict, verify_both
 
+from penstock.spark.lake.reading import batches_of
 from penstock.spark.lake.verify import PartitionVerdict
 from penstock.spark.load.load import Load, LoadOptions, Outcome
 from penstock.testing.broker import LocalBroker
@@ -52,7 +53,9 @@ def total(verdicts: list[PartitionVerdict]) -> int:
 
 def rows(load: Load, *columns: str, topic: str | None = None) -> list[dict[str, Any]]:
     """The table's rows by partition and offset, without nulls."""
-    found = [row for batch in load.lake.batches([*columns, "partition", "offset"], topic) for row in batch.to_pylist()]
+    found = [
+        row for batch in batches_of(load.lake, [*columns, "partition", "offset"], topic) for row in batch.to_pylist()
+    ]
     found.sort(key=lambda row: (row["partition"], row["offset"]))
     return [{name: row[name] for name in columns if row[name] is not None} for row in found]
 

@@ -11,6 +11,7 @@ from interop.spark.load.schema_registry import Registry, avro, click
 from interop.spark.load.support import caught_up, options, proof, publish_values, rows
 
 from penstock.errors import ConfigError
+from penstock.spark.lake.reading import batches_of
 from penstock.spark.lake.table import LakeTable
 from penstock.spark.lake.verify import verify
 from penstock.spark.load.load import Load
@@ -41,7 +42,7 @@ def crash(table: LakeTable, *, after: bool) -> None:
 
 def quarantined(load: Load) -> list[tuple[bytes | None, str]]:
     table = load.quarantines[load.lake.uri]
-    found = [row for batch in table.batches(["value", "reason", "offset"]) for row in batch.to_pylist()]
+    found = [row for batch in batches_of(table, ["value", "reason", "offset"]) for row in batch.to_pylist()]
     return [(row["value"], row["reason"]) for row in sorted(found, key=lambda row: row["offset"])]
 
 

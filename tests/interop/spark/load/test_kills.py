@@ -14,6 +14,7 @@ pytestmark = pytest.mark.spark
 SEED = 20
 
 
+@pytest.mark.slow
 def test_a_kill_of_each_kind_loses_and_doubles_nothing(tmp_path: Path) -> None:
     with Run(tmp_path, "delta", SEED) as run:
         for kind in ("worker", "broker", "driver"):

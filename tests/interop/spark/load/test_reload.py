@@ -13,6 +13,7 @@ from interop.spark.load.support import caught_up, options, proof, publish, publi
 from penstock.client.client import LATEST
 from penstock.errors import ConfigError
 from penstock.spark.lake.open import open_table
+from penstock.spark.lake.reading import batches_of
 from penstock.spark.lake.verify import verify
 from penstock.spark.load.load import Load, LoadOptions, Outcome
 from penstock.spark.load.plan import ClaimError
@@ -137,7 +138,7 @@ def test_topics_and_partitions_that_appear_are_loaded_each_into_its_table(
     days = sorted(path.name for path in (tmp_path / f"{topic}.new").glob("date=*"))
     assert days == ["date=1970-01-02", "date=1970-01-03"]
     table = open_table(str(tmp_path / f"{topic}.new"), "test")
-    assert [str(row["date"]) for batch in table.batches(["date"]) for row in batch.to_pylist()] == [
+    assert [str(row["date"]) for batch in batches_of(table, ["date"]) for row in batch.to_pylist()] == [
         "1970-01-02", "1970-01-02", "1970-01-03",
     ]  # fmt: skip
     Load(None, options(broker, topic, tmp_path / "plain")).close()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.coordinator.group.offsets.stored import committed_of, names_of
+from penstock.coordinator.group.offsets.stored import WITHOUT_TEXT, committed_of, names_of
 from penstock.protocol.message import ZERO_UUID
 from penstock.protocol.messages.group.offset_commit_key import OffsetCommitKey
 from penstock.protocol.messages.group.offset_commit_value import OffsetCommitValue
@@ -50,6 +51,21 @@ def test_a_value_that_is_not_whole_is_never_read(version: int, cut: int, byte: i
     assert committed_of(whole + bytes([byte]), 0) is None
     if cut < len(whole):
         assert committed_of(whole[:cut], 0) is None
+
+
+@pytest.mark.parametrize("text", ["", "of eighteen bytes."])
+def test_a_value_with_any_byte_wrong_is_read_as_the_codec_reads_it(text: str) -> None:
+    topic_id = ZERO_UUID if text else UUID(int=7 << 64)
+    whole = encode_coordinator_value(OffsetCommitValue(offset=1, metadata=text, topic_id=topic_id), 4)
+    assert len(whole) == WITHOUT_TEXT.size
+    for place in range(len(whole)):
+        for byte in range(256):
+            damaged = whole[:place] + bytes([byte]) + whole[place + 1 :]
+            found = committed_of(damaged, 9)
+            if found is not None:
+                read: Any = decode_coordinator_value("group", OffsetCommitKey.KEY, damaged)[0]
+                times = (read.commit_timestamp, read.expire_timestamp)
+                assert found == (read.offset, read.leader_epoch, read.metadata, *times, read.topic_id, 9)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

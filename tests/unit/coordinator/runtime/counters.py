@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from unit.coordinator.fake_log import FakeLog
 
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
 from penstock.coordinator.runtime.runtime import Runtime
-from penstock.coordinator.runtime.shard import Shard
+from penstock.coordinator.runtime.shard import Shard, Stored
 from penstock.coordinator.runtime.timers import ShardTimers
 from penstock.errors import ErrorCode
 from penstock.metadata.timeline import Timeline, TimelineMap
@@ -47,8 +47,8 @@ class Counters:
             assert isinstance(record.value, OffsetCommitValue)
             self.numbers[record.key.group] = record.value.offset
 
-    def replay_bytes(self, key: bytes, value: bytes, offset: int) -> bool:
-        return False
+    def replay_stored(self, records: Sequence[Stored]) -> int:
+        return 0
 
     def replay_end_marker(self, producer: tuple[int, int], committed: bool, offset: int) -> None:
         self.markers.append((producer, committed))

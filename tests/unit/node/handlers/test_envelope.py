@@ -57,7 +57,6 @@ def test_the_request_inside_is_answered_inside() -> None:
 
 
 def test_it_is_authorized_with_the_principal_of_the_client() -> None:
-    node = Node()
     asked = []
 
     class Records:
@@ -65,7 +64,8 @@ def test_it_is_authorized_with_the_principal_of_the_client() -> None:
             asked.append((principal, operation, resource))
             return True
 
-    node.broker.gate.authorizer = Records()
+    node = Node(authorizer=Records())
+    asked.clear()
     ask(node, framed(create("t"), 7))
     assert asked[0] == (ANONYMOUS, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER), "the broker may forward"
     assert {principal for principal, _, _ in asked[1:]} == {ALICE}

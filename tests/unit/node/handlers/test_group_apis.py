@@ -12,7 +12,6 @@ from support.broker import Client, Node
 from support.group_requests import (
     ALONE,
     GROUP,
-    Deny,
     change_partition,
     commit,
     committed,
@@ -94,12 +93,10 @@ def errors_in(value: Any) -> set[ErrorCode]:
 def test_who_may_not_is_refused_and_nothing_happens(node: Node, client: Client, api: str) -> None:
     make, version, needed = OF_A_GROUP[api]
     joined = stable_member(client)
-    node.broker.gate.authorizer = Deny(
-        lambda operation, resource, _: (operation, resource) == (needed, ResourceType.GROUP)
-    )
+    node.acls.refused = lambda operation, resource, _: (operation, resource) == (needed, ResourceType.GROUP)
     answer = client.ask(make(), version)
     assert errors_in(answer) == {ErrorCode.GROUP_AUTHORIZATION_FAILED}
-    node.broker.gate.authorizer = Deny(lambda *_: False)
+    node.acls.refused = lambda *_: False
     assert client.ask(heartbeat(joined.member_id), 4).error_code == ErrorCode.NONE
     assert committed(client) == {}
 
@@ -107,19 +104,17 @@ def test_who_may_not_is_refused_and_nothing_happens(node: Node, client: Client, 
 @pytest.mark.parametrize("api", OF_A_GROUP)
 def test_who_may_do_only_what_is_needed_is_not_refused(node: Node, client: Client, api: str) -> None:
     make, version, needed = OF_A_GROUP[api]
-    node.broker.gate.authorizer = Deny(
-        lambda operation, resource, _: resource is ResourceType.GROUP and operation is not needed
-    )
+    node.acls.refused = lambda operation, resource, _: resource is ResourceType.GROUP and operation is not needed
     assert ErrorCode.GROUP_AUTHORIZATION_FAILED not in errors_in(client.ask(make(), version))
 
 
 def test_groups_that_one_may_not_describe_are_not_listed(node: Node, client: Client) -> None:
     for group in ("mine", "theirs"):
         client.ask(commit({("t", 0): 1}, group), 8)
-    node.broker.gate.authorizer = Deny(lambda _, resource, name: resource is ResourceType.CLUSTER or name == "theirs")
+    node.acls.refused = lambda _, resource, name: resource is ResourceType.CLUSTER or name == "theirs"
     answer = client.ask(ListGroupsRequest(), 5)
     assert [group.group_id for group in answer.groups] == ["mine"]
-    node.broker.gate.authorizer = Deny(lambda _, resource, name: name == "theirs")
+    node.acls.refused = lambda _, resource, name: name == "theirs"
     answer = client.ask(ListGroupsRequest(), 5)
     assert {group.group_id for group in answer.groups} == {"mine", "theirs"}, "DESCRIBE on the cluster shows them all"
 
@@ -127,8 +122,7 @@ def test_groups_that_one_may_not_describe_are_not_listed(node: Node, client: Cli
 def test_offsets_of_topics_that_one_may_not_read_are_refused_and_the_others_committed(
     node: Node, client: Client
 ) -> None:
-    deny_t = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "t")
-    node.broker.gate.authorizer = deny_t
+    node.acls.refused = lambda _, resource, name: resource is ResourceType.TOPIC and name == "t"
     answer = client.ask(commit({("t", 0): 1, ("u", 0): 2, ("none", 0): 3}), 8)
     codes = {topic.name: topic.partitions[0].error_code for topic in answer.topics}
     assert codes == {
@@ -136,13 +130,13 @@ def test_offsets_of_topics_that_one_may_not_read_are_refused_and_the_others_comm
         "u": ErrorCode.NONE,
         "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    node.broker.gate.authorizer = Deny(lambda *_: False)
+    node.acls.refused = lambda *_: False
     assert committed(client) == {("u", 0): 2}
 
 
 def test_offsets_of_topics_that_one_may_not_describe_are_not_shown(node: Node, client: Client) -> None:
     client.ask(commit({("t", 0): 1, ("u", 0): 2}), 8)
-    node.broker.gate.authorizer = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "t")
+    node.acls.refused = lambda _, resource, name: resource is ResourceType.TOPIC and name == "t"
     assert committed(client) == {("u", 0): 2}
     (group,) = client.ask(fetch_offsets({"t": [0], "u": [0]}), 8).groups
     found = {
@@ -153,24 +147,24 @@ def test_offsets_of_topics_that_one_may_not_describe_are_not_shown(node: Node, c
 
 def test_offsets_of_topics_that_one_may_not_read_are_not_deleted(node: Node, client: Client) -> None:
     client.ask(commit({("t", 0): 1, ("u", 0): 2}), 8)
-    node.broker.gate.authorizer = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "t")
+    node.acls.refused = lambda _, resource, name: resource is ResourceType.TOPIC and name == "t"
     assert errors_in(client.ask(delete_offsets("t", 0), 0)) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert errors_in(client.ask(delete_offsets("u", 0), 0)) == set()
-    node.broker.gate.authorizer = Deny(lambda *_: False)
+    node.acls.refused = lambda *_: False
     assert committed(client) == {("t", 0): 1}
 
 
 def test_a_consumer_may_not_subscribe_to_topics_that_it_may_not_describe(node: Node, client: Client) -> None:
-    node.broker.gate.authorizer = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "t")
+    node.acls.refused = lambda _, resource, name: resource is ResourceType.TOPIC and name == "t"
     answer = client.ask(consumer_heartbeat("m", 0, "u", "t"), 1)
     assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert client.ask(consumer_heartbeat("m", 0, "u"), 1).error_code == ErrorCode.NONE
 
 
 def test_a_pattern_matches_no_topics_that_the_consumer_may_not_describe(node: Node, client: Client) -> None:
-    node.broker.gate.authorizer = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "t")
+    node.acls.refused = lambda _, resource, name: resource is ResourceType.TOPIC and name == "t"
     answer = client.ask(consumer_heartbeat("m", subscribed_topic_names=None, subscribed_topic_regex="t|u"), 1)
-    node.broker.gate.authorizer = Deny(lambda *_: False)
+    node.acls.refused = lambda *_: False
     while not (answer.assignment and answer.assignment.topic_partitions):
         assert answer.error_code == ErrorCode.NONE
         node.advance(300)
@@ -180,10 +174,10 @@ def test_a_pattern_matches_no_topics_that_the_consumer_may_not_describe(node: No
 
 def test_a_group_is_hidden_from_who_may_not_describe_the_topics_of_its_members(node: Node, client: Client) -> None:
     assert client.ask(consumer_heartbeat("m", 0, "u", "t"), 1).error_code == ErrorCode.NONE
-    node.broker.gate.authorizer = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "t")
+    node.acls.refused = lambda _, resource, name: resource is ResourceType.TOPIC and name == "t"
     (group,) = client.ask(describe_consumers(), 1).groups
     assert (group.error_code, group.members) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
-    node.broker.gate.authorizer = Deny(lambda _, resource, name: resource is ResourceType.TOPIC and name == "other")
+    node.acls.refused = lambda _, resource, name: resource is ResourceType.TOPIC and name == "other"
     (group,) = client.ask(describe_consumers(), 1).groups
     assert (group.error_code, len(group.members)) == (ErrorCode.NONE, 1)
 
@@ -191,7 +185,7 @@ def test_a_group_is_hidden_from_who_may_not_describe_the_topics_of_its_members(n
 def test_what_one_may_do_with_a_group_is_told_when_asked_for(node: Node, client: Client) -> None:
     stable_member(client)
     assert client.ask(consumer_heartbeat("m", group_id="new"), 1).error_code == ErrorCode.NONE
-    node.broker.gate.authorizer = Deny(lambda operation, *_: operation is AclOperation.DELETE)
+    node.acls.refused = lambda operation, *_: operation is AclOperation.DELETE
     bits = sum(1 << code for code in (3, 8, 10, 11))
     for request, version in (
         (describe(include_authorized_operations=True), 6),
@@ -320,9 +314,7 @@ def test_groups_of_many_partitions_are_deleted_with_one_answer() -> None:
     groups = [f"group-{number}" for number in range(20)]
     for group in groups[:10]:
         client.ask(commit({("t", 0): 1}, group), 8)
-    node.broker.gate.authorizer = Deny(
-        lambda operation, _, name: operation is AclOperation.DELETE and name == "group-3"
-    )
+    node.acls.refused = lambda operation, _, name: operation is AclOperation.DELETE and name == "group-3"
     answer = client.ask(delete_groups(*groups), 2)
     codes = {each.group_id: each.error_code for each in answer.results}
     wanted = {

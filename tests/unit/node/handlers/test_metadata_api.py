@@ -160,7 +160,7 @@ def test_the_same_question_is_answered_from_memory_until_the_image_changes(node:
 
 
 def test_kept_answers_are_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.node.handlers.metadata.METADATA_ANSWERS_KEPT_MAX", 4)
+    monkeypatch.setattr("penstock.node.handlers.metadata.ANSWERS_KEPT_MAX", 4)
     client = node.connect()
     for number in range(20):
         client.ask(asking(f"unknown-{number}"), 12)

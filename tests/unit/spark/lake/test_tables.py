@@ -18,6 +18,7 @@ from penstock.errors import ConfigError, PenstockError  # noqa: E402
 from penstock.records.run import SeenEpoch  # noqa: E402
 from penstock.spark.lake.maintenance import Maintenance  # noqa: E402
 from penstock.spark.lake.open import open_table  # noqa: E402
+from penstock.spark.lake.reading import batches_of  # noqa: E402
 from penstock.spark.lake.records import (  # noqa: E402
     DIVERGED,
     RECORD_SCHEMA,
@@ -122,7 +123,9 @@ def test_columns_are_added_once_whoever_asks(lake: LakeTable, tmp_path: Path, ta
         copy.add_columns([pa.field("page", pa.int64())])
     batch = rows(range(5, 10)).append_column("page", pa.array(["/"] * 5))
     copy.commit(written(copy, batch), {CLICKS: 5}, {CLICKS: 10})
-    pages = [value for each in copy.batches(["offset", "page"], "clicks") for value in each.column("page").to_pylist()]
+    pages = [
+        value for each in batches_of(copy, ["offset", "page"], "clicks") for value in each.column("page").to_pylist()
+    ]
     assert sorted(map(str, pages)) == ["/"] * 5 + ["None"] * 5
     assert verdict_of(lake).clean
 
@@ -136,7 +139,7 @@ def test_files_of_before_a_nested_column_are_merged_and_read_with_nulls_in_it(
     load(lake, 5, 10)
     assert maintained(lake, "compact")["compact"]["files_merged"] == 2
     lake.refresh()
-    found = [row for each in lake.batches(["tags", "client"]) for row in each.to_pylist()]
+    found = [row for each in batches_of(lake, ["tags", "client"]) for row in each.to_pylist()]
     assert found == [{"tags": None, "client": None}] * 10
 
 
@@ -148,7 +151,7 @@ def test_a_job_writes_one_file_a_date(tmp_path: Path, table_format: str) -> None
         "2026-01-02",
         "2026-01-03",
     ]
-    dates = {str(date) for batch in lake.batches(["date"]) for date in batch.column("date").to_pylist()}
+    dates = {str(date) for batch in batches_of(lake, ["date"]) for date in batch.column("date").to_pylist()}
     assert dates == {"2026-01-01", "2026-01-02", "2026-01-03"}
     assert maintained(lake, "compact")["compact"]["files_merged"] == 0
     load(lake, 120, 140)
@@ -159,8 +162,8 @@ def test_a_job_writes_one_file_a_date(tmp_path: Path, table_format: str) -> None
 def test_rows_of_a_topic_are_read_again_and_again(lake: LakeTable) -> None:
     load(lake, 0, 20)
     for _ in range(2):
-        assert sum(batch.num_rows for batch in lake.batches(["value"], "clicks")) == 20
-    assert list(lake.batches(["value"], "orders")) == []
+        assert sum(batch.num_rows for batch in batches_of(lake, ["value"], "clicks")) == 20
+    assert list(batches_of(lake, ["value"], "orders")) == []
 
 
 def test_maintenance_between_the_commits_of_a_load_changes_nothing(lake: LakeTable) -> None:
@@ -175,7 +178,7 @@ def test_maintenance_between_the_commits_of_a_load_changes_nothing(lake: LakeTab
     maintained(lake, "compact", "expire", "vacuum")
     lake.refresh()
     assert len(lake.files()) == 1
-    offsets = [value for batch in lake.batches(["offset"]) for value in batch.column("offset").to_pylist()]
+    offsets = [value for batch in batches_of(lake, ["offset"]) for value in batch.column("offset").to_pylist()]
     assert offsets == [offset for offset in range(120) if offset % 10 != 4], "the order of the offsets is kept"
 
 

@@ -208,7 +208,6 @@ class Balance:
         return moved
 
     def result(self) -> Steps[Mapping[str, Partitions]]:
-        """The partitions of each member."""
         lists: list[dict[UUID, list[int]]] = [{} for _ in self.member_ids]
         for topic, owners in self.owners.items():
             for number, owner in enumerate(owners):

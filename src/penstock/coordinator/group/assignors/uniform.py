@@ -49,7 +49,7 @@ class Quotas:
         self.below: list[tuple[str, int]] = []
 
     def assign(self) -> Steps[Mapping[str, Partitions]]:
-        """Does both."""
+        """The assignment: what members keep, and what they get of what is free."""
         yield from self.find_free()
         result: dict[str, Partitions] = {}
         for index, (member_id, member) in enumerate(self.members.items()):

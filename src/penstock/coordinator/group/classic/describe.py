@@ -37,7 +37,6 @@ def describe(state: GroupState, committed_offset: int, group_id: str, api_versio
 
 
 def described(group: ClassicGroup) -> DescribedGroup:
-    """A group that exists."""
     protocol_name = group.protocol_name if group.state is State.STABLE else None
     return DescribedGroup(
         group_id=group.group_id,

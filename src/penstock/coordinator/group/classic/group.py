@@ -1,4 +1,4 @@
-"""A classic group: who is in, what they can agree on, and how far the present generation has come.
+"""A classic group: its members, what they can agree on, and how far the present generation has come.
 
 This is soft state; the operations of this package change it. The methods keep its parts consistent: how many members
 wait to join, how many support each protocol, who is a static member, who leads.
@@ -63,26 +63,10 @@ class ClassicGroup(Group):
     """
 
     __slots__ = (
-        "_awaiting_join",
-        "_supporters",
-        "generation_id",
-        "group_id",
-        "initial_delay_ms",
-        "initial_remaining_ms",
-        "leader_id",
-        "members",
-        "new_member_added",
-        "pending",
-        "pending_sync",
-        "previous_state",
-        "protocol_name",
-        "protocol_type",
-        "state",
-        "state_timestamp_ms",
-        "static_members",
-        "topics",
-        "was_consumer_group",
-    )
+        "_awaiting_join", "_supporters", "generation_id", "group_id", "initial_delay_ms", "initial_remaining_ms",
+        "leader_id", "members", "new_member_added", "pending", "pending_sync", "previous_state", "protocol_name",
+        "protocol_type", "state", "state_timestamp_ms", "static_members", "topics", "was_consumer_group",
+    )  # fmt: skip
 
     TYPE = GroupType.CLASSIC
 
@@ -149,7 +133,7 @@ class ClassicGroup(Group):
         session_timeout_ms: int,
         reply: JoinReply | None,
     ) -> None:
-        """Takes what a member says now that it joins again."""
+        """Applies what a member sends when it joins again."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
@@ -158,7 +142,7 @@ class ClassicGroup(Group):
         self.await_join(member, reply)
 
     def rename(self, member: ClassicMember, member_id: str) -> None:
-        """Gives a member another id, in place: what it was, it stays."""
+        """Gives a member another id; everything else about it stays."""
         old_id = member.member_id
         members = list(self.members.values())
         member.member_id = member_id
@@ -171,7 +155,7 @@ class ClassicGroup(Group):
             del self.pending_sync[old_id]
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
-        """Raises RequestError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID when another has taken the instance's place."""
+        """Raises RequestError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has the instance's place."""
         if instance_id is not None:
             present = self.static_members.get(instance_id)
             if present is None:
@@ -195,16 +179,16 @@ class ClassicGroup(Group):
 
     @property
     def all_joined(self) -> bool:
-        """Whether everybody waits for the rebalance to go on."""
+        """Whether all members wait for the rebalance to go on."""
         return self._awaiting_join == len(self.members) and not self.pending
 
     def await_join(self, member: ClassicMember, reply: JoinReply | None) -> None:
-        """Sets or forgets whom to answer when the member's join is over. One that waited till now hears no more."""
+        """Sets or clears the receiver of the answer to a member's join. An earlier receiver gets no answer."""
         self._awaiting_join += (reply is not None) - member.awaits_join
         member.join_reply = reply
 
     def answer_join(self, member: ClassicMember, response: JoinGroupResponse, now_ms: int) -> bool:
-        """Answers the join that waits. Returns whether one did."""
+        """Answers a waiting join. Returns whether there was one."""
         reply = member.join_reply
         self.await_join(member, None)
         if reply is None:
@@ -226,7 +210,7 @@ class ClassicGroup(Group):
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether a member with these protocols can be in: all others support one of them, too."""
+        """Whether a member with these protocols can join: all others support one of them, too."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         if self.protocol_type != protocol_type:
@@ -234,7 +218,7 @@ class ClassicGroup(Group):
         return any(self._supporters.get(name, 0) == len(self.members) for name in protocols)
 
     def select_protocol(self) -> str:
-        """The protocol that all support and most like best; of equals the one voted for first."""
+        """The protocol that all support and most prefer; of equals the one voted for first."""
         assert self.members, f"{self!r} has nobody to vote"
         candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
         votes: dict[str, int] = {}
@@ -273,14 +257,14 @@ class ClassicGroup(Group):
         return self.state in BEFORE[State.PREPARING_REBALANCE]
 
     def move(self, state: State, wall_ms: int) -> None:
-        """Goes into another state; when, is stored."""
+        """Enters another state; the time is stored."""
         assert self.state in BEFORE[state], f"{self!r} cannot become {state.value}"
         self.previous_state, self.state = self.state, state
         self.was_consumer_group = False
         self.state_timestamp_ms = wall_ms
 
     def next_generation(self, wall_ms: int) -> None:
-        """The members that are in now make the next generation; without any the group is empty."""
+        """The present members make the next generation; without any the group is empty."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.learn_topics()
@@ -300,7 +284,7 @@ class ClassicGroup(Group):
         )
 
     def joined_members(self) -> list[JoinGroupResponseMember]:
-        """The members as the leader is told of them."""
+        """The members, as the leader is told."""
         assert self.protocol_name is not None
         return [
             JoinGroupResponseMember(

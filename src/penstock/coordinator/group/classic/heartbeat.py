@@ -1,4 +1,7 @@
-"""Heartbeat (key 12), versions 0-4: a member is alive, and hears whether the group rebalances."""
+"""Heartbeat (key 12), versions 0-4: a member is alive, and learns whether the group rebalances.
+
+A member whose session times out is dropped in `rebalance.py` (`session_expired`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,22 @@ from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
 from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
+
+
+def steady(state: GroupState, request: HeartbeatRequest, now_ms: int) -> bool:
+    """Takes the heartbeat of a dynamic member of a stable group, which nearly all are: its answer has nothing to tell.
+
+    False for any other: then nothing has changed, and it is for `classic_requests.heartbeat`.
+    """
+    group = state.groups.find(request.group_id)
+    if group.__class__ is not ClassicGroup or request.group_instance_id is not None:
+        return False
+    assert isinstance(group, ClassicGroup)
+    member = group.members.get(request.member_id)
+    if member is None or group.state is not State.STABLE or request.generation_id != group.generation_id:
+        return False
+    renew_session(state, group, member, now_ms)
+    return True
 
 
 def heartbeat_classic(

@@ -1,8 +1,8 @@
-"""JoinGroup (key 11), versions 0-9: a member wants to be in the next generation, and waits until that is made.
+"""JoinGroup (key 11), versions 0-9: a member wants to be in the next generation, and waits until that begins.
 
-From version 4 a dynamic member without an id is told one, and has to come again with it (KIP-394). From version 5 an
-instance id makes a member static (KIP-345, see static.py). Before version 1 there is no rebalance timeout: it is the
-session timeout.
+From version 4 on a dynamic member without an id is given one, and has to join again with it (KIP-394). From version 5
+on an instance id makes a member static (KIP-345, see static.py). Before version 1 the rebalance timeout is the session
+timeout.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MEMBER_ID_REQUIRED_FROM = 4
 
 
 def join_new(state: GroupState, join: Join, tombstones: list[CoordinatorRecord], now_ms: int) -> Result[None]:
-    """Joins a group that does not exist, or one of another kind that is empty: `tombstones` are its end.
+    """Joins a group that does not exist, or an empty one of another kind, which `tombstones` delete.
 
-    The group is made with its first member. Its record, with nobody in it, keeps it in place should the broker fail.
+    The group is created with its first member. Its record, without members, preserves it should the broker fail.
     """
     request = join.request
     group = state.pending.forming(request.group_id)
@@ -73,7 +73,6 @@ def abandon(state: GroupState, group: ClassicGroup, code: ErrorCode, now_ms: int
 
 
 def join_classic(state: GroupState, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
-    """Joins a classic group."""
     request = join.request
     member_id = request.member_id
     if not has_room(group, member_id, state.settings.broker().group_max_size):
@@ -98,9 +97,9 @@ def join_classic(state: GroupState, group: ClassicGroup, join: Join, now_ms: int
 
 
 def has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """Whether the group takes the member (group.max.size).
+    """Whether the group can take the member (group.max.size).
 
-    While it rebalances those count who have joined already: if it is too large, the last ones have to go.
+    During a rebalance only members that have joined count: if it is too large, the last ones are refused.
     """
     if group.state in (State.EMPTY, State.DEAD):
         return True
@@ -111,7 +110,7 @@ def has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 
 
 def join_without_id(state: GroupState, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
-    """Somebody new, or a static member that has started again."""
+    """Joins a new member, or a static one that has started again."""
     instance_id = join.request.group_instance_id
     prefix = join.context.client_id if instance_id is None else instance_id
     member_id = f"{prefix}-{state.new_id()}"
@@ -144,10 +143,10 @@ def add_member(state: GroupState, group: ClassicGroup, member_id: str, join: Joi
 
 
 def join_again(state: GroupState, group: ClassicGroup, join: Join, now_ms: int) -> Result[None]:
-    """A member joins again: for the rebalance that goes on, because it missed an answer, or to have a rebalance.
+    """A member joins again: for the present rebalance, because it missed an answer, or to have a rebalance.
 
-    A member that has nothing new to say does not disturb a generation that is complete, unless it leads: that is how a
-    leader makes the group share anew when the topics have changed.
+    A member without changes does not disturb a complete generation, unless it leads: that is how a leader has the group
+    assign anew when topics have changed.
     """
     member_id = join.request.member_id
     try:

@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13), versions 0-5: members leave, or somebody removes static members by their instance ids.
+"""LeaveGroup (key 13), versions 0-5: members leave, or static members are removed by their instance ids.
 
 A request may name many (KIP-345); each has an answer of its own.
 """
@@ -34,7 +34,7 @@ def leave_classic(
 
 
 def remove(state: GroupState, group: ClassicGroup, leaving: MemberIdentity, now_ms: int) -> ErrorCode:
-    """Removes one member. Returns why not, or NONE."""
+    """Removes one member. Returns the error, or NONE."""
     member_id = leaving.member_id
     if member_id == NO_MEMBER:
         # An administrator removes a static member, whoever it is now.
@@ -57,5 +57,4 @@ def remove(state: GroupState, group: ClassicGroup, leaving: MemberIdentity, now_
 
 
 def answer(member: MemberIdentity, code: ErrorCode) -> MemberResponse:
-    """The result for one member."""
     return MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code)

@@ -1,8 +1,9 @@
-"""A member of a classic group: what it told when it joined, what it was assigned, and who waits for an answer."""
+"""A member of a classic group: what it sent when it joined, its assignment, and its requests waiting for an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 
 from penstock.coordinator.group.base import JoinReply, SyncReply
 from penstock.coordinator.group.context import Context
@@ -27,6 +28,7 @@ def protocols_of(offered: Iterable[JoinGroupRequestProtocol]) -> dict[str, bytes
     return protocols
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ClassicMember:
     """See the module's head.
 
@@ -36,53 +38,26 @@ class ClassicMember:
         join_reply, sync_reply: who waits for an answer.
     """
 
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "instance_id",
-        "is_new",
-        "join_reply",
-        "member_id",
-        "protocol_type",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "sync_reply",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        *,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocol_type: str,
-        protocols: Protocols,
-        assignment: bytes = EMPTY_ASSIGNMENT,
-    ) -> None:
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocol_type = protocol_type
-        self.protocols = protocols
-        self.assignment = assignment
-        self.is_new = False
-        self.join_reply: JoinReply | None = None
-        self.sync_reply: SyncReply | None = None
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    _: KW_ONLY
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    assignment: bytes = EMPTY_ASSIGNMENT
+    is_new: bool = field(default=False, init=False)
+    join_reply: JoinReply | None = field(default=None, init=False)
+    sync_reply: SyncReply | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         return f"ClassicMember({self.member_id!r}, instance {self.instance_id!r})"
 
     @staticmethod
     def of(member_id: str, context: Context, request: JoinGroupRequest) -> ClassicMember:
-        """The member that a request asks to become."""
+        """The member that a request describes."""
         return ClassicMember(
             member_id,
             request.group_instance_id,
@@ -136,7 +111,7 @@ class ClassicMember:
     # Protocols
 
     def vote(self, candidates: Container[str]) -> str:
-        """The candidate that it likes best."""
+        """The candidate that it prefers."""
         for name in self.protocols:
             if name in candidates:
                 return name
@@ -158,11 +133,11 @@ class ClassicMember:
 
     @property
     def is_heard_of(self) -> bool:
-        """Whether the member waits for our answer, and so cannot send heartbeats; new members join again anyway."""
+        """Whether the member waits for our answer, so that it cannot send heartbeats; new members join again anyway."""
         return not self.is_new and (self.awaits_join or self.awaits_sync)
 
     def answer_sync(self, response: SyncGroupResponse, now_ms: int) -> bool:
-        """Answers the sync that waits. Returns whether one did."""
+        """Answers a waiting sync. Returns whether there was one."""
         reply, self.sync_reply = self.sync_reply, None
         if reply is None:
             return False
@@ -176,5 +151,5 @@ def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
 
 
 def join_error(code: ErrorCode, member_id: str) -> JoinGroupResponse:
-    """A JoinGroup that was refused."""
+    """A refusal of a JoinGroup."""
     return JoinGroupResponse(error_code=code, member_id=member_id)

@@ -1,8 +1,8 @@
-"""Member ids that were given out and have not joined yet (KIP-394), and groups that consist of nothing else.
+"""Member ids that were given out and have not joined yet (KIP-394), and groups that have nothing else.
 
-A client without a member id is told one and joins again with it. Until then nothing is stored: a group that does not
-exist comes into being with its first member. So who only asks for ids leaves nothing behind but what is here, and that
-is bounded in time, by the session timeout, and in number: the id given out first is taken back when there are too many.
+A client without a member id is given one and joins again with it. Until then nothing is stored: a new group is created
+with its first member. So a client that only asks for ids leaves nothing behind but what is here, which is bounded in
+time, by the session timeout, and in number: when there are too many, the oldest id is taken back.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Timers, by the first word of their keys:
 
-- `classic-session` (group, member): nothing was heard of the member for its session timeout, it is dropped. For a
-  member that has just joined for the first time the time is longer, as it cannot send heartbeats before the answer.
+- `classic-session` (group, member): nothing was heard from the member for its session timeout; it is dropped. For a
+  member that joins for the first time it is longer, since it cannot send heartbeats before the answer.
 - `classic-join` (group): the time to join again is over. Dynamic members that have not are dropped; static ones stay
-  until their sessions end. For a group that was empty: an initial rebalance was delayed long enough, or is delayed on.
-- `classic-sync` (group): members that have not synced by now are dropped.
+  until their sessions end. If the group was empty: the initial rebalance delay is over, or is extended.
+- `classic-sync` (group): members that have not synced are dropped.
 
 The functions here change the group at once. They return a Result, which has a record only when the group is empty.
 """
@@ -57,7 +57,7 @@ def end_session(state: GroupState, group: ClassicGroup, member_id: str) -> None:
 
 
 def drop_member(state: GroupState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
-    """Removes a member. If it waits for its join, it is told to join again as a new member."""
+    """Removes a member. If its join waits for an answer, it is told to join again as a new member."""
     end_session(state, group, member.member_id)
     group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER), now_ms)
     member.answer_sync(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID), now_ms)
@@ -65,7 +65,7 @@ def drop_member(state: GroupState, group: ClassicGroup, member: ClassicMember, n
 
 
 def session_expired(state: GroupState, key: tuple[str, str, str], now_ms: int) -> Result[Any]:
-    """Nothing was heard of a member, or of who was told a member id, for too long."""
+    """Nothing was heard from a member, or from the client that was given a member id, for too long."""
     _, group_id, member_id = key
     state.pending.forget(group_id, member_id)
     group = state.groups.find_of(ClassicGroup, group_id) or state.pending.forming(group_id)
@@ -157,7 +157,7 @@ def join_expired(state: GroupState, key: tuple[str, str], now_ms: int) -> Result
 
 
 def complete_join(state: GroupState, group: ClassicGroup, now_ms: int) -> Result[Any]:
-    """Ends the first phase of a rebalance: who has joined makes the next generation, and is told of it."""
+    """Ends the first phase of a rebalance: members that have joined make the next generation, and are answered."""
     state.timers.cancel((JOIN, group.group_id))
     group.initial_remaining_ms = None
     group.new_member_added = False
@@ -208,7 +208,7 @@ def sync_expired(state: GroupState, key: tuple[str, str], now_ms: int) -> Result
 
 
 def reset_assignment(state: GroupState, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
-    """Nobody has an assignment; who waits for one is told why."""
+    """Removes all assignments; answers waiting syncs with the error."""
     for member in group.members.values():
         member.assignment = EMPTY_ASSIGNMENT
     answer_syncs(state, group, code, now_ms)
@@ -235,7 +235,7 @@ def sync_response(group: ClassicGroup, member: ClassicMember, code: ErrorCode = 
 
 
 def loaded(state: GroupState, now_ms: int) -> None:
-    """Members of the groups that were read from the log have a session's time to be heard of."""
+    """Gives members of groups that were read from the log a whole session."""
     max_size = state.settings.broker().group_max_size
     for group in state.groups.all():
         if not isinstance(group, ClassicGroup):
@@ -250,7 +250,7 @@ def loaded(state: GroupState, now_ms: int) -> None:
 
 
 def unloaded(state: GroupState, now_ms: int) -> None:
-    """Another broker coordinates the groups now: members find it out from the answers that they wait for."""
+    """Another broker coordinates the groups now: members learn it from the answers that they wait for."""
     for group in state.groups.all():
         if isinstance(group, ClassicGroup):
             group.move(State.DEAD, state.wall.at(now_ms))

@@ -1,4 +1,4 @@
-"""A classic group as the log has it, with members and assignments as of its last stored generation."""
+"""A classic group according to the log, with members and assignments of its last stored generation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from penstock.protocol.messages.group.group_metadata_value import GroupMetadataV
 
 
 def replay_group_metadata(
-    state: GroupState,
-    key: GroupMetadataKey,
-    value: GroupMetadataValue | None,
-    offset: int,
-    producer: tuple[int, int],
+    state: GroupState, key: GroupMetadataKey, value: GroupMetadataValue | None, offset: int, producer: tuple[int, int]
 ) -> None:
     """Applies a GroupMetadata record."""
     if value is None:

@@ -1,4 +1,4 @@
-"""A JoinGroup request on its way: where it comes from and where its answer goes."""
+"""A JoinGroup request on its way: its origin, and the receiver of its answer."""
 
 from __future__ import annotations
 

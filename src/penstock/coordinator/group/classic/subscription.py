@@ -1,7 +1,8 @@
-"""What consumers subscribe to, read from the metadata of the consumer protocol (ConsumerProtocolSubscription).
+"""The topics that consumers subscribe to, read from the metadata of the consumer protocol
+(ConsumerProtocolSubscription).
 
-Only version 0 is read, with which every later version begins. It is the client's data: when it cannot be read, the
-group works all the same, and we do not know its topics.
+Only version 0 is read, with which every later version begins. It is the client's data: if it cannot be read, the group
+works all the same, without its topics being known here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SyncGroup (key 14), versions 0-5: members of a new generation ask for their assignment; the leader brings it.
+"""SyncGroup (key 14), versions 0-5: members of a new generation ask for their assignment; the leader supplies it.
 
-Who syncs before the leader waits. The assignment is stored first; then all are told, and the group is stable. If it
-cannot be stored, all are told so and rebalance. From version 5 the request names the protocol, which must be the
+Members that sync before the leader wait. The assignment is stored first; then all get it, and the group is stable. If
+it cannot be stored, all get the error and rebalance. From version 5 the request names the protocol, which must be the
 group's (KIP-559).
 """
 
@@ -64,7 +64,7 @@ def differ(requested: str | None, present: str | None) -> bool:
 
 
 def store_assignment(state: GroupState, group: ClassicGroup, request: SyncGroupRequest) -> Result[None]:
-    """Stores what the leader assigns. Members whom it forgot have nothing; those it made up are passed over."""
+    """Stores the leader's assignment. Members that it left out have nothing; unknown ones are ignored."""
     assigned = {each.member_id: each.assignment for each in request.assignments}
     assignment = {member_id: assigned.get(member_id, EMPTY_ASSIGNMENT) for member_id in group.members}
     generation_id = group.generation_id

@@ -8,22 +8,18 @@ that is all of it the member is STABLE.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from uuid import UUID
 
 from penstock.coordinator.group.assignors.spec import Partitions
-from penstock.coordinator.group.consumer.member import (
-    NOTHING,
-    ConsumerMember,
-    Epochs,
-    MemberState,
-    epochs_in_order,
-)
+from penstock.coordinator.group.consumer.member import NOTHING, ConsumerMember, Epochs, MemberState, epochs_in_order
 from penstock.errors import ErrorCode, RequestError
 
 Owned = Sequence[tuple[UUID, Sequence[int]]]
 """The partitions that a member says it has."""
 
 
+@dataclass(slots=True)
 class Reconciliation:
     """One step of one member towards its target assignment.
 
@@ -35,24 +31,14 @@ class Reconciliation:
         owned: what the member says it has; None when it does not say.
     """
 
-    def __init__(
-        self,
-        member: ConsumerMember,
-        assignment_epoch: int,
-        target: Partitions,
-        *,
-        topic_ids: Collection[UUID],
-        subscribes_to_nothing: bool,
-        is_owned: Callable[[UUID, int], bool],
-        owned: Owned | None,
-    ) -> None:
-        self.member = member
-        self.assignment_epoch = assignment_epoch
-        self.target = target
-        self.topic_ids = topic_ids
-        self.subscribes_to_nothing = subscribes_to_nothing
-        self.is_owned = is_owned
-        self.owned = owned
+    member: ConsumerMember
+    assignment_epoch: int
+    target: Partitions
+    _: KW_ONLY
+    topic_ids: Collection[UUID]
+    subscribes_to_nothing: bool
+    is_owned: Callable[[UUID, int], bool]
+    owned: Owned | None
 
     def step(self, *, subscription_changed: bool) -> ConsumerMember:
         """The member after the step, or the same one when it cannot go on."""
@@ -95,10 +81,7 @@ class Reconciliation:
             revoked = epochs_in_order(merged)
         if revoked and self.still_has(revoked):
             return member.at_epoch(
-                member.member_epoch,
-                state=MemberState.UNREVOKED_PARTITIONS,
-                assigned=kept,
-                pending_revocation=revoked,
+                member.member_epoch, state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, pending_revocation=revoked
             )
         return member.at_epoch(member.member_epoch, assigned=kept)
 

@@ -33,7 +33,6 @@ def describe_consumer_groups(
 
 
 def describe(state: GroupState, at: int, group_id: str) -> DescribedGroup:
-    """Describes one group."""
     try:
         group = state.groups.get_of(ConsumerGroup, group_id, at=at)
     except RequestError as error:
@@ -54,7 +53,6 @@ def describe(state: GroupState, at: int, group_id: str) -> DescribedGroup:
 
 
 def described(member: ConsumerMember, target: Mapping[UUID, Sequence[int]], image: MetadataImage) -> Member:
-    """Describes one member."""
     has: dict[UUID, list[int]] = {}
     for partitions in (member.assigned, member.pending_revocation):
         for topic, epochs in partitions.items():

@@ -76,7 +76,6 @@ class SubscribedTopics(TimelineMap[str, Subscribers]):
         super().__setitem__(key, value)
 
     def pop(self, key: str) -> Subscribers | None:
-        """Removes a topic."""
         if self._by_topic is not None:
             self._by_topic.remove(key, self._group_id)
         return super().pop(key)
@@ -99,22 +98,9 @@ class ConsumerGroup(Group):
     TYPE = GroupType.CONSUMER
 
     __slots__ = (
-        "_epoch",
-        "_numbers",
-        "assignors",
-        "group_id",
-        "members",
-        "owners",
-        "protocols",
-        "refreshed_epoch",
-        "regex_members",
-        "regexes",
-        "run",
-        "static_members",
-        "targets",
-        "topics",
-        "withheld",
-    )
+        "_epoch", "_numbers", "assignors", "group_id", "members", "owners", "protocols", "refreshed_epoch",
+        "regex_members", "regexes", "run", "static_members", "targets", "topics", "withheld",
+    )  # fmt: skip
 
     def __init__(self, timeline: Timeline, group_id: str, by_topic: GroupsByTopic | None = None) -> None:
         """`by_topic` is told of the topics that the group subscribes to; None: a group that is in no state."""
@@ -197,7 +183,6 @@ class ConsumerGroup(Group):
         )
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member with this instance id."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
@@ -428,7 +413,6 @@ def count(counts: TimelineMap[K, int], key: K, by: int) -> None:
 
 
 def count_names(topics: Topics, member: ConsumerMember | None, by: int) -> None:
-    """Counts a member that subscribes by name."""
     for name in () if member is None else sorted(member.subscribed_topic_names):
         held = topics.get(name) or Subscribers()
         set_or_drop(topics, name, held._replace(by_name=held.by_name + by))

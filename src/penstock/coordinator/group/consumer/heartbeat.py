@@ -11,6 +11,8 @@ stable ones come sooner, too, so that they hear soon of who joins and leaves; se
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from penstock.coordinator.group.classic.group import ClassicGroup
@@ -46,6 +48,14 @@ OWN_MEMBER_ID_FROM = 1
 logger = events("coordinator.group")
 
 
+class Stays(NamedTuple):
+    """What a member is answered that is as it was."""
+
+    member_id: str
+    member_epoch: int
+    interval_ms: int
+
+
 def consumer_group_heartbeat(
     state: GroupState, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Result[ConsumerGroupHeartbeatResponse]:
@@ -55,12 +65,33 @@ def consumer_group_heartbeat(
     FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED,
     INVALID_REGULAR_EXPRESSION.
     """
+    stays = steady(state, context, request, now_ms)
+    if stays is None:
+        return full_heartbeat(state, context, request, now_ms)
+    return Result(
+        ConsumerGroupHeartbeatResponse(
+            member_id=stays.member_id, member_epoch=stays.member_epoch, heartbeat_interval_ms=stays.interval_ms
+        )
+    )
+
+
+def steady(state: GroupState, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Stays | None:
+    """Takes the heartbeat of a member that has its target, and returns what it is to be answered: the same as
+    `full_heartbeat` would, at less cost. None for any other: then nothing has changed.
+    """
     group = state.groups.find(request.group_id)
-    if isinstance(group, ConsumerGroup):
-        member = settled_member(state, group, context, request, now_ms)
-        if member is not None:
-            return still_there(state, group, member, now_ms)
-    return full_heartbeat(state, context, request, now_ms)
+    if not isinstance(group, ConsumerGroup):
+        return None
+    settled = settled_member(state, group, context, request, now_ms)
+    member = settled or waiting_member(state, group, context, request, now_ms)
+    if member is None:
+        return None
+    times = state.settings_of(group.group_id)
+    state.timers.set((timers.SESSION, group.group_id, member.member_id), now_ms + times.consumer_session_timeout_ms)
+    choose_ms = stable_interval_ms
+    if settled is None and is_settling(group):
+        choose_ms = partial(soon_interval_ms, len(group.members))
+    return Stays(member.member_id, member.member_epoch, choose_ms(state, times.consumer_heartbeat_interval_ms))
 
 
 def settled_member(
@@ -82,19 +113,30 @@ def settled_member(
     return member if settled else None
 
 
-def still_there(
-    state: GroupState, group: ConsumerGroup, member: ConsumerMember, now_ms: int
-) -> Result[ConsumerGroupHeartbeatResponse]:
-    """The same answer that `full_heartbeat` gives for a settled member, at less cost."""
-    times = state.settings_of(group.group_id)
-    state.timers.set((timers.SESSION, group.group_id, member.member_id), now_ms + times.consumer_session_timeout_ms)
-    return Result(
-        ConsumerGroupHeartbeatResponse(
-            member_id=member.member_id,
-            member_epoch=member.member_epoch,
-            heartbeat_interval_ms=stable_interval_ms(state, times.consumer_heartbeat_interval_ms),
-        )
+def waiting_member(
+    state: GroupState, group: ConsumerGroup, context: Context, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> ConsumerMember | None:
+    """The member, if its heartbeat reports no change and it has its target, while its group has just been given that,
+    or it is too early for the next.
+    """
+    member = group.members.get(request.member_id)
+    if member is None or request.member_epoch != member.member_epoch:
+        return None
+    epoch = group.epoch()
+    waits = (
+        member.is_reconciled_to(epoch.assignment)
+        and (epoch.group == epoch.assignment or target.is_too_early(state, group, now_ms))
+        and not group.topics_may_have_changed
+        and not group.regex_members
+        and says_nothing(request, context, member)
     )
+    return member if waits else None
+
+
+def is_settling(group: ConsumerGroup) -> bool:
+    """Whether a group is about to be assigned anew, or some of its members do not have their targets yet."""
+    epoch = group.epoch()
+    return epoch.group > epoch.assignment or group.stable_count(epoch.assignment) < len(group.members)
 
 
 def full_heartbeat(
@@ -202,7 +244,7 @@ def member_of(
     owned: Owned | None,
     written: list[CoordinatorRecord],
 ) -> ConsumerMember:
-    """The member that the request speaks of, a new one if it joins."""
+    """The member that the request is from, a new one if it joins."""
     joins = request.member_epoch == JOINING_EPOCH
     if request.instance_id is None:
         return members.dynamic_member(group, member_id, request.member_epoch, owned, create=joins)
@@ -212,7 +254,7 @@ def member_of(
 
 
 def updated(member: ConsumerMember, context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
-    """The member as the request says; what it does not say stays. The same object when it says nothing of itself."""
+    """The member with the changes of the request; the same object if there are none."""
     if says_nothing(request, context, member):
         return member
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
@@ -255,7 +297,7 @@ def owned_of(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
 
 
 def advance(change: target.Change, owned: Owned | None) -> tuple[ConsumerMember, int, int]:
-    """Moves group epoch, target assignment and member on.
+    """Advances group epoch, target assignment and member.
 
     Returns the member, the assignment epoch and the group epoch as they will be.
     """
@@ -272,27 +314,31 @@ def advance(change: target.Change, owned: Owned | None) -> tuple[ConsumerMember,
 
 
 def interval_ms(change: target.Change, assignment_epoch: int, group_epoch: int) -> int:
-    """When the member should come again.
+    """When the member should send its next heartbeat.
 
-    Soon, if it has not got what it should have, or an assignment is due. Soon, too, for a while, if others have not:
-    a group in which something has changed is likely to change again. A large group is not asked to come all at once.
+    Soon, if it does not have its target yet, or an assignment is due. Soon for a while, too, if others do not: a group
+    that has changed is likely to change again. The members of a large group do not all come soon at once.
     """
     state, group = change.state, change.group
     stable_ms = state.settings_of(group.group_id).consumer_heartbeat_interval_ms
-    soon_ms = min(state.settings.broker().penstock_group_consumer_reconcile_heartbeat_interval_ms, stable_ms)
-    crowd_ms = len(group.members) * 1000 // GROUP_SETTLING_HEARTBEATS_PER_SECOND
     if not change.new.is_reconciled_to(assignment_epoch):
-        return min(max(soon_ms, crowd_ms), stable_ms)
+        return soon_interval_ms(len(group.members), state, stable_ms)
     epoch = group.epoch()
     is_new = assignment_epoch != epoch.assignment
     is_recent = is_new or state.wall.within(epoch.assignment_timestamp_ms, GROUP_SETTLING_MS, change.now_ms)
     if group_epoch > assignment_epoch or (is_recent and others_reconcile(change, assignment_epoch)):
-        return min(max(soon_ms, crowd_ms), stable_ms)
+        return soon_interval_ms(len(group.members), state, stable_ms)
     return stable_interval_ms(state, stable_ms)
 
 
+def soon_interval_ms(members: int, state: GroupState, configured_ms: int) -> int:
+    """When a member of a group that changes should send its next heartbeat; of many members each comes more seldom."""
+    soon_ms = state.settings.broker().penstock_group_consumer_reconcile_heartbeat_interval_ms
+    return min(max(soon_ms, members * 1000 // GROUP_SETTLING_HEARTBEATS_PER_SECOND), configured_ms)
+
+
 def stable_interval_ms(state: GroupState, configured_ms: int) -> int:
-    """When a member should come again that has nothing to wait for.
+    """When a member that waits for nothing should send its next heartbeat.
 
     As configured, or sooner while all members of this broker together then do not send more heartbeats than allowed.
     """
@@ -331,5 +377,4 @@ def assignment_of(member: ConsumerMember) -> Assignment:
 
 
 def topic_partitions(topic_id: UUID, partitions: list[int]) -> TopicPartitions:
-    """Partitions of a topic as the answer has them."""
     return TopicPartitions(topic_id=topic_id, partitions=partitions)

@@ -1,6 +1,6 @@
-"""Members that go: those that leave, and those that are taken for dead when a timer is due.
+"""Members that leave, and members that are fenced because a timer is due, such as their session timeout.
 
-When all who stay speak the classic protocol, the group becomes a classic one again.
+When all remaining members speak the classic protocol, the group becomes a classic one again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,7 @@ from typing import Any, TypeVar
 from penstock.coordinator.group import records_consumer as records
 from penstock.coordinator.group.consumer import downgrade, timers
 from penstock.coordinator.group.consumer.group import ConsumerGroup
-from penstock.coordinator.group.consumer.member import (
-    NOTHING,
-    STATIC_LEAVING_EPOCH,
-    ConsumerMember,
-    MemberState,
-)
+from penstock.coordinator.group.consumer.member import NOTHING, STATIC_LEAVING_EPOCH, ConsumerMember, MemberState
 from penstock.coordinator.group.consumer.members import check_known, check_not_fenced, remove_member
 from penstock.coordinator.group.state import GroupState
 from penstock.coordinator.runtime.result import CoordinatorRecord, Result
@@ -95,7 +90,7 @@ def unused_regexes(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> l
 
 
 def expired(state: GroupState, key: tuple[str, str, str], now_ms: int) -> Result[Any]:
-    """A timer of a member is due: it is taken for dead, if it is there."""
+    """A timer of a member is due: fences the member, if it still exists."""
     kind, group_id, member_id = key
     group = state.groups.find_of(ConsumerGroup, group_id)
     member = None if group is None else group.members.get(member_id)
@@ -110,7 +105,7 @@ def expired(state: GroupState, key: tuple[str, str, str], now_ms: int) -> Result
 
 
 def loaded(state: GroupState, now_ms: int) -> None:
-    """Every member has a whole session to be heard of."""
+    """Gives every member a whole session after the state was loaded."""
     for group in state.groups.all():
         if isinstance(group, ConsumerGroup):
             for _, member in group.members.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -52,8 +51,7 @@ class ClassicMetadata(NamedTuple):
     protocols: tuple[ClassicProtocol, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerMember:
+class ConsumerMember(NamedTuple):
     """See the module's head.
 
     Attributes:
@@ -77,17 +75,17 @@ class ConsumerMember:
     subscribed_topic_names: frozenset[str] = frozenset()
     subscribed_topic_regex: str = ""
     server_assignor: str | None = None
-    assigned: Epochs = field(default_factory=lambda: NOTHING)
-    pending_revocation: Epochs = field(default_factory=lambda: NOTHING)
+    assigned: Epochs = NOTHING
+    pending_revocation: Epochs = NOTHING
     classic: ClassicMetadata | None = None
 
     def with_(self, **changes: Any) -> ConsumerMember:
         """A copy with some attributes changed."""
-        return replace(self, **changes)
+        return self._replace(**changes)
 
     def at_epoch(self, member_epoch: int, **changes: Any) -> ConsumerMember:
         """A copy that has come to an epoch."""
-        return replace(self, member_epoch=member_epoch, previous_member_epoch=self.member_epoch, **changes)
+        return self._replace(member_epoch=member_epoch, previous_member_epoch=self.member_epoch, **changes)
 
     @property
     def uses_classic_protocol(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who a member is: finds or makes the member that a request speaks of, and fences whoever is not it any more."""
+"""The identity of a member: finds or creates the member that a request is from, and fences outdated ones."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def static_member(
     create: bool,
     classic: bool = False,
 ) -> ConsumerMember:
-    """The static member. With `create` a new one, which takes over all that its predecessor has, if there is one;
+    """The static member. With `create` a new one, which takes over everything from its predecessor, if there is one;
     that is added to `written`.
 
     Raises RequestError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, FENCED_MEMBER_EPOCH.
@@ -130,7 +130,7 @@ def replace_member(
 
 
 def remove_member(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """The records that make a member vanish."""
+    """The records that delete a member."""
     return [
         records.current_assignment_tombstone(group_id, member_id),
         records.target_assignment_tombstone(group_id, member_id),

@@ -1,8 +1,8 @@
-"""When the regular expressions of a group are evaluated, and what comes of it.
+"""When the regular expressions of a group are evaluated, and what is done with the result.
 
-A heartbeat starts an evaluation (`update`); a timer, `consumer-regex`, goes on with it a step at a time. When it is
-done its outcome is written, and the group epoch rises if that has changed what the group subscribes to. Topics that the
-member may not describe whose heartbeat started it are not matched.
+A heartbeat starts an evaluation (`update`); a timer, `consumer-regex`, continues it step by step. At the end the result
+is written, and the group epoch rises if it has changed what the group subscribes to. Topics that the member whose
+heartbeat started it may not describe are not matched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REGEX: Final = "consumer-regex"
 
 
 class RegexUpdate(Enum):
-    """Whether the member has another regular expression now, and whether it is known what that matches."""
+    """Whether the member has another regular expression now, and whether its matches are known."""
 
     NONE = "none"
     UPDATED = "updated"

@@ -32,13 +32,9 @@ from penstock.protocol.messages.group.consumer_group_member_metadata_value impor
 from penstock.protocol.messages.group.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from penstock.protocol.messages.group.consumer_group_metadata_value import ConsumerGroupMetadataValue
 from penstock.protocol.messages.group.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
-from penstock.protocol.messages.group.consumer_group_partition_metadata_value import (
-    ConsumerGroupPartitionMetadataValue,
-)
+from penstock.protocol.messages.group.consumer_group_partition_metadata_value import ConsumerGroupPartitionMetadataValue
 from penstock.protocol.messages.group.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
-from penstock.protocol.messages.group.consumer_group_regular_expression_value import (
-    ConsumerGroupRegularExpressionValue,
-)
+from penstock.protocol.messages.group.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
 from penstock.protocol.messages.group.consumer_group_target_assignment_member_key import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
@@ -54,7 +50,7 @@ from penstock.protocol.messages.group.consumer_group_target_assignment_metadata_
 
 
 def replay(state: GroupState, key: Any, value: Any, offset: int, producer: tuple[int, int]) -> None:
-    """Applies a record of any kind. The group is made with its first value; tombstones of one that is gone are over."""
+    """Applies a record of any kind. Its first value creates a group; tombstones of a group that is gone are ignored."""
     group = state.groups.find(key.group_id)
     is_end = isinstance(key, ConsumerGroupMetadataKey) and value is None
     if is_end:

@@ -106,9 +106,7 @@ def update_target(change: Change, group_epoch: int) -> Target:
     """Computes the target assignment if this group epoch has none yet. Returns the member's target."""
     state, group, now_ms = change.state, change.group, change.now_ms
     epoch = group.epoch()
-    interval_ms = state.settings_of(group.group_id).consumer_assignment_interval_ms
-    too_early = state.wall.within(epoch.assignment_timestamp_ms, interval_ms, now_ms)
-    if epoch.assignment >= group_epoch or too_early:
+    if epoch.assignment >= group_epoch or is_too_early(state, group, now_ms):
         return Target(epoch.assignment, group.target(change.new))
     if epoch.assignment > JOINING_EPOCH and is_for_later(change):
         target_runs.start(state, group, now_ms)
@@ -126,6 +124,12 @@ def update_target(change: Change, group_epoch: int) -> Target:
     how = {"assignor": assignor, "members": len(spec.members)}
     logger.info("partitions assigned", group=group.group_id, epoch=group_epoch, **how)
     return Target(group_epoch, result.get(change.new.member_id, NO_PARTITIONS))
+
+
+def is_too_early(state: GroupState, group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether the group has been assigned so recently that the next assignment has to wait."""
+    interval_ms = state.settings_of(group.group_id).consumer_assignment_interval_ms
+    return state.wall.within(group.epoch().assignment_timestamp_ms, interval_ms, now_ms)
 
 
 def is_for_later(change: Change) -> bool:

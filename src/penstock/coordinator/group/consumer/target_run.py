@@ -21,14 +21,7 @@ from uuid import UUID
 
 from penstock.coordinator.group import records_consumer as records
 from penstock.coordinator.group.assignors import ASSIGNORS
-from penstock.coordinator.group.assignors.spec import (
-    NO_PARTITIONS,
-    GroupSpec,
-    MemberSpec,
-    Pace,
-    Partitions,
-    Steps,
-)
+from penstock.coordinator.group.assignors.spec import NO_PARTITIONS, GroupSpec, MemberSpec, Pace, Partitions, Steps
 from penstock.coordinator.group.consumer.group import ConsumerGroup, is_homogeneous
 from penstock.coordinator.group.consumer.member import ConsumerMember
 from penstock.coordinator.group.consumer.run import Part, TargetRun
@@ -70,7 +63,6 @@ def compute(
     assignor: str,
     homogeneous: bool,
 ) -> Steps[Assigned]:
-    """Computes the target of every member."""
     spec = yield from specify(group, members, image, pace, homogeneous=homogeneous)
     return spec, (yield from ASSIGNORS[assignor](spec, pace))
 
@@ -132,12 +124,7 @@ def common(one: Partitions, other: Partitions) -> Partitions:
 
 
 def specify(
-    group: ConsumerGroup,
-    members: Mapping[str, ConsumerMember],
-    image: MetadataImage,
-    pace: Pace,
-    *,
-    homogeneous: bool,
+    group: ConsumerGroup, members: Mapping[str, ConsumerMember], image: MetadataImage, pace: Pace, *, homogeneous: bool
 ) -> Steps[GroupSpec]:
     """The group with these members as the assignor sees it."""
     ids: dict[tuple[frozenset[str], str], tuple[UUID, ...]] = {}

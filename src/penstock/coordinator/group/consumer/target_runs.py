@@ -1,8 +1,8 @@
-"""When the target assignment of a large group is computed in steps, and what comes of it. See `target_run`.
+"""When the target assignment of a large group is computed in steps, and what is done with it. See `target_run`.
 
-A heartbeat that finds an assignment due has it begin (`start`); a timer, `consumer-target`, goes on with it a step at a
-time. Heartbeats meanwhile are answered by the last assignment, and come again soon. What cannot be written is computed
-anew after a while.
+A heartbeat that finds an assignment due starts it (`start`); a timer, `consumer-target`, continues it step by step.
+Heartbeats meanwhile are answered by the last assignment, and come again soon. If a part cannot be written, the
+assignment is computed again after a while.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_under_way(state: GroupState, group: ConsumerGroup) -> bool:
 
 
 def step(state: GroupState, key: tuple[str, str], now_ms: int) -> Result[Any]:
-    """Begins, goes on, or ends."""
+    """Begins, continues or ends an assignment."""
     group = state.groups.find_of(ConsumerGroup, key[1])
     if group is None:
         return Result()

@@ -1,10 +1,10 @@
 """The timers of members, by the first word of their keys (kind, group id, member id).
 
-- `consumer-session`: nothing was heard of the member for the session timeout. It is dead.
-- `consumer-rebalance`: it has not given up what it should not have within its rebalance timeout.
+- `consumer-session`: nothing was heard from the member for its session timeout.
+- `consumer-rebalance`: it has not given up revoked partitions within its rebalance timeout.
 - `consumer-join`, `consumer-sync`: a member with the classic protocol has not joined again, or not synced.
 
-What happens then is in `leave.py`. They are soft state: a new coordinator gives every member a whole session anew.
+In each case `leave.py` fences the member. Timers are soft state: a new coordinator gives every member a whole session.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the consumer groups of a partition know of the topics: whether those that they subscribe to have changed.
+"""What the consumer groups of a partition know about topics: whether those that they subscribe to have changed.
 
-A group keeps one number of all its topics, the *metadata hash*: ids, names, partition counts, and the racks of the
+A group keeps one number for all its topics, the *metadata hash*: of ids, names, partition counts, and the racks of the
 replicas. It is the number that Kafka computes, so a group which moves between the two does not rebalance for it.
 Source: Utils.computeTopicHash and computeGroupHash of Apache Kafka 4.3 (XXH3, 64 bits).
 """
@@ -74,7 +74,6 @@ def text(value: str) -> bytes:
 
 
 def topic_hash(topic: TopicImage, image: MetadataImage) -> int:
-    """The hash of one topic."""
     parts = [HASH_VERSION, *(topic.id.bytes[at : at + 8][::-1] for at in (0, 8)), text(topic.name)]
     parts.append(INT.pack(len(topic.partitions)))
     for index, partition in enumerate(topic.partitions):

@@ -8,19 +8,16 @@ ids: the caller has looked up what the request lacks, and refused topics that do
 
 from __future__ import annotations
 
-from penstock.coordinator.group import records
 from penstock.coordinator.group.base import Group, PartitionCheck
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.rebalance import renew_session
 from penstock.coordinator.group.context import Context
-from penstock.coordinator.group.offsets.state import CommittedOffset
+from penstock.coordinator.group.offsets.run import OffsetRun, TopicOffsets, one_by_one
 from penstock.coordinator.group.state import GroupState
-from penstock.coordinator.runtime.result import CoordinatorRecord, Result
+from penstock.coordinator.runtime.result import Result
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
 )
 from penstock.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -30,7 +27,6 @@ from penstock.protocol.messages.offset_commit_response import (
 
 GROUP_NOT_FOUND_FROM = 9
 NO_RETENTION = -1
-NO_TIMESTAMP = -1
 
 
 def commit_offsets(
@@ -45,24 +41,28 @@ def commit_offsets(
     if isinstance(group, ClassicGroup) and group.state in (State.STABLE, State.PREPARING_REBALANCE):
         renew_session(state, group, group.members[request.member_id], now_ms)
     wall_ms = state.wall.at(now_ms)
-    expire_timestamp_ms = NO_TIMESTAMP
-    if request.retention_time_ms != NO_RETENTION:
-        expire_timestamp_ms = wall_ms + request.retention_time_ms
     limit = state.settings.broker().offset_metadata_max_bytes
-    answers, written = [], list[CoordinatorRecord]()
+    answers, written = [], []
     for topic in request.topics:
-        partitions = []
+        kept, partitions = [], []
         for partition in topic.partitions:
             code = ErrorCode.NONE
             if check is not None:
                 check(topic.name, topic.topic_id, partition.partition_index)
-            if is_too_long(partition.committed_metadata, limit):
+            text = partition.committed_metadata
+            if text and is_too_long(text, limit):
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                written.append(record_of(request.group_id, topic, partition, expire_timestamp_ms, wall_ms))
+                kept.append(partition)
             partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
         answers.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-    return Result(OffsetCommitResponse(topics=answers), written)
+        if kept:
+            written.append(TopicOffsets(topic.name, topic.topic_id, kept))
+    response = OffsetCommitResponse(topics=answers)
+    if request.retention_time_ms == NO_RETENTION:
+        return Result(response, OffsetRun(state, request.group_id, written, wall_ms))
+    expire_timestamp_ms = wall_ms + request.retention_time_ms
+    return Result(response, list(one_by_one(request.group_id, written, wall_ms, expire_timestamp_ms)))
 
 
 def group_of(
@@ -74,11 +74,7 @@ def group_of(
     group = state.groups.find(request.group_id)
     if group is not None:
         check = group.check_commit(
-            request.member_id,
-            request.group_instance_id,
-            generation_or_epoch,
-            context.api_version,
-            transactional=False,
+            request.member_id, request.group_instance_id, generation_or_epoch, context.api_version, transactional=False
         )
     elif generation_or_epoch >= 0:
         if context.api_version >= GROUP_NOT_FOUND_FROM:
@@ -87,27 +83,8 @@ def group_of(
     return group, check
 
 
-def is_too_long(text: str | None, limit: int) -> bool:
+def is_too_long(text: str, limit: int) -> bool:
     """Whether a text has more UTF-16 units than allowed: that is how Kafka counts `offset.metadata.max.bytes`."""
-    if not text or len(text) * 2 <= limit:
+    if len(text) * 2 <= limit:
         return False
     return len(text) > limit or len(text.encode("utf-16-le", "surrogatepass")) // 2 > limit
-
-
-def record_of(
-    group_id: str,
-    topic: OffsetCommitRequestTopic,
-    partition: OffsetCommitRequestPartition,
-    expire_timestamp_ms: int,
-    wall_ms: int,
-) -> CoordinatorRecord:
-    """The record of one offset."""
-    committed = CommittedOffset(
-        offset=partition.committed_offset,
-        leader_epoch=partition.committed_leader_epoch,
-        metadata=partition.committed_metadata or "",
-        commit_timestamp_ms=wall_ms,
-        expire_timestamp_ms=expire_timestamp_ms,
-        topic_id=topic.topic_id,
-    )
-    return records.offset_commit(group_id, topic.name, partition.partition_index, committed)

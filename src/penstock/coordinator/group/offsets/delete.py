@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47), version 0: offsets of a group are forgotten, but those of topics that it subscribes to."""
+"""OffsetDelete (key 47), version 0: deletes offsets of a group, except those of topics that it subscribes to."""
 
 from __future__ import annotations
 

@@ -54,7 +54,6 @@ class Reader:
         self._stable = require_stable and state.offsets.in_transaction(group_id)
 
     def all(self) -> list[OffsetFetchResponseTopics]:
-        """Every offset."""
         if self._topics is None:
             return []
         answers = []

@@ -1,4 +1,4 @@
-"""Offsets as the log has them. A group that only commits offsets exists from its first one."""
+"""Offsets according to the log. A group that only commits offsets exists from its first one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from penstock.protocol.messages.group.offset_commit_value import OffsetCommitVal
 
 
 def replay_offset_commit(
-    state: GroupState,
-    key: OffsetKey,
-    value: OffsetCommitValue | None,
-    offset: int,
-    producer: tuple[int, int],
+    state: GroupState, key: OffsetKey, value: OffsetCommitValue | None, offset: int, producer: tuple[int, int]
 ) -> None:
     """Applies an OffsetCommit record."""
     if value is not None:

@@ -6,7 +6,7 @@ unless an offset was committed after it without a transaction: the record that i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
@@ -61,7 +61,6 @@ class OffsetStore:
         return len(self._groups)
 
     def groups(self) -> list[str]:
-        """The groups that have offsets."""
         return list(self._groups)
 
     def topics(self, group_id: str, *, at: int | None = None) -> Topics | None:
@@ -76,6 +75,14 @@ class OffsetStore:
 
     def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
         """Replaces or adds an offset."""
+        self._partitions(group_id, topic)[partition] = committed
+
+    def put_all(self, group_id: str, topic: str, offsets: Mapping[int, CommittedOffset]) -> None:
+        """Replaces or adds offsets of one topic, at least one, by partition."""
+        self._partitions(group_id, topic).update(offsets)
+
+    def _partitions(self, group_id: str, topic: str) -> Partitions:
+        """The offsets of a topic, which is about to have some."""
         topics = self._groups.get(group_id)
         if topics is None:
             topics = self._groups[group_id] = TimelineMap(self._timeline)
@@ -83,7 +90,7 @@ class OffsetStore:
         if partitions is None:
             partitions = topics[topic] = TimelineMap(self._timeline)
             self._by_topic.add(topic, group_id)
-        partitions[partition] = committed
+        return partitions
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         """Removes an offset; one that is not there is no error."""

@@ -86,7 +86,6 @@ def wider(one: pa.DataType | None, other: pa.DataType) -> pa.DataType:
 
 
 def shortened(reason: Any) -> str:
-    """A reason in one line."""
     text = " ".join(str(reason).split())
     return text if len(text) <= REASON_MAX else text[: REASON_MAX - 1] + "…"
 

@@ -1,9 +1,9 @@
-"""What every coordinator of a node has: a topic, and for each partition of it that this node leads a state machine.
+"""What all coordinators of a node have in common: a topic, and a state machine for each of its partitions led here.
 
-A key (the id of a group, ...) belongs to the partition that its hash says, and so to the broker that leads that
-partition. This node is the coordinator of a partition from the moment that its image says so: the partition's log is
-opened and replayed, then its keys are served (`penstock.coordinator.runtime`). What one kind of coordinator has of its
-own is its `Service`; those that a node has are listed in `coordinator_list`.
+The hash of a key (the id of a group, ...) determines its partition, and the leader of that partition coordinates the
+key. When the image makes this node the leader, the partition's log is opened and replayed, and then its keys are served
+(`penstock.coordinator.runtime`). What distinguishes one kind of coordinator from another is its `Service`; the kinds
+that a node has are listed in `coordinator_list`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ M = TypeVar("M", bound=Machine)
 
 
 class KeyType(IntEnum):
-    """Of what FindCoordinator finds the coordinator."""
+    """The types of keys in FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -44,12 +44,12 @@ class KeyType(IntEnum):
 
 
 class Service(Protocol[M]):
-    """What a kind of coordinator has of its own.
+    """What distinguishes one kind of coordinator from another.
 
     Attributes:
-        name: for messages, and where its bugs are counted.
-        key_type: of FindCoordinator, by which clients ask who coordinates; None: they never do.
-        right: on its keys, which who asks for their coordinator needs.
+        name: for messages, and the place at which its bugs are counted.
+        key_type: the type of its keys in FindCoordinator; None if clients never look for this coordinator.
+        right: on a key, which a requester needs to find the key's coordinator.
         package: of its records in the schema. spec: of its topic. write_timeout_ms, linger_ms: see `Runtime`.
     """
 
@@ -62,24 +62,24 @@ class Service(Protocol[M]):
     linger_ms: int
 
     def machine(self, index: int, timers: ShardTimers) -> M:
-        """A new state machine for a partition, whose log is going to be replayed."""
+        """A new state machine for a partition, whose log will be replayed into it."""
         ...
 
     def loaded(self, coordinator: Coordinator[M], shard: Shard[M], now_ms: int) -> None:
-        """A partition is served from now on. This may write."""
+        """A partition has been loaded and is served from now on. This may write."""
         ...
 
     def published(self, coordinator: Coordinator[M], shard: Shard[M], delta: MetadataDelta, now_ms: int) -> None:
-        """The node has new metadata; the shard is served or being loaded. This may write where it is served."""
+        """The node has new metadata; the shard is served or being loaded. This may write to a shard that is served."""
         ...
 
     def samples(self, coordinator: Coordinator[M]) -> Iterator[Sample | None]:
-        """What is told of it when somebody asks; in steps, see `penstock.node.samples`."""
+        """Metrics of this coordinator, in steps: see `penstock.node.samples`."""
         ...
 
 
 class Coordinator(Generic[M]):
-    """See the module's head. Operations go to the `runtime`, with the partition that the `topic` says."""
+    """See the module's head. Operations go to the `runtime`, for the partition that `topic` gives."""
 
     def __init__(self, host: CoordinatorHost, service: Service[M]) -> None:
         self.name = service.name
@@ -99,6 +99,7 @@ class Coordinator(Generic[M]):
             linger_ms=service.linger_ms,
             bug=scheduler.bugs.add(service.name, f"a coordinator did something for a {service.name}"),
             wall=scheduler.wall,
+            wake_by=scheduler.wake_by,
             loaded=lambda shard, now_ms: service.loaded(self, shard, now_ms),
         )
 
@@ -111,9 +112,9 @@ class Coordinator(Generic[M]):
         *,
         timeout_ms: int,
     ) -> bool:
-        """Asks a broker, this one or another; `done(answer, now_ms)` later, None if it did not answer in time.
+        """Asks a broker, this one or another; calls `done(answer, now_ms)` later, with None if no answer came in time.
 
-        False: it is not known how to reach the broker, and nothing is asked.
+        Returns False, and asks nothing, if the broker's address is not known.
         """
         peer = self._host.state.peer(broker_id)
         if peer is not None:
@@ -128,7 +129,7 @@ class Coordinator(Generic[M]):
         return peer is not None
 
     def published(self, delta: MetadataDelta, now_ms: int) -> None:
-        """Follows a new metadata image, which the replicas have already been told of."""
+        """Follows a new metadata image, which the replicas have already applied."""
         for gone in delta.deleted_topics.values():
             if gone.name == self.topic.name:
                 for index in range(len(gone.partitions)):
@@ -142,7 +143,7 @@ class Coordinator(Generic[M]):
                 self._host.scheduler.guarded(self.name, what, self._service.published, self, shard, delta, now_ms)
 
     def samples(self) -> Iterator[Sample | None]:
-        """What is told of it when somebody asks."""
+        """The metrics of this coordinator, in steps."""
         return self._service.samples(self)
 
     def _partitions_changed(self, changed: TopicDelta, now_ms: int) -> None:
@@ -163,7 +164,7 @@ class Coordinator(Generic[M]):
     def _lead_if_open(self, index: int, now_ms: int) -> None:
         """Becomes the coordinator of a partition as soon as its log is open.
 
-        One that is led on in a new epoch goes on as it is; if it has failed, it is loaded again.
+        A shard whose partition is led on in a new epoch is kept, unless it has failed: then it is loaded again.
         """
         host = self._host
         registration = host.state.image.partition(self.topic.name, index)
