@@ -1,11 +1,13 @@
-"""Three nodes of Penstock against three of Apache Kafka 4.3.1 on this machine, one cluster after the other in one run.
+"""Three nodes of Penstock against three of Apache Kafka 4.3.1 on this machine, both running, in alternating rounds.
 
 Rates: Java's ProducerPerformance with acks=all into six partitions of three replicas; CPU is that of the three nodes
 together. Silences: an idempotent librdkafka producer writes 1,000 records/s with acks=all to one partition, and the
-longest time between two acknowledgements after the event is the silence; also whether a record was refused.
+longest time between two acknowledgements after the event is the silence; also whether a record was refused. The first
+round of the load is not counted: it warms up the JVMs.
 
-    python bench/cluster.py                # all of it, about ten minutes
+    python bench/cluster.py                # all of it, about half an hour
     python bench/cluster.py --only start,load,kill --rounds 3
+    python bench/cluster.py --only freeze --rounds 3              # SIGSTOP; the writer's time-outs are short then
     python bench/cluster.py --only start --partitions 10000       # that many partitions of three replicas
     python bench/cluster.py --json FILE
 """
@@ -14,17 +16,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import json
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cluster_peers import NODES, Cluster
 from confluent_kafka import Producer
-from peers import producer_performance
+from peers import print_table, producer_performance, python_build
 from vs_kafka import commit
 
 from penstock.client.client import Client
@@ -42,7 +45,10 @@ PACE_PER_S = 1_000
 CALM_S, WATCH_S = 3.0, 20.0
 WRITTEN_PARTITIONS, WRITTEN_PER_S, WRITTEN_S = 10, 500, 10.0
 """How many of many partitions are written to, and how much."""
-PARTS = ("start", "load", "kill", "stop", "controller", "rolling")
+PROMPT = {"socket.timeout.ms": 1_000, "topic.metadata.refresh.interval.ms": 500}
+"""Settings of a writer that notices by itself that its leader answers nothing; with librdkafka's own it waits for a
+minute, whoever leads meanwhile."""
+PARTS = ("start", "load", "kill", "freeze", "stop", "controller", "rolling")
 
 Figures = dict[str, float]
 
@@ -50,10 +56,9 @@ Figures = dict[str, float]
 class Writer:
     """Writes PACE_PER_S records a second to partition 0 of a topic and notes when each was acknowledged."""
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
-        self._producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "acks": "all", "log_level": 0}
-        )
+    def __init__(self, cluster: Cluster, topic: str, **settings: Any) -> None:
+        idempotent = {"enable.idempotence": True, "acks": "all", "log_level": 0}
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, **idempotent, **settings})
         self._topic = topic
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write)
@@ -114,13 +119,11 @@ def start(cluster: Cluster) -> Figures:
     return {"cold start to first write, s": seconds, "memory a node, idle, MB": max(cluster.resident_mb())}
 
 
-def load(cluster: Cluster) -> Figures:
-    """Rates, CPU and latencies with acks=all."""
+def load(cluster: Cluster, number: int) -> Figures:
+    """Rates, CPU and latencies with acks=all, in topics of the round's own."""
     figures: Figures = {}
-    cluster.create("warm", 6)
-    producer_performance(cluster.bootstrap, "warm", records=100_000, record_bytes=100, acks="all")
-    for number, (name, (records, size, batch, linger)) in enumerate(LOADS.items()):
-        topic = f"load-{number}"
+    for workload, (name, (records, size, batch, linger)) in enumerate(LOADS.items()):
+        topic = f"load-{number}-{workload}"
         cluster.create(topic, 6)
         cluster.settle()
         before = cluster.cpu_seconds()
@@ -137,11 +140,11 @@ def load(cluster: Cluster) -> Figures:
         cluster.settle()
         figures[f"{name}: records/s"] = made["rate"]
         figures[f"{name}: CPU-s a million"] = (cluster.cpu_seconds() - before) / records * 1e6
-    cluster.create("trickle", 6)
+    cluster.create(f"trickle-{number}", 6)
     cluster.settle()
     before, began = cluster.cpu_seconds(), time.perf_counter()
     made = producer_performance(
-        *(cluster.bootstrap, "trickle"),
+        *(cluster.bootstrap, f"trickle-{number}"),
         records=TRICKLE_RECORDS,
         record_bytes=100,
         throughput=TRICKLE_PER_S,
@@ -172,6 +175,37 @@ def kill(cluster: Cluster) -> Figures:
     cluster.create_once("killed")
     silence, refused = struck(cluster, "killed", cluster.kill, lambda: cluster.leader("killed"))
     return {"leader kill -9: silence, ms": silence, "leader kill -9: refused": refused}
+
+
+def freeze(cluster: Cluster) -> Figures:
+    """SIGSTOP of a leader that is a broker alone, and of one that is the active controller, until others go on."""
+    figures: Figures = {}
+    for name, wanted in (("leader", False), ("leader and controller", True)):
+        topic = led(cluster, by_controller=wanted)
+        cluster.wait_in_sync(topic)
+        with Writer(cluster, topic, **PROMPT) as writer:
+            node = cluster.leader(topic)
+            admin = cluster.admin(without=node)
+            since = time.perf_counter()
+            cluster.freeze(node)
+            while admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader in (node, -1):
+                time.sleep(0.01)
+            figures[f"{name} SIGSTOP: next leader, ms"] = (time.perf_counter() - since) * 1e3
+            figures[f"{name} SIGSTOP: silence, ms"] = writer.wait_for_silence(since)
+            cluster.thaw(node)
+        figures[f"{name} SIGSTOP: refused"] = writer.refused
+        cluster.wait_in_sync(topic)
+    return figures
+
+
+def led(cluster: Cluster, *, by_controller: bool) -> str:
+    """A topic whose leader is the active controller, or is not."""
+    for number in itertools.count():
+        topic = f"frozen-{number}"
+        cluster.create_once(topic)
+        if (cluster.leader(topic) == active_controller(cluster)) is by_controller:
+            return topic
+    raise AssertionError
 
 
 def stop(cluster: Cluster) -> Figures:
@@ -286,23 +320,24 @@ def many(cluster: Cluster, partitions: int) -> Figures:
     return {f"{partitions:,} partitions: {key}": value for key, value in figures.items()}
 
 
-def measure(name: str, parts: list[str], rounds: int, partitions: int) -> dict[str, list[float]]:
-    """All figures of one cluster; what interrupts the cluster is repeated `rounds` times."""
-    found: dict[str, list[float]] = {}
+def measure(clusters: Sequence[Cluster], parts: list[str], rounds: int) -> dict[str, dict[str, list[float]]]:
+    """All figures, by cluster: lists of what the rounds gave."""
+    found: dict[str, dict[str, list[float]]] = {cluster.name: {} for cluster in clusters}
 
-    def note(figures: Figures) -> None:
+    def note(cluster: Cluster, figures: Figures) -> None:
         for key, value in figures.items():
-            found.setdefault(key, []).append(value)
+            found[cluster.name].setdefault(key, []).append(value)
 
-    with Cluster(name) as cluster:
-        note(start(cluster))
-        if "load" in parts:
-            note(load(cluster))
-        for part, function in (("kill", kill), ("stop", stop), ("controller", controller), ("rolling", rolling)):
-            for _ in range(rounds if part in parts else 0):
-                note(function(cluster))
-        if partitions:
-            note(many(cluster, partitions))
+    events = {"kill": kill, "freeze": freeze, "stop": stop, "controller": controller, "rolling": rolling}
+    for number in range(-1 if "load" in parts else 0, rounds):
+        for cluster in clusters if number % 2 == 0 else reversed(clusters):
+            if "load" in parts:
+                figures = load(cluster, number)
+                note(cluster, figures if number >= 0 else {})
+            for part, function in events.items():
+                if part in parts and number >= 0:
+                    note(cluster, function(cluster))
+        print(f"round {number + 1} done", flush=True)
     return found
 
 
@@ -315,19 +350,23 @@ def main() -> None:
     parser.add_argument("--peers", default="kafka,penstock")
     parser.add_argument("--json", help="also write all figures to this file")
     options = parser.parse_args()
-    found = {}
-    for name in options.peers.split(","):
-        found[name] = measure(name, options.only.split(","), options.rounds, options.partitions)
-        print(f"{name} done", flush=True)
+    names, parts = options.peers.split(","), options.only.split(",")
+    started: dict[str, Figures] = {}
+    with contextlib.ExitStack() as stack:
+        clusters = []
+        for name in names:
+            clusters.append(stack.enter_context(Cluster(name)))
+            started[name] = start(clusters[-1])
+            if options.partitions:
+                started[name] |= many(clusters[-1], options.partitions)
+        found = measure(clusters, parts, options.rounds)
+    for name, figures in started.items():
+        found[name] = {key: [value] for key, value in figures.items()} | found[name]
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"commit": commit(), "figures": found}, file, indent=1)
-    print(f"\ncommit {commit()}; medians of {options.rounds}, ratio Penstock / Kafka\n")
-    print("| | Apache Kafka | Penstock | ratio |\n|---|---|---|---|")
-    for key in found[next(iter(found))]:
-        both = [statistics.median(found[name][key]) if name in found else 0.0 for name in ("kafka", "penstock")]
-        ratio = f"{both[1] / both[0]:.2f}" if both[0] and both[1] else ""
-        print(f"| {key} | {both[0]:,.6g} | {both[1]:,.6g} | {ratio} |")
+    print(f"\ncommit {commit()}, {python_build()}; medians of {options.rounds} rounds, ratio Penstock / Kafka\n")
+    print_table({key: {name: found[name].get(key, []) for name in names} for key in found[names[-1]]})
 
 
 if __name__ == "__main__":

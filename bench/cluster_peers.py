@@ -4,7 +4,7 @@
         cluster.kill(2); cluster.start(2)
 
 All nodes are brokers and controllers with static voters and Kafka's defaults, but for the internal topics' replicas.
-Penstock's nodes also tell how long the callbacks of their event loops took.
+Penstock's nodes also tell how long the turns of their event loops took.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from typing import Any, Self
 
 import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
-from peers import LACKING_FEATURES, free_port, java
+from peers import LACKING_FEATURES, PYTHON, free_port, java
 
 NODES = (1, 2, 3)
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -60,7 +61,7 @@ class Cluster:
         if self.name == "kafka":
             command = java("-XX:+UseG1GC", "kafka.Kafka", file, heap="512m")
         else:
-            command = [sys.executable, "-m", "penstock", "server", "start", file]
+            command = [PYTHON, "-m", "penstock", "server", "start", file]
         with (self.directory / f"{node}.log").open("ab") as log:
             self._processes[node] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
@@ -69,6 +70,14 @@ class Cluster:
         self._spent += cpu_of(self._processes[node].pid)
         self._processes[node].kill()
         self._processes[node].wait()
+
+    def freeze(self, node: int) -> None:
+        """SIGSTOP: the process keeps its connections, and says nothing."""
+        self._processes[node].send_signal(signal.SIGSTOP)
+
+    def thaw(self, node: int) -> None:
+        """SIGCONT."""
+        self._processes[node].send_signal(signal.SIGCONT)
 
     def stop(self, node: int) -> float:
         """A clean stop; how long it took, in seconds."""
@@ -87,17 +96,19 @@ class Cluster:
         return [psutil.Process(each.pid).memory_info().rss / 1e6 for each in self._processes.values()]
 
     def loop_lag_ms(self) -> float:
-        """The p99.9 of the time that callbacks of the event loop took since the start, of the slowest node; else 0."""
+        """The p99.9 of the time that turns of the event loop took since the start, of the slowest node; else 0."""
         found = [0.0]
         for node in self.alive if self._metrics else ():
             with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics[node]}/metrics", timeout=10) as answer:
                 page = answer.read().decode()
-            told = re.search(r'^penstock_loop_callback_quantile_seconds\{quantile="0.999"\} (\S+)$', page, re.MULTILINE)
+            told = re.search(r'^penstock_loop_turn_quantile_seconds\{quantile="0.999"\} (\S+)$', page, re.MULTILINE)
             found.append(float(told[1]) * 1e3 if told else 0.0)
         return max(found)
 
-    def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+    def admin(self, without: int | None = None) -> AdminClient:
+        """An admin that knows all nodes, or all but one, at first."""
+        known = [f"127.0.0.1:{port}" for node, (port, _) in self._ports.items() if node != without]
+        return AdminClient({"bootstrap.servers": ",".join(known), "log_level": 0})
 
     def create(self, topic: str, partitions: int, **configs: str) -> None:
         """A topic of three replicas; waits until all brokers are there."""
@@ -172,7 +183,7 @@ class Cluster:
             tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(file), *features]
             subprocess.run(java(*tool, heap="128m"), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         else:
-            command = [sys.executable, "-m", "penstock", "storage", "format", "-t", CLUSTER_ID, "-c", str(file)]
+            command = [PYTHON, "-m", "penstock", "storage", "format", "-t", CLUSTER_ID, "-c", str(file)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def __enter__(self) -> Self:

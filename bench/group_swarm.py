@@ -49,15 +49,15 @@ class SwarmMember:
 
 
 class Swarm(ABC):
-    """Groups with as many members each as there are connections for."""
+    """Groups with as many members each as there are connections for. `label` tells swarms of one kind apart."""
 
-    def __init__(self, topic: str, groups: int, wires: list[Wire]) -> None:
+    def __init__(self, topic: str, groups: int, wires: list[Wire], *, label: str = "") -> None:
         self.topic = topic
         self.beats = 0
         size = len(wires) // groups
         self.groups = [
             [
-                SwarmMember(wire, f"{type(self).__name__}-{number}")
+                SwarmMember(wire, f"{type(self).__name__}-{label}{number}")
                 for wire in wires[number * size : (number + 1) * size]
             ]
             for number in range(groups)

@@ -1,4 +1,4 @@
-"""Consumer groups: Penstock against Apache Kafka 4.3.1, one after the other on this machine, Kafka's defaults on both.
+"""Consumer groups: Penstock against Apache Kafka 4.3.1, in alternating rounds on this machine, with Kafka's defaults.
 
 - rebalance: 10 librdkafka members of a topic with 900 partitions; seconds until every partition has one owner and all
   members have their share: after the start, and after a join and a leave, both soon after that and after a calm.
@@ -8,7 +8,10 @@
 - commits: offset commits from 20 connections, each waiting for its answer; a second, and the broker's CPU.
 - load: a million offsets of different keys; a restarted broker, until it answers for every group.
 
-    python bench/groups.py                            # all of it, about twelve minutes
+Heartbeats and commits are measured on two brokers that keep running; their first round is not counted, since it warms
+up the JVM. The other parts have new brokers in each round.
+
+    python bench/groups.py                            # all of it, about forty minutes
     python bench/groups.py --only load,commits --peers penstock
     python bench/groups.py --json FILE
 """
@@ -19,17 +22,16 @@ import argparse
 import asyncio
 import contextlib
 import json
-import math
 import resource
-import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 
 from group_members import PROTOCOLS, MemberGroup
 from group_swarm import ClassicSwarm, ConsumerSwarm, Swarm
-from peers import Peer, running
+from peers import Peer, print_table, python_build, running
 from vs_kafka import commit, settle
 from wire import Wire, check, connect_many, wait_for_coordinator
 
@@ -51,6 +53,8 @@ COMMITTERS, COMMITS = 20, 20_000
 LOADED_PARTITIONS = 1_000
 LOADED_GROUPS = 1_000
 PATIENCE_S = 120.0
+
+_labels = count()
 
 Figures = dict[str, float]
 
@@ -77,15 +81,21 @@ def rebalance(peer: Peer, _: argparse.Namespace) -> Figures:
 
 def heartbeats(peer: Peer, options: argparse.Namespace, *, name: str, swarm: type[Swarm]) -> Figures:
     """See the module's head."""
-    peer.create_topic("one", 10)
+    create_once(peer, "one", 10)
     return {f"{name}: {what}": value for what, value in asyncio.run(beat(peer, swarm, options)).items()}
+
+
+def create_once(peer: Peer, topic: str, partitions: int) -> None:
+    """Creates a topic in the first round."""
+    if topic not in peer.topics:
+        peer.create_topic(topic, partitions)
 
 
 async def beat(peer: Peer, kind: type[Swarm], options: argparse.Namespace) -> Figures:
     """One swarm: it joins, settles and beats."""
     await wait_for_coordinator(peer.bootstrap)
     wires = await connect_many(peer.bootstrap, options.groups * MEMBERS)
-    swarm = kind("one", options.groups, wires)
+    swarm = kind("one", options.groups, wires, label=f"{next(_labels)}-")
     settle(peer)
     before, cpu, began = live_bytes(peer), peer.cpu_seconds(), time.perf_counter()
     await swarm.join()
@@ -117,9 +127,8 @@ def live_bytes(peer: Peer) -> float:
 
 def commits(peer: Peer, _: argparse.Namespace) -> Figures:
     """See the module's head."""
-    peer.create_topic("committed", 10)
+    create_once(peer, "committed", 10)
     figures: Figures = {}
-    asyncio.run(commit_many(peer, 1, COMMITS // 4))  # warms both up
     for partitions in (1, 10):
         settle(peer)
         cpu, began = peer.cpu_seconds(), time.perf_counter()
@@ -164,10 +173,14 @@ def load(peer: Peer, _: argparse.Namespace) -> Figures:
     asyncio.run(answered(peer, 0))
     settle(peer)
     empty_cpu = peer.cpu_seconds()
-    began = time.perf_counter()
+    peer.create_topic("committed", 10)
+    asyncio.run(commit_many(peer, 10, COMMITS))  # warms up what writes offsets
+    settle(peer)
+    cpu, began = peer.cpu_seconds(), time.perf_counter()
     asyncio.run(write_offsets(peer))
     figures = {"a million offsets written, s": time.perf_counter() - began}
     settle(peer)
+    figures["a million offsets written, CPU-s"] = peer.cpu_seconds() - cpu
     restart(peer)
     asyncio.run(answered(peer, LOADED_GROUPS))
     figures["restart until all are answered for, s"] = time.perf_counter() - peer.started_at
@@ -229,13 +242,35 @@ PARTS: dict[str, Callable[[Peer, argparse.Namespace], Figures]] = {
     "commits": commits,
     "load": load,
 }
+FRESH = ("rebalance", "load")
+"""Parts that have a new broker in each round."""
+
+
+class Found:
+    """What the rounds have given: {figure: {broker: values}}."""
+
+    def __init__(self) -> None:
+        self.figures: dict[str, dict[str, list[float]]] = {}
+
+    def note(self, peer: Peer, figures: Figures) -> None:
+        """Keeps and prints the figures of one round."""
+        for key, value in figures.items():
+            self.figures.setdefault(key, {}).setdefault(peer.name, []).append(value)
+            print(f"{peer.name}: {key}: {value:,.5g}", flush=True)
+
+
+def rounds_of(names: list[str], rounds: range) -> Iterator[tuple[int, str]]:
+    """Alternately one broker first and the other."""
+    for number in rounds:
+        for name in names if number % 2 == 0 else reversed(names):
+            yield number, name
 
 
 def main() -> None:
     """Runs the parts on both and prints medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS), help="parts, of " + ",".join(PARTS))
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--groups", type=int, default=1_000, help="groups that heartbeat")
     parser.add_argument("--settle-s", type=float, default=20.0, help="how long these settle before they are measured")
     parser.add_argument("--beat-s", type=float, default=20.0, help="how long they are measured")
@@ -244,22 +279,23 @@ def main() -> None:
     options = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    found: dict[str, dict[str, list[float]]] = {}
-    for _ in range(options.rounds):
-        for name in options.peers.split(","):
-            for part in options.only.split(","):
-                with running(name) as peer:
-                    for key, value in PARTS[part](peer, options).items():
-                        found.setdefault(key, {}).setdefault(name, []).append(value)
-                        print(f"{name}: {key}: {value:,.5g}", flush=True)
+    names, parts, found = options.peers.split(","), options.only.split(","), Found()
+    for part in (each for each in parts if each in FRESH):
+        for _, name in rounds_of(names, range(options.rounds)):
+            with running(name) as peer:
+                found.note(peer, PARTS[part](peer, options))
+    with contextlib.ExitStack() as stack:
+        peers = {name: stack.enter_context(running(name)) for name in names}
+        for part in (each for each in parts if each not in FRESH):
+            for number, name in rounds_of(names, range(-1, options.rounds)):
+                figures = PARTS[part](peers[name], options)
+                if number >= 0:
+                    found.note(peers[name], figures)
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"commit": commit(), "figures": found}, file, indent=1)
-    print(f"\ncommit {commit()}; medians of {options.rounds}, ratio Penstock / Kafka\n")
-    print("| | Apache Kafka | Penstock | ratio |\n|---|---|---|---|")
-    for key, values in found.items():
-        kafka, penstock = (statistics.median(values.get(name, [math.nan])) for name in ("kafka", "penstock"))
-        print(f"| {key} | {kafka:,.5g} | {penstock:,.5g} | {penstock / kafka:.2f} |")
+            json.dump({"commit": commit(), "figures": found.figures}, file, indent=1)
+    print(f"\ncommit {commit()}, {python_build()}; medians of {options.rounds} rounds, ratio Penstock / Kafka\n")
+    print_table(found.figures)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a quiet client notices of hostile ones: its latency, the loop's callbacks, and the node's memory.
+"""What a quiet client notices of hostile ones: its latency, the loop's turns, and the node's memory.
 
     python bench/hostile.py [--elements 200000] [--seconds 3] [--only FETCH,METADATA]
 
@@ -32,7 +32,7 @@ from penstock.protocol.messages.metadata_request import MetadataRequest
 MIB = 1 << 20
 PAUSE_S = 0.005
 PIPELINED = 1_000
-BUCKET = "penstock_loop_callback_seconds_bucket"
+BUCKET = "penstock_loop_turn_seconds_bucket"
 
 
 class Quiet:
@@ -69,14 +69,14 @@ def quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def callbacks(node: HostileNode) -> dict[float, float]:
-    """How many callbacks took less, by bound in seconds."""
+def turns(node: HostileNode) -> dict[float, float]:
+    """How many turns took less, by bound in seconds."""
     found = node.metrics().items()
     return {float(name.split('le="')[1].rstrip('"}')): count for name, count in found if name.startswith(BUCKET)}
 
 
-def callback_quantile_ms(before: dict[float, float], after: dict[float, float], share: float) -> float:
-    """Of the callbacks in between: the bound of the bucket."""
+def turn_quantile_ms(before: dict[float, float], after: dict[float, float], share: float) -> float:
+    """Of the turns in between: the bound of the bucket."""
     counts = sorted((bound, after[bound] - before.get(bound, 0)) for bound in after)
     total = counts[-1][1]
     return next((bound * 1000 for bound, count in counts if count >= share * total), 0.0)
@@ -84,14 +84,14 @@ def callback_quantile_ms(before: dict[float, float], after: dict[float, float], 
 
 def measure(node: HostileNode, name: str, attack: Callable[[], None]) -> None:
     """Prints what the quiet client noticed of an attack."""
-    before = callbacks(node)
+    before = turns(node)
     with Quiet(node) as quiet:
         attack()
-    callback_ms = callback_quantile_ms(before, callbacks(node), 0.999)
+    turn_ms = turn_quantile_ms(before, turns(node), 0.999)
     times = f"{quantile(quiet.took_ms, 0.5):7.1f} {quantile(quiet.took_ms, 0.99):7.1f} {max(quiet.took_ms):7.1f}"
     memory = f"{node.process.memory_info().rss / MIB:6.0f} MiB"
     load = f"load {os.getloadavg()[0]:.1f}"
-    print(f"{name:44} {len(quiet.took_ms):6} {times} {callback_ms:9.1f}  {memory}  {load}", flush=True)
+    print(f"{name:44} {len(quiet.took_ms):6} {times} {turn_ms:9.1f}  {memory}  {load}", flush=True)
 
 
 def flood(node: HostileNode, handler: Handler, seconds: float) -> None:

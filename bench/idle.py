@@ -1,7 +1,7 @@
 """What an idle broker costs: 10,000 partitions that nobody uses, then 1,000 connections that say nothing.
 
 Reports idle CPU (share of one core), resident bytes for each partition and connection, and the p99.9 of the event
-loop's callback time over the whole run, from the broker's own /metrics.
+time of the loop's turns over the whole run, from the broker's own /metrics.
 
     python bench/idle.py [--partitions 10000] [--connections 1000] [--seconds 20]
 """
@@ -41,8 +41,8 @@ def connect(bootstrap: str) -> socket.socket:
     return connection
 
 
-def callback_p999_ms(metrics: str) -> str:
-    """The p99.9 of callback time as the broker tells it."""
+def turn_p999_ms(metrics: str) -> str:
+    """The p99.9 of the turns' time as the broker tells it."""
     with urllib.request.urlopen(metrics, timeout=5) as answer:
         page = answer.read().decode()
     found = re.search(r'^(\S*callback\S*quantile="0\.999"\S*) (\S+)$', page, re.MULTILINE)
@@ -78,7 +78,7 @@ def main() -> None:
             f"{options.connections:,} connections: {(connected - full) / options.connections:,.0f} bytes a connection"
         )
         print(f"idle CPU with both: {idle_cpu_percent(peer, options.seconds):.2f} %")
-        print(f"callback time p99.9: {callback_p999_ms(f'http://127.0.0.1:{metrics_port}/metrics')} (aim: 5 ms)")
+        print(f"time of turns p99.9: {turn_p999_ms(f'http://127.0.0.1:{metrics_port}/metrics')} (aim: 5 ms)")
         for connection in connections:
             connection.close()
 

@@ -193,7 +193,7 @@ def delays_of_last(load: Load) -> list[float]:
     import pyarrow.parquet as pq
 
     now_ms = time.time() * 1000
-    newest = max(Path(load.lake.directory).glob("*.parquet"), key=lambda path: path.stat().st_mtime)
+    newest = max(Path(load.lake.uri).glob("*.parquet"), key=lambda path: path.stat().st_mtime)
     return [now_ms - at.timestamp() * 1000 for at in pq.read_table(newest, columns=["timestamp"])[0].to_pylist()]
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,25 @@ from pathlib import Path
 import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.cli.doctor import built_with_pgo
+
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a node starts with bytecode, as an installed package does
+
+
+def python_of_brokers() -> str:
+    """PENSTOCK_PYTHON, or the interpreter that runs this if it was built with profile-guided optimisation, or else the
+    system's of the same version, as distributions build it, if there is one.
+    """
+    named = os.environ.get("PENSTOCK_PYTHON")
+    if named or built_with_pgo():
+        return named or sys.executable
+    return shutil.which(f"python3.{sys.version_info.minor}", path="/usr/local/bin:/usr/bin") or sys.executable
+
+
+PYTHON = python_of_brokers()
+if sys.executable != PYTHON:  # it is given the packages of this one
+    own = [path for path in sys.path if path and not path.startswith(sys.base_prefix)]
+    os.environ["PYTHONPATH"] = os.pathsep.join(own)
 
 ROOT = Path(__file__).resolve().parent.parent
 KAFKA_JARS = ROOT / ".cache" / "kafka-4.3.1"
@@ -31,6 +50,13 @@ LACKING_FEATURES = (
     "transaction.version",
     "eligible.leader.replicas.version",
 )
+
+
+def python_build() -> str:
+    """The Python, and whether it was built with profile-guided optimisation, worth a quarter of most figures."""
+    question = "import platform, penstock.cli.doctor as d; print(platform.python_version(), d.built_with_pgo())"
+    version, pgo = subprocess.run([PYTHON, "-c", question], check=True, capture_output=True, text=True).stdout.split()
+    return f"Python {version} built {'with' if pgo == 'True' else 'without'} PGO"
 
 
 def free_port() -> int:
@@ -53,6 +79,7 @@ class Peer:
         self.bootstrap = bootstrap
         self.directory = directory
         self._command = command
+        self.topics: set[str] = set()
         self.start()
 
     def start(self) -> None:
@@ -91,11 +118,17 @@ class Peer:
             try:
                 future = admin.create_topics([NewTopic(name, partitions, 1, config=configs)], operation_timeout=30)
                 future[name].result()
+                self.topics.add(name)
                 return
             except Exception:
                 if time.perf_counter() > deadline or self._process.poll() is not None:
                     raise
                 time.sleep(0.02)
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic; its files go when the broker comes to it."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin.delete_topics([name])[name].result()
 
     def stop(self) -> None:
         """Ends the broker, gently if it listens."""
@@ -125,8 +158,8 @@ def _properties(directory: Path, port: int, controller_port: int) -> str:
 
 
 @contextlib.contextmanager
-def running(name: str, *, extra: str = "") -> Iterator[Peer]:
-    """Starts "kafka" or "penstock" on a fresh directory and ends it after the block."""
+def running(name: str, *, extra: str = "", penstock: Sequence[str] = (PYTHON, "-m", "penstock")) -> Iterator[Peer]:
+    """Starts "kafka" or "penstock" on a fresh directory and ends it after the block. `penstock`: its command."""
     directory = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
     port, controller_port = free_port(), free_port()
     properties = directory / "server.properties"
@@ -138,7 +171,6 @@ def running(name: str, *, extra: str = "") -> Iterator[Peer]:
         subprocess.run(java(*tool, heap="128m"), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         command = java("-XX:+UseG1GC", "kafka.Kafka", str(properties))
     else:
-        penstock = [sys.executable, "-m", "penstock"]
         format_it = [*penstock, "storage", "format", "-t", cluster_id, "-c", str(properties)]
         subprocess.run(format_it, check=True, stdout=subprocess.DEVNULL)
         command = [*penstock, "server", "start", str(properties)]
@@ -176,3 +208,23 @@ def producer_performance(
     if not summaries:
         raise RuntimeError(f"ProducerPerformance printed no summary:\n{done.stdout[-1000:]}\n{done.stderr[-1000:]}")
     return {key: float(value) for key, value in summaries[-1].groupdict().items()}
+
+
+def print_table(figures: dict[str, dict[str, list[float]]]) -> None:
+    """Prints {figure: {"kafka": of each round, "penstock": of each round}} as a table of medians and spreads."""
+    print("| | Apache Kafka | Penstock | ratio |\n|---|---|---|---|")
+    for key, values in figures.items():
+        theirs, ours = values.get("kafka", []), values.get("penstock", [])
+        ratios = [one / other for one, other in zip(ours, theirs, strict=False) if other]
+        print(f"| {key} | {spread(theirs)} | {spread(ours)} | {spread(ratios)} |")
+
+
+def spread(values: Sequence[float]) -> str:
+    """The median, with the least and the most if there are several values; empty if there is none."""
+    if not values:
+        return ""
+    median, least, most = (
+        f"{each:,.0f}" if each >= 1000 else f"{each:.3g}"
+        for each in (statistics.median(values), min(values), max(values))
+    )
+    return f"{median} ({least}-{most})" if len(values) > 1 else median

@@ -1,11 +1,13 @@
-"""Penstock against Apache Kafka 4.3.1 on this machine, one after the other in the same run, with the same clients.
+"""Penstock against Apache Kafka 4.3.1 on this machine, both warmed up, in alternating rounds, with the same clients.
 
 Producer: Java's ProducerPerformance. Consumer: librdkafka by assign, reading everything back, with a checksum of
 (offset, value) so that a broker cannot be fast by serving something else. Each workload has a topic of its own, one
-partition. Ratios are Penstock / Kafka: below 1 is better for CPU, memory, start and latency, above 1 for rates.
+partition, and each round has new ones. A JVM compiles for minutes what it runs often, so both brokers first take
+WARM_RECORDS records, in single ones, small and large batches, and give them to a consumer. Ratios are Penstock / Kafka
+within a round: below 1 is better for CPU, memory, start and latency, above 1 for rates.
 
-    python bench/vs_kafka.py                 # the table
-    python bench/vs_kafka.py --rounds 3      # medians over rounds
+    python bench/vs_kafka.py                 # three rounds: medians, and the least and largest ratio
+    python bench/vs_kafka.py --rounds 5
     python bench/vs_kafka.py --quick         # a tenth of the records
     python bench/vs_kafka.py --json FILE
 """
@@ -13,6 +15,7 @@ partition. Ratios are Penstock / Kafka: below 1 is better for CPU, memory, start
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import statistics
@@ -22,7 +25,7 @@ import zlib
 from collections import defaultdict
 
 from confluent_kafka import Consumer, TopicPartition
-from peers import ROOT, Peer, producer_performance, running
+from peers import ROOT, Peer, producer_performance, python_build, running
 
 KIB = 1024
 WORKLOADS = {
@@ -33,6 +36,10 @@ WORKLOADS = {
     "1KB/1MB": (1_000_000, 1000, 1 << 20, 10, 64 << 20),
 }
 TRICKLE_RECORDS, TRICKLE_PER_S = 20_000, 2_000
+WARM_RECORDS = {"100B/1MB": 10_000_000, "100B/16KB": 1_500_000, "1KB/1MB": 500_000}
+WARM_SINGLE_RECORDS = 60_000
+
+Figures = dict[str, dict[str, float]]
 
 
 def consume(peer: Peer, topic: str, records: int) -> dict[str, float]:
@@ -82,43 +89,63 @@ def settle(peer: Peer) -> None:
         before = now
 
 
-def measure(peer: Peer, scale: float) -> dict[str, dict[str, float]]:
-    """All workloads on one running broker."""
-    figures: dict[str, dict[str, float]] = {}
+def load(peer: Peer, topic: str, name: str, records: int) -> dict[str, float]:
+    """Produces the records of a workload."""
+    _, size, batch, linger, memory = WORKLOADS[name]
+    return producer_performance(
+        *(peer.bootstrap, topic),
+        records=records,
+        record_bytes=size,
+        acks="1",
+        batch_size=str(batch),
+        linger_ms=str(linger),
+        buffer_memory=str(memory),
+        max_request_size=str(2 << 20),
+    )
+
+
+def trickle(peer: Peer, topic: str, records: int, per_s: int) -> dict[str, float]:
+    """Produces single records."""
+    options = {"records": records, "record_bytes": 100, "throughput": per_s, "acks": "1", "linger_ms": "0"}
+    return producer_performance(peer.bootstrap, topic, **options)  # type: ignore[arg-type]
+
+
+def first_figures(peer: Peer) -> Figures:
+    """What only a broker that has just started can tell."""
     peer.create_topic("first")
-    figures["start"] = {"start_to_topic_s": time.perf_counter() - peer.started_at}
+    started_s = time.perf_counter() - peer.started_at
     settle(peer)
-    figures["start"]["resident_idle_mb"] = peer.resident_bytes() / 1e6
-    producer_performance(peer.bootstrap, "first", records=100_000, record_bytes=100, acks="1")  # warms both sides
-    for name, (full, size, batch, linger, memory) in WORKLOADS.items():
-        topic, records = "load-" + name.replace("/", "-"), max(50_000, int(full * scale))
+    return {"start": {"start_to_topic_s": started_s, "resident_idle_mb": peer.resident_bytes() / 1e6}}
+
+
+def warm_up(peer: Peer, scale: float) -> None:
+    """Has the broker do what is measured later, often enough."""
+    for name, records in WARM_RECORDS.items():
+        topic = "warm-" + name.replace("/", "-")
+        peer.create_topic(topic)
+        load(peer, topic, name, int(records * scale))
+        consume(peer, topic, int(records * scale))
+        peer.delete_topic(topic)
+    trickle(peer, "first", int(WARM_SINGLE_RECORDS * scale), 3 * TRICKLE_PER_S)
+    settle(peer)
+
+
+def measure(peer: Peer, number: int, scale: float) -> Figures:
+    """One round of all workloads."""
+    figures: Figures = {}
+    for name, (full, *_) in WORKLOADS.items():
+        topic, records = f"load-{number}-{name.replace('/', '-')}", max(50_000, int(full * scale))
         peer.create_topic(topic, **{"retention.ms": "-1"})
         settle(peer)
         cpu = peer.cpu_seconds()
-        made = producer_performance(
-            *(peer.bootstrap, topic),
-            records=records,
-            record_bytes=size,
-            acks="1",
-            batch_size=str(batch),
-            linger_ms=str(linger),
-            buffer_memory=str(memory),
-            max_request_size=str(2 << 20),
-        )
+        made = load(peer, topic, name, records)
         settle(peer)
         figures[name] = {"rate": made["rate"], "cpu_s_per_1m": (peer.cpu_seconds() - cpu) / records * 1e6}
         figures[name] |= consume(peer, topic, records)
-    peer.create_topic("trickle")
+        peer.delete_topic(topic)
     settle(peer)
     cpu = peer.cpu_seconds()
-    made = producer_performance(
-        *(peer.bootstrap, "trickle"),
-        records=TRICKLE_RECORDS,
-        record_bytes=100,
-        throughput=TRICKLE_PER_S,
-        acks="1",
-        linger_ms="0",
-    )
+    made = trickle(peer, "first", TRICKLE_RECORDS, TRICKLE_PER_S)
     figures["2k/s"] = {key: made[key] for key in ("avg", "p50", "p99", "p999")}
     figures["2k/s"]["cpu_s_per_20k"] = peer.cpu_seconds() - cpu
     figures["memory"] = {"resident_after_load_mb": peer.resident_bytes() / 1e6}
@@ -131,34 +158,51 @@ def commit() -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
+def print_figures(rounds: dict[str, list[Figures]]) -> None:
+    """Medians of both brokers, the median ratio, and in brackets the least and the largest."""
+    for workload, keys in rounds["kafka"][0].items():
+        for key in keys:
+            theirs, ours = ([each[workload][key] for each in rounds[name]] for name in ("kafka", "penstock"))
+            if key == "checksum":
+                same = "same" if theirs == ours else "differs (random payloads)"
+                print(f"{workload:12} {key:22} {int(theirs[0]):12x} {int(ours[0]):12x}  {same}")
+                continue
+            ratios = sorted(one / other for one, other in zip(ours, theirs, strict=True) if other)
+            ratio = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})" if ratios else "-"
+            medians = [statistics.median(each) for each in (theirs, ours)]
+            print(f"{workload:12} {key:22} {medians[0]:12,.3f} {medians[1]:12,.3f}  {ratio}")
+
+
 def main() -> None:
     """Runs the rounds and prints medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of both brokers (default: 3)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the records")
     parser.add_argument("--json", help="also write every round's figures to this file")
     options = parser.parse_args()
-    rounds: dict[str, list[dict[str, dict[str, float]]]] = defaultdict(list)
-    print(f"commit {commit()}, {platform.processor() or platform.machine()}, Python {platform.python_version()}")
+    scale = 0.1 if options.quick else 1.0
+    rounds: dict[str, list[Figures]] = defaultdict(list)
+    print(f"commit {commit()}, {platform.processor() or platform.machine()}, {python_build()}")
     print("settings: acks=1, one partition, no compression, page cache, Kafka heap 1 GB; workloads", WORKLOADS)
-    for number in range(options.rounds):
-        for name in ("kafka", "penstock") if number % 2 == 0 else ("penstock", "kafka"):
-            with running(name) as peer:
-                rounds[name].append(measure(peer, 0.1 if options.quick else 1.0))
-            print(f"round {number + 1}: {name} done", flush=True)
+    started: dict[str, Figures] = {}
+    with contextlib.ExitStack() as stack:
+        peers = []
+        for name in ("kafka", "penstock"):
+            peer = stack.enter_context(running(name))
+            started[name] = first_figures(peer)
+            warm_up(peer, scale)
+            print(f"{name} is warm", flush=True)
+            peers.append(peer)
+        for number in range(options.rounds):
+            for peer in peers if number % 2 == 0 else reversed(peers):
+                rounds[peer.name].append(measure(peer, number, scale))
+            print(f"round {number + 1} done", flush=True)
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"commit": commit(), "rounds": rounds}, file, indent=1)
-    print(f"\n{'workload':12} {'figure':24} {'kafka':>14} {'penstock':>14} {'ratio':>7}")
-    for workload, keys in rounds["kafka"][0].items():
-        for key in keys:
-            both = [statistics.median(r[workload][key] for r in rounds[name]) for name in ("kafka", "penstock")]
-            if key == "checksum":
-                same = "same" if both[0] == both[1] else "differs (random payloads)"
-                print(f"{workload:12} {key:24} {int(both[0]):14x} {int(both[1]):14x} {same}")
-                continue
-            ratio = f"{both[1] / both[0]:7.2f}" if both[0] else "      -"
-            print(f"{workload:12} {key:24} {both[0]:14,.3f} {both[1]:14,.3f} {ratio}")
+            json.dump({"commit": commit(), "started": started, "rounds": rounds}, file, indent=1)
+    print(f"\n{'workload':12} {'figure':22} {'kafka':>12} {'penstock':>12}  ratio")
+    print_figures({name: [each] for name, each in started.items()})
+    print_figures(rounds)
 
 
 if __name__ == "__main__":
