@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from support.processes import Cluster, wait_until
 
 from penstock.cli.main import main
 from penstock.client.admin import Resource, ResourceType, describe_configs
-from penstock.client.client import Client
+from penstock.client.client import Client, Partition
+from penstock.client.cluster import Ongoing
 from penstock.errors import ErrorCode
 from penstock.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
@@ -128,6 +129,34 @@ def test_a_reassignment_keeps_to_its_throttle_and_takes_it_away(three_nodes: Clu
         wait_until(lambda: throttles(three_nodes, name) != [], "the broker asked has heard of the throttle")
         assert say("reassign", "--cancel", "--topic", name)[0] == 0
         wait_until(lambda: throttles(three_nodes, name) == [], "the broker asked has heard that there is no throttle")
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["over", "ends-while-it-is-cancelled"])
+def test_cancelling_what_has_just_ended_is_no_error_and_takes_its_throttle_away(
+    three_nodes: Cluster, say: Ask, monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    with topic(three_nodes, "over", "1:2") as name:
+        assert say("reassign", "--to", "2,3", "--topic", name, "--throttle", "100M", "--no-wait")[0] == 0
+        wait_until(lambda: "nothing is being moved" in say("reassign", "--watch", "--no-wait")[1], "the move has ended")
+        assert throttles(three_nodes, name) != []
+        if listed:
+            monkeypatch.setattr("penstock.client.cluster.list_reassignments", listed_once(name))
+        code, out, error = say("reassign", "--cancel", "--topic", name)
+        assert (code, error) == (0, "")
+        assert out.splitlines()[0] == (f"{name}-0: its move has ended already" if listed else "nothing is being moved")
+        wait_until(lambda: throttles(three_nodes, name) == [], "the broker asked has heard that there is no throttle")
+
+
+def listed_once(topic: str) -> Callable[[Client], Awaitable[dict[Partition, Ongoing]]]:
+    """Lists a topic's partition as being moved, but only the first time it is called."""
+    moving = {(topic, 0): Ongoing((1, 2, 3), (3,), (1,))}
+
+    async def listing(_: Client) -> dict[Partition, Ongoing]:
+        listed = dict(moving)
+        moving.clear()
+        return listed
+
+    return listing
 
 
 def throttles(cluster: Cluster, topic: str) -> list[str]:

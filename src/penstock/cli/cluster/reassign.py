@@ -14,7 +14,7 @@ from penstock.cli.cluster.words import ids_text, parse_ids
 from penstock.cli.common import with_client
 from penstock.cli.output import size_text
 from penstock.client.view import View, look
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import ErrorCode, PenstockError, UsageError
 from penstock.placement.plan import Plan, Replicas, changed, parse_plan
 from penstock.placement.spread import spread
 
@@ -113,22 +113,27 @@ async def throttled(client: Client, arguments: argparse.Namespace, view: View, p
 
 
 async def cancel(client: Client, arguments: argparse.Namespace, moving: Mapping[Partition, Ongoing]) -> int:
-    errors = [] if arguments.dry_run or not moving else await begin(client, dict.fromkeys(moving))
+    """Cancels moves and takes their throttles away, also of those that end meanwhile."""
+    outcome = [] if arguments.dry_run or not moving else await begin(client, dict.fromkeys(moving))
+    ended = {key for key, error in outcome if error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+    errors = [(key, error) for key, error in outcome if key not in ended]
     refused = {key for key, _ in errors}
     if not arguments.dry_run:
-        await unthrottle(client, {name for name, _ in moving.keys() - refused})
+        topics = {name for name, _ in moving}.union(arguments.topic or ())
+        await unthrottle(client, topics - {name for name, _ in refused})
     verb = "would cancel" if arguments.dry_run else "cancelled"
+    cancelled = sorted(moving.keys() - refused - ended)
     if arguments.json:
         from penstock.cli.output import print_json
 
-        print_json(
-            {verb.replace(" ", "_"): [{"topic": name, "partition": i} for name, i in sorted(moving.keys() - refused)]}
-        )
+        print_json({verb.replace(" ", "_"): [{"topic": name, "partition": i} for name, i in cancelled]})
     elif not moving:
         print("nothing is being moved")
     else:
-        for key in sorted(moving.keys() - refused):
+        for key in cancelled:
             print(f"{verb} {key[0]}-{key[1]}: {described(moving[key])}")
+        for key in sorted(ended):
+            print(f"{key[0]}-{key[1]}: its move has ended already")
     return say_errors(errors)
 
 
