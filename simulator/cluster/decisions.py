@@ -37,6 +37,7 @@ class DecisionChecker:
         self._now_ms = now_ms
         self._image: MetadataImage = EMPTY_IMAGE
         self._terms: dict[int, tuple[int, int]] = {}
+        self._unheard: dict[int, list[tuple[int, frozenset[int]]]] = {}
         self._died_ms: dict[int, int] = {}
         self._found: dict[int, tuple[int, int]] = {}
         self.frozen = 0
@@ -51,6 +52,8 @@ class DecisionChecker:
         quorum = machine.broker.quorum
         if quorum.leads and quorum.epoch not in self._terms:
             self._terms[quorum.epoch] = (machine.settings.node_id, self._now_ms())
+        if machine.broker.controller.active:
+            self._note_unheard(machine)
         image = quorum.image
         if image.offset <= self._image.offset:
             return
@@ -61,6 +64,22 @@ class DecisionChecker:
             earlier = before.topics_by_id.get(topic.id)
             if earlier is not None and earlier is not topic:
                 self._look_at(earlier, topic)
+
+    def _note_unheard(self, machine: Machine) -> None:
+        """Keeps whom a controller has not heard, with where its log ended when that changed."""
+        quorum = machine.broker.quorum
+        unheard = frozenset(machine.broker.controller.state.unheard)
+        noted = self._unheard.setdefault(quorum.epoch, [])
+        if not noted or noted[-1][1] != unheard:
+            noted.append((quorum.next_offset, unheard))
+
+    def _unheard_when_decided(self) -> frozenset[int] | None:
+        """Whom the controller had not heard before the event in which it wrote the newest record, if that is known.
+
+        A record is looked at when somebody has applied it, a while after it was decided.
+        """
+        before = [unheard for end, unheard in self._unheard[self._image.epoch] if end <= self._image.offset]
+        return before[-1] if before else None
 
     def _check_frozen(self, machine: Machine) -> None:
         """A controller takes a broker for frozen: its process has done nothing for a while."""
@@ -121,12 +140,14 @@ class DecisionChecker:
         controller = self.machines[controller_id]
         if not controller.running or not controller.broker.controller.active:
             return
-        state = controller.broker.controller.state
+        unheard, state = self._unheard_when_decided(), controller.broker.controller.state
+        if unheard is None:
+            return
         others = [
             each
             for each in old.isr
             if each != new.leader
-            and each not in state.unheard
+            and each not in unheard
             and self._could_lead(each)
             and state.has_online_directory(each, old.directory(each))
         ]
