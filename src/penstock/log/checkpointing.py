@@ -29,7 +29,7 @@ class Checkpointing:
     def note(self, replica: Replica, checkpoint: Checkpoint, offset: int) -> None:
         """Has an offset written with the next write of this checkpoint, which belongs to the replica's directory."""
         if checkpoint.set(replica.key, offset):
-            self.expect(replica.directory, checkpoint)
+            self._expect(replica.directory, checkpoint)
 
     def note_recovery_point(self, replica: Replica, log: Log) -> None:
         """Like `note`, for a log's recovery point."""
@@ -39,7 +39,7 @@ class Checkpointing:
         """Removes a deleted partition from all checkpoints of its directory."""
         for checkpoint in directory.checkpoints:
             if checkpoint.remove(partition):
-                self.expect(directory, checkpoint)
+                self._expect(directory, checkpoint)
 
     def write(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint as it is now, if it changed."""
@@ -80,7 +80,7 @@ class Checkpointing:
     def _written(self, operation: WriteCheckpoint, result: None, now_ms: int) -> None:
         self._deadlines.seen(now_ms)
 
-    def expect(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
+    def _expect(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
         """Has a checkpoint written after its interval: it has become dirty."""
         settings = self._table.settings
         if checkpoint is directory.high_watermarks:

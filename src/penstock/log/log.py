@@ -29,7 +29,7 @@ from penstock.log.loading import Loaded, OpenArguments
 from penstock.log.names import LEADER_EPOCHS
 from penstock.log.operations import Close, DeleteFiles, Flush, ReplaceFile, Roll, Write
 from penstock.log.producer_snapshot import Snapshot, Snapshots
-from penstock.log.producer_state import CLIENT, Origin, new
+from penstock.log.producer_state import CLIENT, Origin, new_tuple
 from penstock.log.results import Appended, Duplicate, LogOwner, LogRead, Randomness
 from penstock.log.retention import Retention
 from penstock.log.runs import BatchAt, add_aborted, follower_batches, reserve_producers, runs_of, stamped, whole_batches
@@ -180,7 +180,7 @@ class Log:
             if batch.producer_id >= 0 and origin is CLIENT and (known := self.producers.duplicate_of(batch)):
                 return Duplicate(known.first_offset, known.last_offset, known.timestamp_ms)
         self._append(records, batches, base_offset, leader_epoch, origin=origin, now_ms=now_ms)
-        return new(Appended, (base_offset, next_offset - 1, append_time_ms, size_bytes))
+        return new_tuple(Appended, (base_offset, next_offset - 1, append_time_ms, size_bytes))
 
     def check_append(self, size_bytes: int) -> None:
         """Raises as `append_as_leader` would, whatever the batches of this size hold. Origin.RAFT asks nothing more."""
@@ -257,7 +257,7 @@ class Log:
         size_bytes = len(records)
         segments = self.segments.all
         if not segments or segments[-1].should_roll(
-            config, size_bytes, largest_timestamp_ms, last_offset, now_ms + self.wall.ahead_ms
+            config, size_bytes, largest_timestamp_ms, last_offset, self.wall.at(now_ms)
         ):
             producers.undo(steps)  # the snapshot of the roll is of the time before these batches
             gap_fits_its_index = last_offset - self.reserved_end_offset <= RELATIVE_OFFSET_MAX
@@ -387,7 +387,7 @@ class Log:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is being truncated")
 
     def _write_completed(self, write: Write, now_ms: int) -> None:
-        self.files.write_completed(write, now_ms + self.wall.ahead_ms, now_ms)
+        self.files.write_completed(write, self.wall.at(now_ms), now_ms)
         if self.truncating:
             return
         self.log_end_offset = write.end_offset

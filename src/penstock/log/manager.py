@@ -362,9 +362,7 @@ class LogManager:
         """Keeps a high watermark for the next checkpoint."""
         replica = self.table.find(topic, partition)
         if replica is not None:
-            directory = replica.directory
-            if directory.high_watermarks.set((topic, partition), offset):
-                self._checkpointing.expect(directory, directory.high_watermarks)
+            self._checkpointing.note(replica, replica.directory.high_watermarks, offset)
 
     # Time and operations
 

@@ -269,8 +269,8 @@ class OpenLogs:
             self._outbox.waiting.append(log)
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
-        replica = self._table.open.get(log.name)  # as `holder`, which costs every append a call
-        if replica is not None and replica.log is log:
+        replica = self._table.holder(log)
+        if replica is not None:
             self._deadlines.seen(now_ms)
             self._retention.changed(replica)
             self._flushes.expect(replica, log)

@@ -47,7 +47,7 @@ class Origin(Enum):
     RAFT = "raft"
 
 
-CLIENT = Origin.CLIENT
+CLIENT = Origin.CLIENT  # an Enum's member is found slowly in Python 3.11, and every append asks
 
 
 class Batch(NamedTuple):
@@ -115,7 +115,7 @@ class Step(NamedTuple):
 
 
 UNKNOWN = Producer()
-new = tuple.__new__
+new_tuple = tuple.__new__
 """Makes a named tuple at a third of the cost of its own constructor, which is written in Python."""
 
 
@@ -226,15 +226,15 @@ class ProducerState:
             )
         kept = producer.batches if producer.epoch == header.producer_epoch else ()
         last_offset, timestamp_ms = base_offset + header.last_offset_delta, header.max_timestamp_ms
-        batch = new(Batch, (header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp_ms))
+        batch = new_tuple(Batch, (header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp_ms))
         batches = (*kept[-BATCHES_PER_PRODUCER + 1 :], batch)
         changed = (header.producer_epoch, batches, first_offset, producer.coordinator_epoch, timestamp_ms)
         producers = self.producers
         producers.pop(producer_id, None)
-        producers[producer_id] = new(Producer, changed)
+        producers[producer_id] = new_tuple(Producer, changed)
         if before is None and len(producers) > PRODUCER_IDS_PER_PARTITION_MAX:
             self._forget_idlest()
-        return new(Step, (producer_id, before, None, started))
+        return new_tuple(Step, (producer_id, before, None, started))
 
     def _end_transaction(
         self, header: BatchHeader, offset: int, origin: Origin, marker: Marker | None, before: Producer | None

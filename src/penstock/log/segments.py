@@ -84,9 +84,7 @@ class Segments:
 
     def written(self, segment: Segment, end_offset: int) -> None:
         """The records of a segment up to an offset are in its file."""
-        self.ends[end_offset] = segment.base_offset, segment.size_bytes
-        if len(self.ends) > POSITION_HINTS_MAX:
-            del self.ends[next(iter(self.ends))]
+        remember(self.ends, end_offset, (segment.base_offset, segment.size_bytes))
 
     def forget_positions(self) -> None:
         """Forgets remembered positions, which may be wrong from now on."""

@@ -46,7 +46,7 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
-NEW_HEADER = tuple.__new__
+new_tuple = tuple.__new__
 """Makes a header at a third of the cost of its own constructor, which is written in Python."""
 
 
@@ -79,7 +79,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         raise ProtocolError(f"broken request header: {cause}") from None
     if position > len(frame):
         raise ProtocolError("broken request header: the frame ends inside it")
-    return NEW_HEADER(RequestHeader, (key, version, correlation_id, client_id)), position
+    return new_tuple(RequestHeader, (key, version, correlation_id, client_id)), position
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
@@ -109,15 +109,11 @@ def encode_response_steps(
 
 def response_frame(api: Api, version: int, correlation_id: int, chunks: list[Chunk]) -> list[Chunk]:
     """A response that is written, with what comes before it."""
-    one = len(chunks) == 1 and chunks[0].__class__ is bytes  # as most responses are
-    length = len(chunks[0]) if one else sum(map(chunk_length, chunks))  # type: ignore[arg-type]
+    length = sum(map(chunk_length, chunks))
     if version >= api.flexible_response_from:
         head = RESPONSE_START_FLEXIBLE.pack(length + 5, correlation_id, 0)
     else:
         head = RESPONSE_START.pack(length + 4, correlation_id)
-    if one:
-        chunks[0] = head + chunks[0]  # type: ignore[operator]
-        return chunks
     return join_head(head, chunks)
 
 

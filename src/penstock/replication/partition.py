@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from penstock.replication.fetch_session import Session, Subscription
 
 NO_OFFSET = -1
-NONE = ErrorCode.NONE
-new = tuple.__new__
+NONE = ErrorCode.NONE  # as `CLIENT` in producer_state: every append of every waiter asks
+new_tuple = tuple.__new__
 """Makes a named tuple at a third of the cost of its own constructor, which is written in Python."""
 
 
@@ -220,7 +220,7 @@ class Partition:
             have, need = len(self.isr.committed), self.isr.minimum
             return Rejected(ErrorCode.NOT_ENOUGH_REPLICAS, f"{have} replicas in sync, min.insync.replicas is {need}")
         try:
-            wall_ms = now_ms + log.wall.ahead_ms
+            wall_ms = log.wall.at(now_ms)
             validate_header(records, 0, header, self.rules, wall_ms)
             rewrite = self._rewrite(records, header, deep) if deep or self._rewrites else None
             if rewrite is None:
@@ -288,7 +288,7 @@ class Partition:
         if type(appended) is Appended:
             base_offset, last_offset, append_time_ms, size_bytes = appended
             self.appended_bytes += size_bytes
-            return new(Prepared, (base_offset, last_offset + 1, append_time_ms))
+            return new_tuple(Prepared, (base_offset, last_offset + 1, append_time_ms))
         assert type(appended) is Duplicate
         return Prepared(appended.base_offset, appended.last_offset + 1, appended.timestamp_ms)
 

@@ -172,9 +172,6 @@ class BlockingDisk:
     def write(self, path: str, position: int, chunks: Sequence[Buffer]) -> None:
         handle = self.handles.take(path, create=True)
         try:
-            if len(chunks) <= IOV_MAX:
-                write_all(handle.descriptor, position, chunks)
-                return
             for start in range(0, len(chunks), IOV_MAX):
                 position = write_all(handle.descriptor, position, chunks[start : start + IOV_MAX])
         finally:

