@@ -1,10 +1,11 @@
 """What an append costs in Python: prepare, the write's run on a disk in memory left out, and its completion.
 
-python bench/log.py [seconds]
+python bench/log.py --seconds 2
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -50,7 +51,9 @@ def measure(name: str, seconds: float, values: list[bytes], *, idempotent: bool,
 
 
 def main() -> None:
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 0.5
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of each part (default: 0.5)")
+    seconds = parser.parse_args().seconds
     for idempotent in (False, True):
         for turn in (1, 8):
             name = f"{'idempotent' if idempotent else 'plain'}, 16 KiB, {turn} a turn"

@@ -6,6 +6,7 @@ Penstock; and "penstock", the data source and the load into Delta. Both have two
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -128,6 +129,7 @@ def engine_of(kind: str, settings: dict[str, str], jars: list[str]) -> Engine:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what Spark prints is not an answer
     engine = engine_of(**json.loads(sys.stdin.readline()))

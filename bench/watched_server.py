@@ -83,6 +83,8 @@ class Watch:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     watch = Watch(Path(sys.argv[1]))
     signal.signal(signal.SIGPROF, watch.sample)
     signal.signal(signal.SIGUSR1, watch.sampling)
