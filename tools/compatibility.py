@@ -59,7 +59,7 @@ FEATURES = (
     (
         "Compaction",
         "not yet: `cleanup.policy=compact` is accepted with a warning, and nothing is removed; `__consumer_offsets` "
-        "only grows",
+        "only grows; `penstock log compact` shows what a pass would remove, or writes a cleaned copy",
     ),
     ("Quotas", "not yet"),
     ("Tiered storage", "not yet: asking for it stops the start"),

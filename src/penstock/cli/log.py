@@ -1,11 +1,13 @@
-"""Inspect the files of a log: batches, records, index entries, producers, leader epochs.
+"""Inspect the files of a log: batches, records, index entries, producers, leader epochs, and what compaction removes.
 
-It only reads, so it may be used on the files of a running broker.
+`dump` only reads, so it may be used on the files of a running broker. So may `compact --dry-run`; stop the broker, or
+take a copy, for `compact --to`.
 
 examples:
   penstock log dump data/clicks-0/00000000000000000000.log --records
   penstock log dump --verify data/clicks-0/*.log data/clicks-0/*.index data/clicks-0/*.timeindex
   penstock log dump data/clicks-0/leader-epoch-checkpoint --json
+  penstock log compact --dry-run data/profiles-0
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli import log_compact
 from penstock.cli.common import add_action, add_actions, add_flag, add_json, run_action
 from penstock.errors import StorageError, UsageError
 
@@ -43,6 +46,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_flag(dump, "--records", "print every record of each batch")
     add_flag(dump, "--verify", "print problems only; exit code 1 if there are any")
     add_json(dump)
+    log_compact.register(actions)
 
 
 def dump_action(arguments: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ from penstock.log.disk import Disk
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
+CLEANER_OFFSET = "cleaner-offset-checkpoint"
 VERSION = 0
 
 TopicPartition = tuple[str, int]

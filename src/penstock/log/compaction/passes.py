@@ -1,0 +1,165 @@
+"""What a pass is to do, worked out from a log's files: plain data, so that it can go to another process.
+
+A pass may touch closed segments only, none that holds the last stable offset or lies beyond it, none that is younger
+than min.compaction.lag.ms. It looks for keys from the first dirty offset on, where the last pass ended, and cleans all
+from the start of the log. Segments that became small are put together: as many as fit segment.bytes, the size of an
+index, and the 2^31 offsets that an index can tell apart. Source: `LogCleanerManager`, `LogToClean` and
+`Cleaner.groupSegmentsBySize` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.config.topic import TopicConfig
+from penstock.log.compaction.transactions import AbortedTransaction
+from penstock.log.disk import Disk
+from penstock.log.index import RELATIVE_OFFSET_MAX
+from penstock.log.loading import Loaded
+from penstock.log.producer_state import NO_OFFSET, ProducerState
+from penstock.log.segment import Segment
+
+
+class SealedSegment(NamedTuple):
+    """A closed segment: the offsets [`base_offset`, `end_offset`) and the sizes of its files."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    index_bytes: int
+    time_index_bytes: int
+
+
+class LastRecord(NamedTuple):
+    """What must stay of a producer: the batch that ends with `last_data_offset`, or if that is -1, the markers of its
+    epoch."""
+
+    last_data_offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The arguments of one pass.
+
+    Attributes:
+        name: of the log, which is its directory.
+        segments: those that the pass may touch, by rising offsets.
+        first_dirty_offset: where the last pass ended.
+        first_uncleanable_offset: where the segments end.
+        aborted: the log's aborted transactions that begin before that.
+        last_records: by producer id, of the producers that are still remembered.
+        now_ms: decides which delete horizons have passed.
+        delete_retention_ms, segment_bytes, segment_index_bytes, index_interval_bytes: from the topic's configuration.
+    """
+
+    name: str
+    segments: tuple[SealedSegment, ...]
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+    last_records: dict[int, LastRecord]
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+
+
+def plan_pass(
+    disk: Disk,
+    name: str,
+    loaded: Loaded,
+    config: TopicConfig,
+    *,
+    log_start_offset: int,
+    high_watermark: int,
+    clean_offset: int | None,
+    now_ms: int,
+) -> Pass:
+    """The pass that is possible over a log now. It has no segments when there is nothing to clean.
+
+    `clean_offset` is where the last pass ended, None if there was none; one that the log does not have means that it
+    all counts as dirty, as in Kafka.
+    """
+    first_dirty = log_start_offset
+    if clean_offset is not None and log_start_offset <= clean_offset <= loaded.log_end_offset:
+        first_dirty = clean_offset
+    stable = loaded.producers.last_stable_offset(high_watermark)
+    sealed = loaded.segments[:-1]
+    first_uncleanable = loaded.segments[-1].base_offset if loaded.segments else log_start_offset
+    for segment, following in zip(sealed, loaded.segments[1:], strict=True):
+        too_young = (
+            config.min_compaction_lag_ms > 0
+            and following.base_offset > first_dirty
+            and segment.largest(disk)[0] > now_ms - config.min_compaction_lag_ms
+        )
+        if too_young or following.base_offset > stable:
+            first_uncleanable = segment.base_offset
+            break
+    sealed = [segment for segment in sealed if segment.base_offset < first_uncleanable]
+    return Pass(
+        name,
+        tuple(sealed_segments(sealed, first_uncleanable)),
+        min(first_dirty, first_uncleanable),
+        first_uncleanable,
+        tuple(aborted_transactions(disk, loaded.segments, first_uncleanable)),
+        dict(last_records(loaded.producers)),
+        now_ms,
+        config.delete_retention_ms,
+        config.max_segment_bytes,
+        config.segment_index_bytes,
+        config.index_interval_bytes,
+    )
+
+
+def sealed_segments(segments: Sequence[Segment], end_offset: int) -> Iterable[SealedSegment]:
+    for number, segment in enumerate(segments, 1):
+        end = segments[number].base_offset if number < len(segments) else end_offset
+        offset_index, time_index = segment.offset_index, segment.time_index
+        yield SealedSegment(
+            segment.base_offset,
+            end,
+            segment.size_bytes,
+            offset_index.entries * offset_index.ENTRY.size,
+            time_index.entries * time_index.ENTRY.size,
+        )
+
+
+def aborted_transactions(disk: Disk, segments: Iterable[Segment], end_offset: int) -> Iterable[AbortedTransaction]:
+    """The aborted transactions with data below `end_offset`, also those whose markers are beyond it."""
+    for segment in segments:
+        for entry in segment.aborted_index.all(disk):
+            aborted = AbortedTransaction(*entry)
+            if aborted.first_offset < end_offset:
+                yield aborted
+
+
+def last_records(producers: ProducerState) -> Iterable[tuple[int, LastRecord]]:
+    for producer_id, producer in producers.producers.items():
+        last_offset = producer.batches[-1].last_offset if producer.batches else NO_OFFSET
+        yield producer_id, LastRecord(last_offset, producer.epoch)
+
+
+def groups_of(work: Pass, segments: Sequence[SealedSegment]) -> list[list[SealedSegment]]:
+    """The segments, in order, put together so that each group fits into one segment."""
+    groups: list[list[SealedSegment]] = []
+    for segment in segments:
+        if groups and fits(work, groups[-1], segment):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def fits(work: Pass, group: Sequence[SealedSegment], segment: SealedSegment) -> bool:
+    together = [*group, segment]
+    return (
+        group[-1].end_offset == segment.base_offset
+        and sum(each.size_bytes for each in together) <= work.segment_bytes
+        and sum(each.index_bytes for each in together) <= work.segment_index_bytes
+        and sum(each.time_index_bytes for each in together) <= work.segment_index_bytes
+        and (segment.size_bytes == 0 or segment.end_offset - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX)
+    )

@@ -1,0 +1,77 @@
+"""Where a pass puts the segments that it makes: new names in a directory, each made durable when it is whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.log.compaction.filtering import Kept
+from penstock.log.compaction.passes import Pass
+from penstock.log.compaction.transactions import AbortedTransaction
+from penstock.log.disk import Buffer, Disk
+from penstock.log.limits import RECOVERY_CHUNK_BYTES
+from penstock.log.segment import Segment
+from penstock.records.batch import NO_TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A directory of `disk`, which exists; `suffix` is added to the names of files. Files there are written over."""
+
+    disk: Disk
+    name: str
+    suffix: str = ""
+
+    def begin(self, base_offset: int, work: Pass) -> NewSegment:
+        return NewSegment(self, base_offset, work)
+
+
+class NewSegment:
+    """A segment that is being written: its records, and the indexes of what was written."""
+
+    def __init__(self, target: Target, base_offset: int, work: Pass) -> None:
+        self._target = target
+        self._segment = Segment(target.name, base_offset, work.now_ms)
+        self._index_interval_bytes = work.index_interval_bytes
+        self._chunks: list[Buffer] = []
+        self._waiting_bytes = 0
+        self._written_bytes = 0
+
+    def append(self, kept: Kept) -> None:
+        """Adds a batch; it reaches the disk some time before the end of `finish`."""
+        header = kept.header
+        last_offset, timestamp_ms = header.last_offset, header.max_timestamp_ms
+        if kept.damaged:  # what the checksum is about may be wrong
+            last_offset, timestamp_ms = header.base_offset, NO_TIMESTAMP
+        self._segment.reserve(len(kept.data), last_offset, timestamp_ms, self._index_interval_bytes)
+        self._chunks.append(kept.data)
+        self._waiting_bytes += len(kept.data)
+        if self._waiting_bytes >= RECOVERY_CHUNK_BYTES:
+            self._write()
+
+    def append_aborted(self, aborted: AbortedTransaction) -> None:
+        """Adds an aborted transaction whose marker was the last batch."""
+        self._segment.aborted_index.append(*aborted)
+
+    def finish(self) -> None:
+        """Writes the rest and the indexes, and makes all of it durable."""
+        disk, segment = self._target.disk, self._segment
+        self._write()
+        segment.seal()
+        for index in (segment.offset_index, segment.time_index, segment.aborted_index):
+            tail = index.take_tail()
+            if tail is not None or index is not segment.aborted_index:
+                self._put(index.path, 0, [tail[2]] if tail is not None else [])
+        for path in segment.paths:
+            disk.fsync(path + self._target.suffix)
+
+    def _write(self) -> None:
+        if self._chunks or not self._written_bytes:
+            self._put(self._segment.log_path, self._written_bytes, self._chunks)
+        self._written_bytes += self._waiting_bytes
+        self._chunks, self._waiting_bytes = [], 0
+
+    def _put(self, path: str, position: int, chunks: list[Buffer]) -> None:
+        path += self._target.suffix
+        self._target.disk.write(path, position, chunks)
+        if not position:
+            self._target.disk.truncate(path, sum(map(len, chunks)))
