@@ -48,5 +48,26 @@ def scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid)
 
+        def schedule(self) -> None:
+            """A process runs a test when it knows the next one, or that there is none. One that replaces another is
+            given one group, which may have a single test: it gets more, or hears that this is all."""
+            super().schedule()
+            for node in self.nodes:
+                while self._pending_of(self.assigned_work[node]) < 2 and not node.shutting_down:
+                    self._reschedule(node)
+
+        def remove_node(self, node: Any) -> str | None:
+            """A process has ended. The test that ended it is not run again: it would end the next one, too."""
+            units = self.assigned_work[node] = {
+                group: unit for group, unit in self.assigned_work[node].items() if not all(unit.values())
+            }
+            for unit in units.values():
+                for test, is_over in unit.items():
+                    if not is_over:
+                        unit[test] = True
+                        super().remove_node(node)
+                        return test
+            return super().remove_node(node)
+
     config.option.loadscopereorder = False  # it would begin with the groups of many tests, which are the short ones
     return GroupScheduling(config, log)

@@ -8,6 +8,11 @@
 
 A member owns a partition from the moment that its assignment is told until its revocation is dealt with. It commits
 what it has processed before it takes more, and before it gives a partition up.
+
+A member may hang for ever in `assign` or `unassign`, and then holds the GIL: confluent-kafka-python keeps it while
+librdkafka's main thread answers (confluent-kafka-python#1023), and that thread can be in a deadlock with the thread of
+a broker that has just left the metadata, as when a cluster restarts (librdkafka#5476, open as of 2.16). No other call
+avoids it. `support/limits.py` ends the process then, and the test has failed.
 """
 
 from __future__ import annotations
