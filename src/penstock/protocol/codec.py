@@ -3,8 +3,8 @@
 `encode` and `decode` look up the function for (message class, version) and call it; the first call for a pair writes
 the function's source from the schema, compiles it and keeps it. `prepare` does that ahead of the first use.
 
-The plain Produce, which is the most frequent request of all, has a decoder of its own (`protocol.plain_produce`), which
-leaves what is not plain to the written one.
+The plain Produce and Fetch, which are the most frequent requests of all, have codecs of their own
+(`protocol.plain_produce`, `protocol.plain_fetch`), which leave what is not plain to the written ones.
 
 A large message is read or written in steps by `decode_steps` and `encode_steps`: generators with the same result.
 
@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from penstock.errors import ProtocolError, UnsupportedVersionError
-from penstock.protocol import plain_produce, schema
+from penstock.protocol import plain_fetch, plain_produce, schema
 from penstock.protocol.decoder import decoder_source
 from penstock.protocol.encoder import encoder_source
 from penstock.protocol.explain import first_fault
@@ -122,6 +122,8 @@ def make_decoder(cls: type[Message], version: int) -> Decoder:
     decoder: Decoder = compiled("decode", written, cls, version)
     if cls.NAME == "ProduceRequest" and version >= plain_produce.FLEXIBLE_FROM:
         decoder = plain_produce.plain_decoder(version, decoder)
+    elif cls.NAME == "FetchRequest" and version >= plain_fetch.REQUESTS_FROM:
+        decoder = plain_fetch.plain_decoder(version, decoder)
     DECODERS[cls, version] = decoder
     return decoder
 
@@ -130,6 +132,8 @@ def make_encoder(cls: type[Message], version: int) -> Encoder:
     """Writes, compiles and keeps an encoder."""
     written = encoder_source(schema_of(cls, version), version, classes_of(cls))
     encoder: Encoder = compiled("encode", written, cls, version)
+    if cls.NAME == "FetchResponse" and version >= plain_fetch.RESPONSES_FROM:
+        encoder = plain_fetch.plain_encoder(encoder)
     ENCODERS[cls, version] = encoder
     return encoder
 
