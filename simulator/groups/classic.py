@@ -60,6 +60,7 @@ class ClassicMember(Member):
         super().__init__(load, history, name, topics, instance_id, client_id=client_id)
         self.cooperative = cooperative
         self._strategies = strategies
+        self._kept = False  # at its last join
         own = {COOPERATIVE: cooperatively} if cooperative else {RANGE: by_range}
         other = {} if strategies is Strategies.ONE else {OTHER: by_range}
         self._membership = ClassicMembership(
@@ -174,7 +175,8 @@ class ClassicMember(Member):
         if answer.real and self.history.one_protocol:
             where = f"{self.name}: {self.generation} after {self._membership.synced}"
             check(self.generation >= self._membership.synced, EPOCHS, where)
-        if not self._was_kept:
+        self._kept = self._was_kept
+        if not self._kept:
             self.check_ownerships(answer, "a join")
         topics = self.load.image.topics_by_name
         wanted = [name for name in self._membership.wanted if name in topics]
@@ -204,6 +206,8 @@ class ClassicMember(Member):
 
     def _given(self, answer: Answer) -> None:
         places = self._membership.target
+        if self._kept:  # if it is given now what another had meanwhile, it is given it anew
+            self.give_up([place for place, each in self.ownerships.items() if each.ousted_us is not None])
         if not set(self.ownerships) <= set(places) and self.random.random() < 0.5:
             self.commit(lambda: self._take(places, answer))
         else:
