@@ -21,8 +21,9 @@ from penstock.log.recovery import recover_log
 from penstock.records.batch import BatchHeader, headers
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
+from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
 from penstock.records.reader import records
-from support.logs import NAME, NOW_MS, OneLog, marker, topic_config
+from support.logs import NAME, NOW_MS, OneLog, topic_config
 
 DAY_MS = 86_400_000
 HASH_KEY = bytes(range(16))
@@ -87,12 +88,15 @@ class History:
         self.one.append(builder.build())
         return base_offset
 
-    def end(self, producer_id: int, *, commit: bool) -> None:
+    def end(self, producer_id: int, *, commit: bool, timestamp_ms: int = NOW_MS) -> None:
         """Ends a producer's transaction."""
         offsets = self.open.pop(producer_id, [])
         if not commit:
             self.aborted.update(offsets)
-        self.one.append(marker(producer_id, 0, commit=commit), origin=Origin.COORDINATOR)
+        kind = ControlType.COMMIT if commit else ControlType.ABORT
+        end = EndTransactionMarker(kind, coordinator_epoch=0)
+        batch = end_transaction_marker(end, producer_id=producer_id, producer_epoch=0, wall_ms=timestamp_ms)
+        self.one.append(batch, origin=Origin.COORDINATOR)
 
     def roll(self) -> None:
         self.one.log.roll(self.one.now_ms)
