@@ -307,7 +307,9 @@ class LoopDisk(BlockingDisk):
             self.handles.give_back(handle)
         if names.version != version:
             self.handles.find(piece)  # it may have been cut, and written to, while it was read
-        return buffer[:count]
+        if count == piece.length:
+            return buffer
+        return memoryview(bytes(buffer[:count]))  # a view would keep all of the buffer while a slow client reads
 
     def grant(self, path: str, position: int, length: int) -> None:
         """A lane has read the range: the loop may read it without asking. Called from lanes."""

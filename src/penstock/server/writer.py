@@ -43,7 +43,10 @@ class SliceDisk(Protocol):
 
 
 class WriterHost(Protocol):
-    """The surroundings of a writer: the disks, the lanes, and a way to be flushed again."""
+    """The surroundings of a writer: the disks, the lanes, and a way to be flushed again.
+
+    Attributes: `unsent_pieces_bytes`, the memory of all writers' pieces of files that have not been sent to their end.
+    """
 
     unsent_pieces_bytes: int
 
@@ -82,8 +85,9 @@ class Writer:
     Attributes: `queued_bytes`, of buffers (not of files) that have been queued and not sent.
 
     `_chunks` wait as they were given; `_ready` are bytes for the next call and `_origins`, parallel to it, the slices
-    they come from (None: a buffer). `_ready_bytes` counts all of those, `_piece_bytes` what is of slices. `_reading` is
-    the piece that the lane reads, which comes before all of `_chunks`.
+    they come from (None: a buffer). `_ready_bytes` counts all of those, `_piece_bytes` what is of slices. The host's
+    `unsent_pieces_bytes` counts pieces in full until their last byte is sent: so long they take memory in full.
+    `_reading` is the piece that the lane reads, which comes before all of `_chunks`.
     """
 
     __slots__ = (
@@ -260,11 +264,16 @@ class Writer:
                 ready[0] = memoryview(ready[0])[left_bytes:]
                 return sent_bytes, True
             left_bytes -= size_bytes
-            self._sent(self._origins.popleft(), size_bytes)
+            origin = self._origins.popleft()
+            self._sent(origin, size_bytes)
+            if origin is not None:
+                self._host.unsent_pieces_bytes -= origin.length
             ready.popleft()
 
     def _forget_ready(self) -> None:
-        self._host.unsent_pieces_bytes -= self._piece_bytes
+        for origin in self._origins:
+            if origin is not None:
+                self._host.unsent_pieces_bytes -= origin.length
         self._piece_bytes = self._ready_bytes = 0
         self._ready.clear()
         self._origins.clear()
@@ -274,7 +283,6 @@ class Writer:
             self.queued_bytes -= size_bytes
         else:
             self._piece_bytes -= size_bytes
-            self._host.unsent_pieces_bytes -= size_bytes
 
     def _give_back(self) -> None:
         """Drops the file bytes that are ready; their unsent slices return to the front.

@@ -288,6 +288,14 @@ def test_a_slice_that_the_file_does_not_have_is_an_error(tmp_path: Path) -> None
     disk.close()
 
 
+def test_the_resident_part_of_a_slice_takes_no_more_memory_than_its_bytes(tmp_path: Path) -> None:
+    disk = BlockingDisk(0, str(tmp_path))
+    disk.write("a", 0, [b"abc"])
+    data = disk.loop.read_slice(piece(disk, "a", 1 << 20))
+    assert len(memoryview(data.obj)) == len(data), "of a large buffer the rest would be kept for its first bytes"
+    disk.close()
+
+
 def test_a_cold_read_is_refused_until_a_lane_has_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = BlockingDisk(2, str(tmp_path))
     disk.write("a", 0, [b"0123456789"])

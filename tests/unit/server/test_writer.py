@@ -152,7 +152,19 @@ def test_a_large_slice_is_read_piece_by_piece() -> None:
     while sock.received != data:
         sock.takes.append(SEND_PIECE_BYTES // 3)
         writer.flush()
-        assert host.unsent_pieces_bytes <= SEND_PIECE_BYTES
+        assert host.unsent_pieces_bytes < 2 * SEND_PIECE_BYTES, "the piece of which some is sent, and one piece more"
+
+
+def test_a_piece_counts_in_full_until_it_is_sent_to_its_end() -> None:
+    """Its last bytes are part of one buffer, which stays in memory as a whole for them."""
+    sock, host = StingySocket([SEND_PIECE_BYTES - 1]), Host(bytes(SEND_PIECE_BYTES))
+    writer = writer_on(sock, host)
+    writer.queue([FileSlice(0, "f", 0, SEND_PIECE_BYTES)])
+    assert not writer.flush()
+    assert host.unsent_pieces_bytes == SEND_PIECE_BYTES
+    sock.takes.append(1)
+    assert writer.flush()
+    assert host.unsent_pieces_bytes == 0
 
 
 def test_unsent_pieces_are_dropped_and_read_again_when_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
