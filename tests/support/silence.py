@@ -28,6 +28,7 @@ class SilentNetwork:
         self._thread = threading.Thread(target=self._run)
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
         self._speaks: dict[str, asyncio.Event] = {}
 
     def port_to(self, name: str, port: int) -> int:
@@ -67,9 +68,11 @@ class SilentNetwork:
             assert task is not None
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            self._writers.add(writer)
             with suppress(OSError, asyncio.CancelledError):
                 await speaks.wait()
                 far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+                self._writers.add(far_writer)
                 try:
                     await asyncio.gather(pump(reader, far_writer, speaks), pump(far_reader, writer, speaks))
                 finally:
@@ -87,6 +90,8 @@ class SilentNetwork:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:  # closing alone would wait for ever for a reader that takes no more
+            writer.transport.abort()
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaks: asyncio.Event) -> None:

@@ -6,10 +6,14 @@ lost, nothing is there twice, no offset has changed its value; and no error has 
 
 from __future__ import annotations
 
+import gc
 import random
 import resource
 import signal
+import socket
 import time
+import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -135,3 +139,19 @@ def test_a_storm_of_kills(tmp_path: Path) -> None:
         assert kills > 5
         assert not writer.failed
         check(writer, cluster.bootstrap, 3)
+
+
+def test_a_silent_network_leaves_no_connection_open_to_one_who_reads_no_more() -> None:
+    """Warnings are errors: a transport that nobody closed would be one, in whichever test is running then."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with SilentNetwork() as network:
+            client = socket.create_connection(("127.0.0.1", network.port_to("a", server.getsockname()[1])))
+            client.settimeout(0.5)
+            with client, suppress(TimeoutError):
+                while True:
+                    client.send(bytes(1 << 16))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            del network
+            gc.collect()
+        assert [each for each in caught if each.category is ResourceWarning] == []
