@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from interop.mixed_cluster.comparison import reads_are_whole
 
 TIMEOUT_S = 60.0
@@ -92,7 +92,9 @@ class Load:
 
     def _follow(self) -> None:
         consumer = self._consumer
-        consumer.assign([TopicPartition(self._topic, each, OFFSET_BEGINNING) for each in self._partitions])
+        # From offset 0, not from the beginning: librdkafka gives up when it asks for that a leader that does not know
+        # the new topic yet, while it repeats a fetch.
+        consumer.assign([TopicPartition(self._topic, each, 0) for each in self._partitions])
         idle_s = 0.0
         try:
             while idle_s < TIMEOUT_S and not self._has_everything():
