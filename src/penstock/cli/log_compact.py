@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +17,14 @@ from penstock.errors import UsageError
 if TYPE_CHECKING:
     from penstock.config.topic import TopicConfig
     from penstock.log.compaction.report import PassReport
+    from penstock.log.compaction.target import Target
     from penstock.log.disk import Disk
 
 LOAD_FACTOR = 0.9
 BUFFER_MB = 128
 MB = 1 << 20
+PARTIAL = ".partial"
+"""After the name of a copy that is not whole; no broker takes such a directory for a partition's."""
 
 
 def register(actions: Actions[argparse.ArgumentParser]) -> None:
@@ -88,6 +93,8 @@ def check_target(out: str, names: Sequence[str]) -> None:
     for number, name in enumerate(names):
         if os.path.exists(os.path.join(out, name)):
             raise UsageError(f"--to {out}: it has a {name} already; nothing is written over")
+        if os.path.exists(os.path.join(out, name + PARTIAL)):
+            raise UsageError(f"--to {out}: {name}{PARTIAL} is of a copy that did not end; remove it")
         if name in names[:number]:
             raise UsageError(f"two of the directories are named {name}, and both copies would be in {out}/{name}")
 
@@ -100,7 +107,6 @@ def compacted(parent: str, name: str, out: str | None, config: TopicConfig, buff
     from penstock.log.compaction.copying import copy_the_rest
     from penstock.log.compaction.offset_map import OffsetMap
     from penstock.log.compaction.passes import plan_pass
-    from penstock.log.compaction.target import Target
     from penstock.log.loading import load
     from penstock.server.disk import BlockingDisk
 
@@ -122,16 +128,30 @@ def compacted(parent: str, name: str, out: str | None, config: TopicConfig, buff
         offsets = OffsetMap(buffer_bytes, LOAD_FACTOR, os.urandom(16))
         if out is None:
             return run_pass(disk, work, offsets, None)
-        os.makedirs(os.path.join(out, name))
-        new = BlockingDisk(1, out)
-        try:
-            target = Target(new, name)
+        with copying(out, name) as target:
             report = run_pass(disk, work, offsets, target)
             copy_the_rest(disk, report, target)
-            new.fsync_directory("")
-        finally:
-            new.close()
         return report
+    finally:
+        disk.close()
+
+
+@contextmanager
+def copying(out: str, name: str) -> Iterator[Target]:
+    """A target for a copy. It gets the log's name once it is whole and durable: part of one looks like a whole log."""
+    from penstock.log.compaction.target import Target
+    from penstock.server.disk import BlockingDisk
+
+    partial = name + PARTIAL
+    os.makedirs(os.path.join(out, partial))
+    disk = BlockingDisk(1, out)
+    try:
+        yield Target(disk, partial)
+        disk.rename(partial, name)
+        disk.fsync_directory("")
+    except BaseException:
+        shutil.rmtree(os.path.join(out, partial), ignore_errors=True)
+        raise
     finally:
         disk.close()
 

@@ -113,7 +113,7 @@ def validate_header(
         raise BatchRejectedError(ErrorCode.MESSAGE_TOO_LARGE, message)
     check_crc(view, position, header)
     if header.attributes:
-        header.compression  # noqa: B018 raises for an unknown type
+        _ = header.compression  # raises for an unknown type
     if from_client:
         check_client_rules(header)
     check_header_timestamps(header, rules, wall_ms)

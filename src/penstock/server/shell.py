@@ -111,7 +111,10 @@ class Shell:
             for each in directories
         }
         self.workers = workers
-        self._resident_disks = {directory.index: directory.disk for directory in directories}
+        self._resident_disks: dict[int, SliceDisk] = {}
+        for directory in directories:
+            assert isinstance(directory.disk, SliceDisk), "a server sends slices of its logs"
+            self._resident_disks[directory.index] = directory.disk
         self._on_turn_end = on_turn_end
         self._next_number = 1
         self._addresses: dict[str, int] = {}
@@ -235,7 +238,7 @@ class Shell:
 
     def resident_disk(self, directory: int) -> SliceDisk:
         """The disk of a directory that never waits."""
-        return self._resident_disks[directory]  # type: ignore[return-value]  # the log's word is wider: Disk
+        return self._resident_disks[directory]
 
     def _run(self, operation: Operation) -> None:
         outcome = self.lanes[operation.directory].run(operation)

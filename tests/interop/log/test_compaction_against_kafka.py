@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -12,6 +12,7 @@ import pytest
 from interop.kafka_peer import KafkaPeer, run_tool
 from support.compaction import DAY_MS, History, batches_in, compacted, planned, producers, records_in
 from support.logs import NAME
+from support.processes import wait_until
 
 from penstock.log.checkpoints import CLEANER_OFFSET, parse_checkpoint
 from penstock.log.disk import Disk
@@ -60,13 +61,6 @@ def put(disk: Disk, name: str, directory: Path) -> None:
         (directory / info.name).write_bytes(disk.read(f"{name}/{info.name}", 0, info.size_bytes))
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + CLEANED_TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline, "Kafka's cleaner has not cleaned the logs"
-        time.sleep(0.1)
-
-
 @contextmanager
 def disk_of(directory: Path) -> Iterator[BlockingDisk]:
     disk = BlockingDisk(0, str(directory), durable=False)
@@ -100,7 +94,11 @@ def test_kafkas_cleaner_and_ours_leave_the_same(seed: int, tmp_path: Path) -> No
         kafka.start()
         checkpoint = directory / CLEANER_OFFSET
         wanted = {("clicks", 0): first.first_uncleanable_offset, ("clicks", 1): second.first_uncleanable_offset}
-        wait_until(lambda: checkpoint.exists() and wanted.items() <= parse_checkpoint(checkpoint.read_bytes()).items())
+        wait_until(
+            lambda: checkpoint.exists() and wanted.items() <= parse_checkpoint(checkpoint.read_bytes()).items(),
+            "Kafka's cleaner has cleaned the logs",
+            CLEANED_TIMEOUT_S,
+        )
         kafka.stop()
         with disk_of(directory) as theirs:
             for name, mine in ((TOPIC, "first-0"), (OTHER, "second-0")):

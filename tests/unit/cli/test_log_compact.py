@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from support.logs import NOW_MS, topic_config
 
 from penstock.cli.main import main
 from penstock.log.loading import OpenArguments
+from penstock.log.names import parse_name
 from penstock.log.recovery import recover_log
 from penstock.server.disk import BlockingDisk
 
@@ -54,6 +57,27 @@ def test_its_json_has_every_figure(partition: Path, capsys: Capture) -> None:
     [group] = report["groups"]
     assert (group["before"]["records"], group["after"]["records"], group["removed"]) == (36, 4, 32)
     assert (group["superseded"], group["kept_tombstones"], report["keys"]) == (32, 1, 4)
+
+
+def test_a_copy_that_fails_leaves_nothing_that_looks_like_a_log(
+    partition: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("penstock.log.compaction.copying.copy_file", full)
+    out = tmp_path / "out"
+    assert main(["log", "compact", "--to", str(out), str(partition)]) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert list(out.iterdir()) == []
+
+
+def test_a_copy_that_was_killed_is_not_gone_on_with(partition: Path, tmp_path: Path, capsys: Capture) -> None:
+    left = tmp_path / "out" / f"{partition.name}.partial"
+    left.mkdir(parents=True)
+    assert main(["log", "compact", "--to", str(left.parent), str(partition)]) == 2
+    assert f"{left.name} is of a copy that did not end; remove it" in capsys.readouterr().err
+    assert parse_name(left.name) is None, "no broker takes it for a partition's"
 
 
 def test_a_copy_is_a_whole_log_that_recovery_accepts(partition: Path, tmp_path: Path, capsys: Capture) -> None:
