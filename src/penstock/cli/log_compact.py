@@ -16,12 +16,14 @@ from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.config.topic import TopicConfig
+    from penstock.log.compaction.offset_map import OffsetMap
     from penstock.log.compaction.report import PassReport
     from penstock.log.compaction.target import Target
     from penstock.log.disk import Disk
 
 LOAD_FACTOR = 0.9
 BUFFER_MB = 128
+BUFFER_MAX_MB = 65_536
 MB = 1 << 20
 PARTIAL = ".partial"
 """After the name of a copy that is not whole; no broker takes such a directory for a partition's."""
@@ -57,9 +59,11 @@ def compact_action(arguments: argparse.Namespace) -> int:
     from penstock.config.topic import TopicConfig
 
     config = TopicConfig.resolve(Defaults(TopicConfig.defaults()), pairs(arguments.config, "--config"))
+    if arguments.buffer_mb > BUFFER_MAX_MB:
+        raise UsageError(f"--buffer-mb {arguments.buffer_mb} is more than {BUFFER_MAX_MB}")
     places = [place_of(directory) for directory in arguments.directories]
     if arguments.to is not None:
-        check_target(arguments.to, [name for _, name in places])
+        check_target(arguments.to, places)
     reports = []
     for (parent, name), directory in zip(places, arguments.directories, strict=True):
         report = compacted(parent, name, arguments.to, config, arguments.buffer_mb * MB)
@@ -86,11 +90,17 @@ def place_of(directory: str) -> tuple[str, str]:
     return parent, name
 
 
-def check_target(out: str, names: Sequence[str]) -> None:
-    """Raises UsageError if a copy would be written over something, or over another copy."""
+def check_target(out: str, places: Sequence[tuple[str, str]]) -> None:
+    """Raises UsageError if a copy would be written over something, over another copy, or into one of the logs."""
+    if not out:
+        raise UsageError("--to names no directory")
     if os.path.exists(out) and not os.path.isdir(out):
         raise UsageError(f"--to {out}: it is not a directory")
-    for number, name in enumerate(names):
+    names = [name for _, name in places]
+    for number, (parent, name) in enumerate(places):
+        log = os.path.join(parent, name)
+        if os.path.commonpath([log, os.path.realpath(out)]) == log:
+            raise UsageError(f"--to {out}: it is in {log}, which stays as it is")
         if os.path.exists(os.path.join(out, name)):
             raise UsageError(f"--to {out}: it has a {name} already; nothing is written over")
         if os.path.exists(os.path.join(out, name + PARTIAL)):
@@ -105,7 +115,6 @@ def compacted(parent: str, name: str, out: str | None, config: TopicConfig, buff
     """
     from penstock.log.compaction.cleaning import run_pass
     from penstock.log.compaction.copying import copy_the_rest
-    from penstock.log.compaction.offset_map import OffsetMap
     from penstock.log.compaction.passes import plan_pass
     from penstock.log.loading import load
     from penstock.server.disk import BlockingDisk
@@ -125,7 +134,7 @@ def compacted(parent: str, name: str, out: str | None, config: TopicConfig, buff
             clean_offset=clean_offset,
             now_ms=now_ms,
         )
-        offsets = OffsetMap(buffer_bytes, LOAD_FACTOR, os.urandom(16))
+        offsets = key_map(buffer_bytes)
         if out is None:
             return run_pass(disk, work, offsets, None)
         with copying(out, name) as target:
@@ -134,6 +143,16 @@ def compacted(parent: str, name: str, out: str | None, config: TopicConfig, buff
         return report
     finally:
         disk.close()
+
+
+def key_map(buffer_bytes: int) -> OffsetMap:
+    """Raises UsageError when there is not that much memory, ConfigError for too small a buffer."""
+    from penstock.log.compaction.offset_map import OffsetMap
+
+    try:
+        return OffsetMap(buffer_bytes, LOAD_FACTOR, os.urandom(16))
+    except MemoryError:
+        raise UsageError(f"--buffer-mb {buffer_bytes // MB} is more memory than there is") from None
 
 
 @contextmanager

@@ -130,9 +130,13 @@ def test_damage_is_said_and_the_exit_code_tells(partition: Path, capsys: Capture
         (["--dry-run", "{partition}/.."], 2, "its name should be TOPIC-PARTITION"),
         (["--dry-run", "{empty}"], 2, "has no segments"),
         (["--dry-run", "{partition}", "--buffer-mb", "0"], 1, "has no room for a single key"),
+        (["--dry-run", "{partition}", "--buffer-mb", "65537"], 2, "65537 is more than 65536"),
         (["--dry-run", "{partition}", "--config", "segment.byte=1"], 1, "did you mean segment.bytes"),
         (["--to", "{partition}/..", "{partition}"], 2, "it has a clicks-0 already"),
         (["--to", "{partition}/" + LOG, "{partition}"], 2, "it is not a directory"),
+        (["--to", "{partition}", "{partition}"], 2, "/clicks-0, which stays as it is"),
+        (["--to", "{partition}/a/b", "{partition}"], 2, "/clicks-0, which stays as it is"),
+        (["--to", "", "{partition}"], 2, "--to names no directory"),
         (["--to", "{empty}/out", "{partition}", "{partition}"], 2, "two of the directories are named clicks-0"),
     ],
 )
@@ -141,6 +145,17 @@ def test_bad_input_is_refused(words: list[str], code: int, said: str, partition:
     empty.mkdir()
     assert main(["log", "compact", *(word.format(partition=partition, empty=empty) for word in words)]) == code
     assert said in capsys.readouterr().err
+
+
+def test_a_buffer_for_which_there_is_no_memory_is_refused(
+    partition: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("penstock.log.compaction.offset_map.OffsetMap.__init__", none_left)
+    assert main(["log", "compact", "--dry-run", str(partition)]) == 2
+    assert "--buffer-mb 128 is more memory than there is" in capsys.readouterr().err
 
 
 def test_it_never_works_in_place(partition: Path, capsys: Capture) -> None:

@@ -26,8 +26,17 @@ from penstock.log.compaction import filtering, offset_map
 from penstock.log.compaction.cleaning import run_pass
 from penstock.log.compaction.offset_map import ENTRY_BYTES, OffsetMap
 from penstock.log.compaction.passes import Pass, SealedSegment, groups_of
+from penstock.log.compaction.target import Target
 from penstock.log.loading import load
-from penstock.records.batch import CRC_POSITION, HEADER_BYTES, LENGTH_POSITION, computed_crc
+from penstock.records.batch import (
+    CONTROL_FLAG,
+    CRC_POSITION,
+    HEADER_BYTES,
+    LENGTH_POSITION,
+    LOG_OVERHEAD_BYTES,
+    RECORD_COUNT_POSITION,
+    computed_crc,
+)
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
 from simulator.world.disk import SimulatedDisk
@@ -196,6 +205,41 @@ def test_what_is_younger_than_the_lag_is_not_touched() -> None:
         assert planned(history.one.disk, config=config, now_ms=NOW_MS + waited_ms).first_uncleanable_offset == first
 
 
+def test_records_without_timestamps_are_as_young_as_their_file() -> None:
+    history = History.empty()
+    builder = BatchBuilder()
+    builder.append(-1, b"k", b"1")
+    history.one.append(builder.build())
+    disk = closed(history).one.disk
+    [written_ms] = {info.modified_ms for info in disk.list(NAME) if info.name == LOG.rpartition("/")[2]}
+    config = topic_config(min_compaction_lag_ms=2000)
+    for waited_ms, first in ((1999, 0), (2000, 1)):
+        assert planned(disk, config=config, now_ms=written_ms + waited_ms).first_uncleanable_offset == first
+
+
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, 2**63 - 1 - NOW_MS])
+def test_delete_markers_that_are_to_stay_for_ever_stay(retention_ms: int) -> None:
+    disk = sealed([(b"a", b"1"), (b"a", None), (b"b", b"2")]).one.disk
+    config = topic_config(index_interval_bytes=100, delete_retention_ms=retention_ms)
+    before = records_in(disk, NAME)
+    compacted(disk, planned(disk, config=config))
+    compacted(disk, planned(disk, OUT, config=config, now_ms=NOW_MS + 1000 * 365 * DAY_MS), "later-0")
+    assert batches_in(disk, "later-0")[0][0].delete_horizon_ms == 2**63 - 1
+    assert records_in(disk, "later-0") == before[1:]
+
+
+def test_a_segment_that_is_written_does_not_hold_what_was_read_with_its_batches() -> None:
+    history = sealed([(b"k", b"1")])
+    [(header, data), *_] = batches_in(history.one.disk, NAME)
+    segment = Target(history.one.disk, NAME, ".cleaned").begin(0, planned(history.one.disk))
+    chunk = bytearray(data)
+    with memoryview(chunk) as view:
+        segment.append(filtering.Kept(header, view))
+    chunk.clear()
+    segment.finish()
+    assert history.one.disk.content(LOG + ".cleaned") == data
+
+
 # What cannot be read
 
 
@@ -244,6 +288,22 @@ def test_a_damaged_batch_is_kept_and_said_and_so_are_the_delete_markers_after_it
     assert disk.content(f"second-0/{0:020d}.log") == damaged + whole
     assert report.problem_count == 1
     assert "at offset 1 is kept as it is" in report.problems[0]
+
+
+@pytest.mark.parametrize("attributes", [0, CONTROL_FLAG])
+def test_a_batch_with_fewer_than_no_records_is_kept_and_said(attributes: int) -> None:
+    disk = sealed([(b"k", b"1")], [(b"j", b"2")], [(b"i", b"3")]).one.disk
+    batches = [bytearray(data) for _, data in batches_in(disk, NAME)[:3]]
+    del batches[1][HEADER_BYTES:]
+    pack_into(">i", batches[1], LENGTH_POSITION, HEADER_BYTES - LOG_OVERHEAD_BYTES)
+    pack_into(">i", batches[1], RECORD_COUNT_POSITION, -1)
+    lying(22, attributes)(batches[1])
+    disk.write(LOG, 0, batches)
+    disk.truncate(LOG, sum(map(len, batches)))
+    report = compacted(disk, planned(disk))
+    assert report.problems == [f"{LOG}: the batch at offset 1 is kept as it is: invalid record count -1"]
+    assert disk.content(f"{OUT}/{0:020d}.log") == b"".join(batches)
+    assert (report.groups[0].before.records, report.groups[0].after.records) == (2, 2)
 
 
 def test_keys_of_a_damaged_batch_remove_nothing() -> None:

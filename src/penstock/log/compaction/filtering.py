@@ -41,6 +41,8 @@ from penstock.records.control import ControlType, control_type
 from penstock.records.reader import Decompress, record_bytes
 
 NOTHING = Selection(b"", 0, 0, 0)
+HORIZON_MAX_MS = 2**63 - 1
+"""The latest time that a batch's header holds: with it, delete markers never go."""
 
 
 class Kept(NamedTuple):
@@ -82,7 +84,7 @@ class BatchFilter:
         if found.damaged:
             kept: Kept | None = self._damaged(found, "its checksum is wrong")
         else:
-            before.records += header.record_count
+            before.records += max(header.record_count, 0)
             try:
                 kept = self._control(found) if header.is_control else self._data(found)
             except (CorruptRecordError, InvalidRecordError) as error:
@@ -91,7 +93,7 @@ class BatchFilter:
             after = self.report.after
             after.bytes += len(kept.data)
             after.batches += 1
-            after.records += 0 if found.damaged else kept.header.record_count
+            after.records += 0 if found.damaged else max(kept.header.record_count, 0)
         return kept
 
     def _damaged(self, found: Found, why: str) -> Kept:
@@ -156,7 +158,7 @@ class BatchFilter:
             return self._as_it_is(found)
         payload, base_timestamp_ms, attributes = selection.payload, header.base_timestamp_ms, header.attributes
         if sets_horizon:
-            horizon_ms = self.work.now_ms + self.work.delete_retention_ms
+            horizon_ms = min(self.work.now_ms + self.work.delete_retention_ms, HORIZON_MAX_MS)
             payload = rebased(payload, base_timestamp_ms - horizon_ms)
             base_timestamp_ms, attributes = horizon_ms, attributes | DELETE_HORIZON_FLAG
         payload = compress(header.compression, payload, self.contexts)

@@ -94,7 +94,7 @@ def plan_pass(
         too_young = (
             config.min_compaction_lag_ms > 0
             and following.base_offset > first_dirty
-            and segment.largest(disk)[0] > now_ms - config.min_compaction_lag_ms
+            and segment.retention_time_ms(disk) > now_ms - config.min_compaction_lag_ms
         )
         if too_young or following.base_offset > stable:
             first_uncleanable = segment.base_offset

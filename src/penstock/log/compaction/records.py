@@ -32,6 +32,8 @@ def walk(data: bytes, header: BatchHeader) -> list[Walked]:
 
     Raises InvalidRecordError where a length is wrong, offsets do not rise or leave the batch, or bytes are left over.
     """
+    if header.record_count < 0:
+        raise InvalidRecordError(f"invalid record count {header.record_count}")
     found = []
     at, last_delta = 0, -1
     for _ in range(header.record_count):

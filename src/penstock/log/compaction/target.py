@@ -43,7 +43,7 @@ class NewSegment:
         if kept.damaged:  # what the checksum is about may be wrong
             last_offset, timestamp_ms = header.base_offset, NO_TIMESTAMP
         self._segment.reserve(len(kept.data), last_offset, timestamp_ms, self._index_interval_bytes)
-        self._chunks.append(kept.data)
+        self._chunks.append(bytes(kept.data))  # a view would hold all that was read with it
         self._waiting_bytes += len(kept.data)
         if self._waiting_bytes >= RECOVERY_CHUNK_BYTES:
             self._write()
