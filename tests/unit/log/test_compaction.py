@@ -240,6 +240,22 @@ def test_a_segment_that_is_written_does_not_hold_what_was_read_with_its_batches(
     assert history.one.disk.content(LOG + ".cleaned") == data
 
 
+def test_a_segment_is_written_over_what_an_ended_pass_has_left() -> None:
+    history = sealed([(b"k", b"1")])
+    disk = history.one.disk
+    for suffix in (".log", ".index", ".timeindex", ".txnindex"):
+        disk.write(f"{NAME}/{0:020d}{suffix}.cleaned", 0, [b"left" * 100])
+    [(header, data), *_] = batches_in(disk, NAME)
+    segment = Target(disk, NAME, ".cleaned").begin(0, planned(disk))
+    segment.append(filtering.Kept(header, data))
+    segment.finish()
+    assert {info.name: info.size_bytes for info in disk.list(NAME) if info.name.endswith(".cleaned")} == {
+        f"{0:020d}.log.cleaned": len(data),
+        f"{0:020d}.index.cleaned": 0,
+        f"{0:020d}.timeindex.cleaned": 12,
+    }
+
+
 # What cannot be read
 
 

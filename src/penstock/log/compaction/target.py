@@ -61,6 +61,8 @@ class NewSegment:
             tail = index.take_tail()
             if tail is not None or index is not segment.aborted_index:
                 self._put(index.path, 0, [tail[2]] if tail is not None else [])
+            elif disk.exists(index.path + self._target.suffix):  # left by a pass that did not end
+                disk.unlink(index.path + self._target.suffix)
         for path in segment.paths:
             disk.fsync(path + self._target.suffix)
 
