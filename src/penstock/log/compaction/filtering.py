@@ -40,7 +40,6 @@ from penstock.records.compression import Contexts, compress
 from penstock.records.control import ControlType, control_type
 from penstock.records.reader import Decompress, record_bytes
 
-NOTHING = Selection(b"", 0, 0, 0)
 HORIZON_MAX_MS = 2**63 - 1
 """The latest time that a batch's header holds: with it, delete markers never go."""
 
