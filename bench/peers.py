@@ -24,6 +24,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.cli.doctor import built_with_pgo
 
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests"))
+from interop import kafka_peer  # noqa: E402
+
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a node starts with bytecode, as an installed package does
 
 
@@ -42,8 +46,6 @@ if sys.executable != PYTHON:  # it is given the packages of this one
     own = [path for path in sys.path if path and not path.startswith(sys.base_prefix)]
     os.environ["PYTHONPATH"] = os.pathsep.join(own)
 
-ROOT = Path(__file__).resolve().parent.parent
-KAFKA_JARS = ROOT / ".cache" / "kafka-4.3.1"
 LACKING_FEATURES = (
     "share.version",
     "streams.version",
@@ -67,8 +69,10 @@ def free_port() -> int:
 
 
 def java(*arguments: str, heap: str = "1g") -> list[str]:
-    """Command line of a class in Kafka's jars."""
-    return ["java", f"-Xmx{heap}", f"-Xms{heap}", "-cp", f"{KAFKA_JARS}/*", *arguments]
+    """Command line of a class in Kafka's jars, which Maven brings at first use."""
+    if not kafka_peer.MARKER.exists():
+        kafka_peer.fetch_jars()
+    return ["java", f"-Xmx{heap}", f"-Xms{heap}", "-cp", kafka_peer.classpath(), *arguments]
 
 
 class Peer:
