@@ -106,6 +106,7 @@ def examine(arguments: argparse.Namespace) -> Iterator[Finding]:
     for path in directories:
         yield from check_directory(path)
     yield check_event_loop()
+    yield check_cleaner()
     yield from check_java()
 
 
@@ -269,6 +270,16 @@ def check_event_loop() -> Finding:
     if find_spec("uvloop") is None:
         return Finding(State.ODD, "event loop", "asyncio's own", "pip install 'penstock[uvloop]' makes brokers faster")
     return Finding(State.FINE, "event loop", "uvloop")
+
+
+def check_cleaner() -> Finding:
+    """Whether the log cleaner's loops over keys can be compiled; without numba they run in plain Python."""
+    from importlib.util import find_spec
+
+    if find_spec("numba") is None:
+        remedy = "pip install 'penstock[kernels]' makes compaction many times as fast"
+        return Finding(State.ODD, "log cleaner", "in plain Python", remedy)
+    return Finding(State.FINE, "log cleaner", "compiled by numba")
 
 
 def check_java() -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.config.topic import TopicConfig
-    from penstock.log.compaction.offset_map import OffsetMap
+    from penstock.log.compaction.offset_map import LatestOffsets
     from penstock.log.compaction.report import PassReport
     from penstock.log.compaction.target import Target
     from penstock.log.disk import Disk
@@ -145,12 +145,12 @@ def compacted(parent: str, name: str, out: str | None, config: TopicConfig, buff
         disk.close()
 
 
-def key_map(buffer_bytes: int) -> OffsetMap:
+def key_map(buffer_bytes: int) -> LatestOffsets:
     """Raises UsageError when there is not that much memory, ConfigError for too small a buffer."""
-    from penstock.log.compaction.offset_map import OffsetMap
+    from penstock.log.compaction.maps import offset_map
 
     try:
-        return OffsetMap(buffer_bytes, LOAD_FACTOR, os.urandom(16))
+        return offset_map(buffer_bytes, LOAD_FACTOR, os.urandom(16))
     except MemoryError:
         raise UsageError(f"--buffer-mb {buffer_bytes // MB} is more memory than there is") from None
 

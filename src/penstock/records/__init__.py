@@ -3,5 +3,6 @@
 `batch` is the header and what a leader writes into it, `validation` what a producer's batch must fulfil, `builder` and
 `reader` single records, `compression` the codecs, `control` markers and quorum records, `isolation` aborted
 transactions, `partitioner` the partition of a key. `arrow` turns runs of batches into columns by the compiled loops of
-`kernels`; `run` prepares them, `arrow_plain` is the slow twin. Only workers and pipelines import what has numba in it.
+`kernels`; `run` prepares them, `arrow_plain` is the slow twin. `key_kernels` finds the last record of each key. Only
+workers and pipelines import what has numba in it.
 """

@@ -3,7 +3,7 @@
 No Python object a record: `decode` walks the records once, checks every variable-length integer and every length
 against the end of its record and of its batch (the bytes are hostile, and compiled code checks no bounds), and copies
 keys and values into place on the way. Headers are rare, so `decode` checks and counts them only; `decode_headers` then
-fills buffers of the exact size.
+fills buffers of the exact size. `find_records` only says where records and their keys are, for `key_kernels`.
 
 The rules are those of `records.reader`; `records.arrow_plain` is the same in plain Python, and the tests hold the two
 against each other. Importing this module imports numba (0.4 s, 100 MB): only workers and pipelines do. The machine
@@ -35,6 +35,10 @@ NOT_APPEND_TIME = np.iinfo(np.int64).min
     ROWS, KEY_BYTES, VALUE_BYTES, NULL_KEYS, NULL_VALUES, HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES, BROKEN_BATCH,
 ) = range(9)  # fmt: skip
 RESULT_SIZE = 9
+
+# Columns of the table of records that `find_records` fills. The length of a null key is -1.
+RECORD_START, KEY_START, KEY_LENGTH, OFFSET_DELTA, TIMESTAMP_DELTA, HAS_VALUE = range(6)
+RECORD_COLUMNS = 6
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Function = TypeVar("Function")
@@ -266,6 +270,46 @@ def decode_headers(  # noqa: PLR0917
             key_ends[header] = key_bytes
             value_ends[header] = value_bytes
     return null_values
+
+
+@compiled
+def find_records(data: Array, count: int, last_delta: int, found: Array) -> bool:
+    """Whether `data` is `count` good records, offsets and all, as `decode` demands. Says where each is, and its key.
+
+    Args:
+        data: uint8, the records of one batch, decompressed.
+        last_delta: the batch's last offset delta.
+        found: int64 [at least `count` + 1, RECORD_COLUMNS]; the last row is where the last record ends.
+    """
+    position = int64(0)
+    end = int64(len(data))
+    previous_delta = int64(-1)
+    for row in range(count):
+        found[row, RECORD_START] = position
+        timestamp_delta, offset_delta, record_end, position = record_start(data, position, end)
+        if position == FAILED or offset_delta <= previous_delta or offset_delta > last_delta:
+            return False
+        previous_delta = offset_delta
+        key_length, key_position = field(data, position, record_end)
+        if key_position == FAILED:
+            return False
+        value_length, value_position = field(data, key_position + max(key_length, 0), record_end)
+        if value_position == FAILED:
+            return False
+        headers, position = varint(data, value_position + max(value_length, 0), record_end)
+        if position == FAILED or headers < 0 or headers > record_end - position:
+            return False
+        if headers > 0:
+            position, _, _ = skip_headers(data, position, record_end, headers)
+        if position != record_end:
+            return False
+        found[row, KEY_START] = key_position
+        found[row, KEY_LENGTH] = max(key_length, -1)
+        found[row, OFFSET_DELTA] = offset_delta
+        found[row, TIMESTAMP_DELTA] = timestamp_delta
+        found[row, HAS_VALUE] = value_length >= 0
+    found[count, RECORD_START] = position
+    return bool(position == end)
 
 
 @compiled

@@ -213,7 +213,9 @@ def test_a_damaged_snapshot_is_a_problem(tmp_path: Path, capsys: Capture) -> Non
 def test_doctor_finds_nothing_wrong_here(tmp_path: Path, capsys: Capture) -> None:
     assert main(["doctor", "--data", str(tmp_path / "not" / "yet"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert {"python", "descriptors", "memory", "clock", "event loop"} <= {each["subject"] for each in found}
+    assert {"python", "descriptors", "memory", "clock", "event loop", "log cleaner"} <= {
+        each["subject"] for each in found
+    }
     assert list(tmp_path.iterdir()) == []
 
 

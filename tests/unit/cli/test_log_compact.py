@@ -153,7 +153,7 @@ def test_a_buffer_for_which_there_is_no_memory_is_refused(
     def none_left(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("penstock.log.compaction.offset_map.OffsetMap.__init__", none_left)
+    monkeypatch.setattr("penstock.log.compaction.maps.offset_map", none_left)
     assert main(["log", "compact", "--dry-run", str(partition)]) == 2
     assert "--buffer-mb 128 is more memory than there is" in capsys.readouterr().err
 

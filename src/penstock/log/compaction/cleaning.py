@@ -103,7 +103,7 @@ class Cleaner:
         if transactions.data_is_aborted(header) or not header.record_count:
             return None
         try:
-            added = self.offsets.add(bytes(record_bytes(found.data, 0, header, self.decompress)), header, start)
+            added = self.offsets.add(record_bytes(found.data, 0, header, self.decompress), header, start)
         except (CorruptRecordError, InvalidRecordError):
             return None  # the second reading reports it
         return added.last_offset if added.full else None

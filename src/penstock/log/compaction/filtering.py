@@ -121,7 +121,7 @@ class BatchFilter:
 
     def _control(self, found: Found) -> Kept | None:
         header = found.header
-        data = self._records(found)
+        data = bytes(self._records(found))
         first = next(iter(walk(data, header)), None)
         kind = ControlType(control_type(first.key)) if first is not None else None
         nothing_left, self.still_aborted = self.transactions.end(header, kind)
@@ -144,8 +144,8 @@ class BatchFilter:
             return header.is_control and header.producer_epoch == last.epoch
         return header.last_offset == last.last_data_offset
 
-    def _records(self, found: Found) -> bytes:
-        return bytes(record_bytes(found.data, 0, found.header, self.decompress)) if found.header.record_count else b""
+    def _records(self, found: Found) -> Buffer:
+        return record_bytes(found.data, 0, found.header, self.decompress) if found.header.record_count else b""
 
     def _with(self, found: Found, selection: Selection, *, needs_horizon: bool) -> Kept | None:
         """The batch with the records that were selected."""

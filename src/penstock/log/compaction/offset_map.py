@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from penstock.errors import ConfigError
 from penstock.log.compaction.records import Selection, walk
-from penstock.records.batch import BatchHeader
+from penstock.records.batch import BatchHeader, Buffer
 
 ENTRY_BYTES = 24
 HASH_BYTES = 16
@@ -34,7 +34,7 @@ class Added(NamedTuple):
 
 
 class LatestOffsets(Protocol):
-    """What a pass asks of a map; `OffsetMap` is the plain one.
+    """What a pass asks of a map; `OffsetMap` is the plain one, and `maps.offset_map` gives the fastest there is.
 
     Attributes: `size` entries of at most `limit`.
     """
@@ -44,14 +44,14 @@ class LatestOffsets(Protocol):
     @property
     def limit(self) -> int: ...
 
-    def add(self, data: bytes, header: BatchHeader, start_offset: int) -> Added:
+    def add(self, data: Buffer, header: BatchHeader, start_offset: int) -> Added:
         """Notes the keys of the records from `start_offset` on, `data` being the batch's records, decompressed.
 
         Raises InvalidRecordError for a broken batch, of which nothing is noted then.
         """
         ...
 
-    def select(self, data: bytes, header: BatchHeader, latest_offset: int, *, drop_tombstones: bool) -> Selection:
+    def select(self, data: Buffer, header: BatchHeader, latest_offset: int, *, drop_tombstones: bool) -> Selection:
         """The records that stay: the last of each key, and all beyond `latest_offset`, up to which the map knows.
 
         Raises InvalidRecordError for a broken batch.
@@ -78,9 +78,9 @@ class OffsetMap:
         self._hash_key = hash_key
         self._table = bytearray(self.slots * ENTRY_BYTES)
 
-    def add(self, data: bytes, header: BatchHeader, start_offset: int) -> Added:
+    def add(self, data: Buffer, header: BatchHeader, start_offset: int) -> Added:
         last_offset = NO_OFFSET
-        for record in walk(data, header):
+        for record in walk(bytes(data), header):
             if record.key is not None and record.offset >= start_offset:
                 if self.size >= self.limit:
                     return Added(True, last_offset)
@@ -88,10 +88,11 @@ class OffsetMap:
                 last_offset = record.offset
         return Added(False, last_offset)
 
-    def select(self, data: bytes, header: BatchHeader, latest_offset: int, *, drop_tombstones: bool) -> Selection:
+    def select(self, data: Buffer, header: BatchHeader, latest_offset: int, *, drop_tombstones: bool) -> Selection:
         parts: list[bytes] = []
         kept_tombstones = superseded = removed_tombstones = without_key = 0
         deltas = []
+        data = bytes(data)
         for record in walk(data, header):
             if record.offset <= latest_offset:
                 if record.key is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.errors import InvalidRecordError
-from penstock.records.batch import BatchHeader, TimestampType
+from penstock.records.batch import BatchHeader, Buffer, TimestampType
 from penstock.records.reader import read_bytes, read_headers, wrapped
 from penstock.records.varint import read_varint, read_varlong, write_varint
 
@@ -77,7 +77,7 @@ class Selection(NamedTuple):
         without_key: a compacted topic has no place for them.
     """
 
-    payload: bytes
+    payload: Buffer
     kept: int
     kept_tombstones: int
     largest_timestamp_delta: int
@@ -100,7 +100,7 @@ def max_timestamp_ms(header: BatchHeader, largest_timestamp_delta: int) -> int:
     return wrapped(header.base_timestamp_ms + largest_timestamp_delta)
 
 
-def rebased(payload: bytes, shift_ms: int) -> bytes:
+def rebased(payload: Buffer, shift_ms: int) -> bytes:
     """Records that `walk` has found good, with `shift_ms` added to each timestamp delta."""
     out = bytearray()
     at = 0
