@@ -1,0 +1,121 @@
+"""What it costs to keep a log in order.
+
+    python bench/log_life.py
+    python bench/log_life.py --only clean --records 4000000 --batch-records 160
+
+clean: one pass of the log cleaner over a log of records of 100 B with keys drawn from 500,000, into a directory beside
+it, uncompressed and with zstd; with the compiled map of keys and, over a tenth of the records, with the plain one. CPU
+time of the process, the kernel's share included; all rates count the records and bytes that the log had before. The
+compiled loops are loaded by a small pass that is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from random import Random
+
+from penstock.log.compaction.cleaning import run_pass
+from penstock.log.compaction.maps import offset_map
+from penstock.log.compaction.offset_map import LatestOffsets, OffsetMap
+from penstock.log.compaction.passes import Pass, SealedSegment
+from penstock.log.compaction.report import PassReport
+from penstock.log.compaction.target import Target
+from penstock.log.names import LOG, file_name
+from penstock.records.builder import BatchBuilder
+from penstock.records.compression import Codec, Contexts
+from penstock.server.disk import BlockingDisk
+
+PARTS = ("clean",)
+NAME, OUT = "bench-0", "cleaned-0"
+NOW_MS = 1_700_000_000_000
+KEY_BYTES, VALUE_BYTES = 16, 76
+"""A record with these has 100 bytes in the log, give or take one."""
+SEGMENT_BYTES = 64 << 20
+BUFFER_BYTES, LOAD_FACTOR = 128 << 20, 0.9
+HASH_KEY = bytes(range(16))
+
+
+def make_log(disk: BlockingDisk, records: int, keys: int, batch_records: int, codec: Codec) -> Pass:
+    """Writes a log in segments, all of them closed, and plans a pass over all of it."""
+    disk.make_directory(NAME)
+    random, contexts = Random(1), Contexts()
+    segments: list[SealedSegment] = []
+    base_offset, waiting = 0, bytearray()
+    for first in range(0, records, batch_records):
+        count = min(batch_records, records - first)
+        builder = BatchBuilder(base_offset=first, codec=codec, contexts=contexts)
+        for number in range(first, first + count):
+            key = b"%016d" % random.randrange(keys)
+            builder.append(NOW_MS + number // 100, key, (b"%038d" % (number**3)) * 2)
+        waiting += builder.build()
+        if len(waiting) >= SEGMENT_BYTES or first + count == records:
+            disk.write(f"{NAME}/{file_name(base_offset, LOG)}", 0, [waiting])
+            segments.append(SealedSegment(base_offset, first + count, len(waiting), 0, 0))
+            base_offset, waiting = first + count, bytearray()
+    return Pass(
+        name=NAME,
+        segments=tuple(segments),
+        first_dirty_offset=0,
+        first_uncleanable_offset=records,
+        aborted=(),
+        last_records={},
+        now_ms=NOW_MS,
+        delete_retention_ms=86_400_000,
+        segment_bytes=1 << 30,
+        segment_index_bytes=10 << 20,
+        index_interval_bytes=4096,
+    )
+
+
+def clean(disk: BlockingDisk, work: Pass, offsets: LatestOffsets) -> tuple[float, PassReport]:
+    """CPU seconds of one pass, and what it did."""
+    disk.make_directory(OUT)
+    started = time.process_time()
+    report = run_pass(disk, work, offsets, Target(disk, OUT))
+    return time.process_time() - started, report
+
+
+def measure(  # noqa: PLR0917
+    what: str, offsets: LatestOffsets, records: int, keys: int, batch_records: int, codec: Codec
+) -> None:
+    """Makes a log, cleans it and prints a line."""
+    place = tempfile.mkdtemp(prefix="penstock-log-life-")
+    disk = BlockingDisk(0, place)
+    try:
+        work = make_log(disk, records, keys, batch_records, codec)
+        cpu_s, report = clean(disk, work, offsets)
+    finally:
+        disk.close()
+        shutil.rmtree(place)
+    assert not report.problems
+    before, after = sum(each.size_bytes for each in work.segments), sum(each.after.bytes for each in report.groups)
+    kept = sum(each.after.records for each in report.groups)
+    if what:
+        print(
+            f"clean {codec.kafka_name:5} {what:9} {records / cpu_s:12,.0f} records/CPU s {before / cpu_s / 1e6:8.1f} "
+            f"MB/CPU s   {records:,} records of {before / 1e6:.0f} MB, {kept:,} of {after / 1e6:.0f} MB kept",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, default="clean", help="the part to run (default: clean, the only one)")
+    parser.add_argument("--records", type=int, default=1_000_000, help="of the log (default: 1000000)")
+    parser.add_argument("--keys", type=int, default=500_000, help="distinct ones (default: 500000)")
+    parser.add_argument("--batch-records", type=int, default=1000, help="records a batch (default: 1000)")
+    arguments = parser.parse_args()
+    keys, batch_records = arguments.keys, arguments.batch_records
+    measure("", offset_map(BUFFER_BYTES, LOAD_FACTOR, HASH_KEY), 1000, 100, 100, Codec.NONE)
+    for codec in (Codec.NONE, Codec.ZSTD):
+        compiled = offset_map(BUFFER_BYTES, LOAD_FACTOR, HASH_KEY)
+        measure("compiled", compiled, arguments.records, keys, batch_records, codec)
+        plain = OffsetMap(BUFFER_BYTES, LOAD_FACTOR, HASH_KEY)
+        measure("plain", plain, arguments.records // 10, keys, batch_records, codec)
+
+
+if __name__ == "__main__":
+    main()
