@@ -49,5 +49,7 @@ RECOVERY_TASK_MAX_MS = 120_000
 is over, the lane begins anew, and takes what it takes."""
 PREFERRED_DIRECTORIES_MAX = 10_000
 """Replicas that do not exist yet and of which a node remembers the log directory that somebody wants them in."""
+CLEANING_CHUNK_BYTES = 512 * 1024
+"""What the cleaner reads or writes at once, little enough to stay in a core's cache; a larger batch is read whole."""
 CLEANING_PROBLEMS_REPORTED_MAX = 100
 """Damaged batches and segments that the report of a cleaner's pass names; it counts the others."""

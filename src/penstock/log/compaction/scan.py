@@ -13,7 +13,7 @@ from typing import NamedTuple
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX
-from penstock.log.limits import RECOVERY_CHUNK_BYTES
+from penstock.log.limits import CLEANING_CHUNK_BYTES
 from penstock.records.batch import HEADER_BYTES, BatchHeader, computed_crc, headers, read_header
 
 
@@ -67,7 +67,7 @@ def framed(
 
 def next_chunk(disk: Disk, path: str, position: int, size_bytes: int) -> memoryview:
     """Bytes from `position` on that hold at least one whole batch, or begin with something else. Raises Unframed."""
-    chunk = disk.read(path, position, min(RECOVERY_CHUNK_BYTES, size_bytes - position))
+    chunk = disk.read(path, position, min(CLEANING_CHUNK_BYTES, size_bytes - position))
     try:
         header = read_header(chunk)
     except (CorruptRecordError, InvalidRecordError) as error:

@@ -8,7 +8,7 @@ from penstock.log.compaction.filtering import Kept
 from penstock.log.compaction.passes import Pass
 from penstock.log.compaction.transactions import AbortedTransaction
 from penstock.log.disk import Buffer, Disk
-from penstock.log.limits import RECOVERY_CHUNK_BYTES
+from penstock.log.limits import CLEANING_CHUNK_BYTES
 from penstock.log.segment import Segment
 from penstock.records.batch import NO_TIMESTAMP
 
@@ -43,9 +43,10 @@ class NewSegment:
         if kept.damaged:  # what the checksum is about may be wrong
             last_offset, timestamp_ms = header.base_offset, NO_TIMESTAMP
         self._segment.reserve(len(kept.data), last_offset, timestamp_ms, self._index_interval_bytes)
-        self._chunks.append(bytes(kept.data))  # a view would hold all that was read with it
+        is_view = isinstance(kept.data, memoryview)  # which would hold all that was read with it
+        self._chunks.append(bytes(kept.data) if is_view else kept.data)
         self._waiting_bytes += len(kept.data)
-        if self._waiting_bytes >= RECOVERY_CHUNK_BYTES:
+        if self._waiting_bytes >= CLEANING_CHUNK_BYTES:
             self._write()
 
     def append_aborted(self, aborted: AbortedTransaction) -> None:
