@@ -347,10 +347,13 @@ class Client:
         return found
 
     def _retriable(self, partition: Partition, code: int, message: str | None = None) -> Partition:
-        """The partition, after forgetting its leader, if a later try may succeed; otherwise raises RequestError."""
+        """The partition, after forgetting its leader, if a later try may succeed; otherwise raises RequestError.
+
+        A leader that does not know the topic may not have heard of it yet; that there is none, the metadata say.
+        """
         error = ErrorCode(code)
         self._topics.pop(partition[0], None)
-        if not error.retriable or error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if not error.retriable:
             raise RequestError(error, message or f"{partition[0]}-{partition[1]}: {error.name}")
         return partition
 

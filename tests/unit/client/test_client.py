@@ -13,7 +13,7 @@ from penstock.client import client as module
 from penstock.client.client import LATEST, Client, OffsetAt
 from penstock.client.connection import NoAnswer
 from penstock.client.groups import coordinator
-from penstock.errors import RequestError, UnreachableError
+from penstock.errors import ErrorCode, RequestError, UnreachableError
 from penstock.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from penstock.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -40,7 +40,8 @@ class Brokers:
 
     Attributes:
         there: those that the metadata name. hanging: those that answer nothing. leader: of all partitions.
-        partitions: of the topic.
+        partitions: of the topic. deaf: how often its leader answers that it does not know the topic.
+        deleted: who is asked for metadata has heard that the topic is deleted.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,8 @@ class Brokers:
         self.hanging: set[int] = set()
         self.leader = 1
         self.partitions = 1
+        self.deaf = 0
+        self.deleted = False
 
     def answer(self, request: Any) -> Any:
         if isinstance(request, MetadataRequest):
@@ -55,13 +58,18 @@ class Brokers:
                 MetadataResponsePartition(partition_index=index, leader_id=self.leader)
                 for index in range(self.partitions)
             ]
-            topic = MetadataResponseTopic(name="t", topic_id=UUID(int=7), partitions=partitions)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.deleted else ErrorCode.NONE
+            topic = MetadataResponseTopic(
+                error_code=unknown, name="t", topic_id=UUID(int=7), partitions=[] if self.deleted else partitions
+            )
             brokers = [MetadataResponseBroker(node_id=each, host="h", port=each) for each in sorted(self.there)]
             return MetadataResponse(brokers=brokers, topics=[topic])
         if isinstance(request, FindCoordinatorRequest):
             return FindCoordinatorResponse(coordinators=[Coordinator(node_id=self.leader)])
+        heard = ErrorCode.NONE if self.deaf == 0 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self.deaf -= bool(heard)
         offsets = [
-            ListOffsetsPartitionResponse(partition_index=each.partition_index, offset=5)
+            ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=heard, offset=5)
             for each in request.topics[0].partitions
         ]
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=offsets)])
@@ -141,5 +149,23 @@ def test_a_partition_that_the_topic_has_got_since_is_found(brokers: Brokers) -> 
         )
         with pytest.raises(RequestError, match="t has partitions 0-2, not 3"):
             await client.offsets([("t", 3)], LATEST)
+
+    run(job)
+
+
+def test_a_leader_that_has_not_heard_of_a_new_topic_is_asked_again(brokers: Brokers) -> None:
+    async def job(client: Client) -> None:
+        brokers.deaf = 1
+        assert await client.offsets([("t", 0)], LATEST) == {("t", 0): OffsetAt(5, -1, -1)}
+
+    run(job)
+
+
+def test_a_topic_that_was_deleted_since_is_said_to_be_missing(brokers: Brokers) -> None:
+    async def job(client: Client) -> None:
+        assert await client.offsets([("t", 0)], LATEST)
+        brokers.deaf, brokers.deleted = 1, True
+        with pytest.raises(RequestError, match="topic t: there is no such topic"):
+            await client.offsets([("t", 0)], LATEST)
 
     run(job)
