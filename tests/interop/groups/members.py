@@ -11,6 +11,7 @@ orders and tells of events a line each; Python's are threads of ours.
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import threading
 from collections.abc import Iterable, Sequence
@@ -208,6 +209,8 @@ class KafkaPythonMember(Threaded, ConsumerRebalanceListener):  # type: ignore[mi
                     consumer.commit()
         finally:
             consumer.close()
+            del consumer
+            gc.collect()  # finds a socket that was left while it connected; later it would be another test's fault
 
     def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
         self.tell("assigned", assigned)
