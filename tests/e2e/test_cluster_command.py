@@ -198,6 +198,7 @@ def test_what_is_being_moved_is_shown_and_cancelled(three_nodes: Cluster, ask: A
     with topic(three_nodes, "stuck", "1:2"):
         three_nodes.kill(3)
         try:
+            wait_until(lambda: ask("describe")["controller"] is not None, "there is a controller, though it was node 3")
             assert ask("reassign", "--plan", plan, "--no-wait")["state"] == "begun"
             moving = ask("reassign", "--watch", "--no-wait")["moving"]
             assert moving == [{"topic": "stuck", "partition": 0, "replicas": [1, 3, 2], "to": [1, 3]}]

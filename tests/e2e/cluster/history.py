@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.processes import TIMEOUT_S, wait_until
 
+from penstock.client.admin import wait_for_topic
 from penstock.client.client import Client
 from penstock.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 
@@ -18,10 +19,17 @@ QUIET = {"log_level": 0}
 
 
 def create_topic(bootstrap: str, name: str, partitions: int, replicas: int) -> None:
-    """Creates a topic, and waits until it is there."""
+    """Creates a topic, and waits until every broker of `bootstrap` knows it and who leads it."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     for future in admin.create_topics([NewTopic(name, partitions, replicas)], request_timeout=30).values():
         future.result()
+
+    async def known() -> None:
+        for address in bootstrap.split(","):
+            async with Client(address) as client:
+                await wait_for_topic(client, name, expected=partitions)
+
+    asyncio.run(known())
 
 
 def leaders_and_isr(bootstrap: str, topic: str) -> dict[int, tuple[int, list[int]]]:
