@@ -24,13 +24,14 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import pytest
 from interop import class_archive
+from support.processes import free_ports
 
 VERSION = "4.3.1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,20 +200,6 @@ def random_uuid() -> str:
             return text
 
 
-@contextmanager
-def free_ports(count: int) -> Iterator[list[int]]:
-    """Ports of the loopback that nobody listens on. They are held until the block ends, then they are yours to bind."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            each.bind(("127.0.0.1", 0))
-        yield [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
 class KafkaPeer:
     """One node of Apache Kafka, broker and controller, on loopback; a context manager that starts and stops it.
 
@@ -274,8 +261,7 @@ class KafkaPeer:
 
     def write_configuration(self) -> None:
         """Chooses free ports and writes server.properties."""
-        with free_ports(2) as (self.port, controller_port):
-            pass
+        self.port, controller_port = free_ports(2)
         entries: dict[str, object | None] = {
             "process.roles": "broker,controller",
             "node.id": self.node_id,

@@ -17,7 +17,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from types import TracebackType
 
@@ -26,18 +28,28 @@ TIMEOUT_S = 60.0
 PENSTOCK = [sys.executable, "-m", "penstock"]
 
 
+def ports_of_this_process() -> Iterator[int]:
+    """Ports in any order, round and round, which no other process of the same run of pytest-xdist gives out."""
+    first = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    ports = range(10_000 + first % processes, 32_000, processes)
+    return cycle(random.sample(ports, len(ports)))
+
+
+PORTS = ports_of_this_process()
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now, each another, below those that the system gives to outgoing connections."""
-    found: dict[int, None] = {}
+    """Ports that are free now, each another, and not those of an earlier call, whose owner may not have bound them yet.
+    They lie below those that the system gives to outgoing connections, so nobody takes them by chance.
+    """
+    found: list[int] = []
     while len(found) < count:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found[port] = None
-    return list(found)
+        port = next(PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from interop.clients.drivers import Confluent
-from interop.kafka_peer import free_ports
+from support.processes import free_ports
 
 from penstock.testing.broker import LocalBroker
 
@@ -27,8 +27,7 @@ class Dev:
 
     def __init__(self, data: Path) -> None:
         self.data = data
-        with free_ports(1) as (port,):
-            self.port = port
+        (self.port,) = free_ports(1)
 
     def start(self) -> None:
         options = ["--json", "--port", str(self.port), "--metrics-port", "0", "--data", str(self.data)]

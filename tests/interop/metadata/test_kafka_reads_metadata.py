@@ -9,7 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from interop.kafka_peer import LACKING_FEATURES, KafkaPeer, free_ports, random_uuid, run_tool
+from interop.kafka_peer import LACKING_FEATURES, KafkaPeer, random_uuid, run_tool
+from support.processes import free_ports
 from unit.node.controller_harness import Harness, formatted_disk
 
 from penstock.client.client import Client
@@ -186,8 +187,7 @@ async def create_clicks(client: Client) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("standalone", [False, True], ids=["static", "standalone"])
 def test_kafka_and_penstock_take_turns_on_one_directory(tmp_path: Path, standalone: bool) -> None:
-    with free_ports(2) as (port, controller_port):
-        pass
+    port, controller_port = free_ports(2)
     directory = tmp_path / "data-0"
     format_with_penstock(directory, controller_port, standalone=standalone, cluster_id=random_uuid())
     config = configuration(directory, port, controller_port, standalone=standalone)

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
-from interop.kafka_peer import LACKING_FEATURES, KafkaPeer, free_ports, random_uuid, run_tool
+from interop.kafka_peer import LACKING_FEATURES, KafkaPeer, random_uuid, run_tool
 from interop.mixed_cluster.comparison import log_bytes
+from support.processes import free_ports
 
 from penstock.client.client import Client
 from penstock.errors import ErrorCode, PenstockError, UnreachableError
@@ -163,9 +164,9 @@ class MixedCluster:
         self.cluster_id = random_uuid()
         kinds = {CONTROLLER + place: kind for place, kind in enumerate(controllers)}
         voters = [*kinds] or [KAFKA]
-        with free_ports(len(voters) + len(BROKERS)) as free:
-            self._controller_ports = dict(zip(voters, free, strict=False))
-            ports = dict(zip(BROKERS, free[len(voters) :], strict=True))
+        free = free_ports(len(voters) + len(BROKERS))
+        self._controller_ports = dict(zip(voters, free, strict=False))
+        ports = dict(zip(BROKERS, free[len(voters) :], strict=True))
         common = {"auto.create.topics.enable": "false", "offsets.topic.num.partitions": 1, **(settings or {})}
         at = "127.0.0.1:{1}" if dynamic else "{0}@127.0.0.1:{1}"
         self.quorum: dict[str, object | None] = {"controller.quorum.voters": None, **common}

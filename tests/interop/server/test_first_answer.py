@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
+
+from support.processes import free_ports
 
 from penstock.client.client import Client
 from penstock.errors import UnreachableError
@@ -12,9 +13,7 @@ from penstock.testing.broker import LocalBroker
 
 
 def test_the_first_metadata_that_anyone_gets_names_the_broker_and_the_controller() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)  # not one of those for outgoing connections: who asks for it would at times reach itself
     seen: list[tuple[int, int]] = []
 
     async def ask_until_answered() -> None:

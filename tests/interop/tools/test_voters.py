@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from interop.kafka_peer import KafkaPeer, free_ports, require_kafka
+from interop.kafka_peer import KafkaPeer, require_kafka
 from interop.tools.three_nodes import masked
 from interop.tools.toolbox import QUORUM, Outcome, Toolbox
-from support.processes import Cluster, wait_until
+from support.processes import Cluster, free_ports, wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -66,8 +66,7 @@ def directory_id(path: Path) -> str:
 @pytest.fixture
 def voters(tmp_path: Path) -> Iterator[Voters]:
     require_kafka()
-    with free_ports(3) as (broker, first, second):
-        pass
+    broker, first, second = free_ports(3)
     quorum = {"controller.quorum.voters": None, "controller.quorum.bootstrap.servers": f"127.0.0.1:{first}"}
     listeners = f"PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{first}"
     one = KafkaPeer(tmp_path / "k1", properties={**quorum, "listeners": listeners})

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from interop.kafka_peer import KafkaPeer, free_ports, random_uuid
+from interop.kafka_peer import KafkaPeer, random_uuid
 from interop.tools.toolbox import Outcome, Toolbox
-from support.processes import Cluster, wait_until
+from support.processes import Cluster, free_ports, wait_until
 from support.three_nodes import RACKS
 
 NODES = (1, 2, 3)
@@ -39,8 +39,8 @@ class KafkaCluster:
     """Three nodes of Apache Kafka; the methods are those of Penstock's `Cluster`."""
 
     def __init__(self, directory: Path) -> None:
-        with free_ports(2 * len(NODES)) as ports:
-            clients, controllers = ports[: len(NODES)], ports[len(NODES) :]
+        ports = free_ports(2 * len(NODES))
+        clients, controllers = ports[: len(NODES)], ports[len(NODES) :]
         voters, cluster_id = dict(zip(NODES, controllers, strict=True)), random_uuid()
         self.nodes = {
             node_id: KafkaNode(directory / str(node_id), node_id, port, voters, cluster_id)

@@ -28,6 +28,7 @@ from typing import Self
 import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.processes import free_ports
 
 from penstock.client.client import Client
 from penstock.client.groups import describe_group, lags
@@ -53,10 +54,7 @@ class Run:
         self._table = str(directory / "lake" / "clicks")
         self._format = table_format
         self._chance = random.Random(seed)
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            two.bind(("127.0.0.1", 0))
-            self._ports = one.getsockname()[1], two.getsockname()[1]
+        self._ports = free_ports(2)
         self.bootstrap = f"127.0.0.1:{self._ports[0]}"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._producing = threading.Thread(target=self._produce, daemon=True)
