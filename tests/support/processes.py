@@ -133,6 +133,11 @@ class Cluster:
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{self.ports[id_]}" for id_ in self.nodes("broker"))
 
+    @property
+    def running(self) -> str:
+        """The addresses of the brokers that were started and neither stopped nor killed."""
+        return ",".join(f"127.0.0.1:{self.ports[id_]}" for id_ in self.nodes("broker") if id_ in self.processes)
+
     def path(self, id_: int) -> Path:
         return self.directory / str(id_)
 

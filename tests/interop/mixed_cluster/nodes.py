@@ -457,9 +457,9 @@ class MixedCluster:
 
         def holds() -> bool:
             for broker_id in BROKERS:
-                if not self.answers(broker_id):
-                    return False
-                for index, found in self.partitions(topic, through=broker_id).items():
+                if not self.answers(broker_id) or not (told := self.partitions(topic, through=broker_id)):
+                    return False  # it is not up, or has not heard of the topic
+                for index, found in told.items():
                     if found.leader_id < 0 or set(found.isr_nodes) != set(found.replica_nodes):
                         return False
                     if replicas is not None and list(replicas.get(index, found.replica_nodes)) != found.replica_nodes:

@@ -21,6 +21,7 @@ from interop.tools.toolbox import (
     TOPICS,
     Toolbox,
 )
+from support.heard import until_heard
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -35,10 +36,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
 
 @pytest.fixture(scope="module")
 def everywhere(cluster: MixedCluster) -> Iterator[Everywhere]:
-    """Runs a tool with each broker as its bootstrap server; gives what it said, which is the same from all of them."""
+    """Runs a tool with each broker as its bootstrap server, when all have heard of all; gives what all of them said."""
     with Toolbox() as tools:
 
         def run(tool: str, *arguments: object) -> str:
+            until_heard(cluster.bootstrap)
             outcomes = [tools.run(tool, cluster.address(broker), *arguments) for broker in BROKERS]
             said = {(masked(outcome.out), masked(outcome.error), outcome.status) for outcome in outcomes}
             assert len(said) == 1, "\n---\n".join(map(str, sorted(said)))

@@ -90,7 +90,7 @@ def test_a_reassignment_from_plan_to_end(pair: Pair, tmp_path: Path) -> None:
     assert ours == kafkas
     plan = write_plan(tmp_path, "moving", [2, 3], [3, 1])
     pair.agree(REASSIGN, "--execute", "--reassignment-json-file", plan, contains="Successfully started partition reas")
-    pair.wait(REASSIGN, "--verify", "--reassignment-json-file", plan, until=lambda out: "in progress" not in out)
+    pair.wait(REASSIGN, "--verify", "--reassignment-json-file", plan, until=lambda out: out.count("is completed") == 2)
     pair.agree(REASSIGN, "--verify", "--reassignment-json-file", plan, contains="moving-1 is completed")
     pair.agree(REASSIGN, "--list", contains="No partition reassignments found")
     pair.agree(TOPICS, "--describe", "--topic", "moving", contains="Replicas: 2,3")
@@ -177,6 +177,7 @@ def test_features(pair: Pair) -> None:
 def test_log_directories(pair: Pair) -> None:
     create(pair, "dirs", "1:2,2:3,3:1")
     wanted = ("--describe", "--topic-list", "dirs", "--broker-list", "1,2,3")
+    pair.wait(LOG_DIRS, *wanted, until=lambda out: out.count('"partition":"dirs-') == 6)  # a log is made a little later
     ours, kafkas = (directories(each.out) for each in pair.run(LOG_DIRS, *wanted))
     assert ours == kafkas
     assert [len(broker["logDirs"][0]["partitions"]) for broker in ours] == [2, 2, 2]

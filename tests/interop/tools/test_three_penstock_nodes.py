@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from interop.kafka_peer import require_kafka
 from interop.tools.toolbox import LEADER_ELECTION, QUORUM, REASSIGN, TOPICS, Toolbox
+from support.heard import until_heard
 from support.processes import Cluster, wait_until
 
 pytestmark = pytest.mark.java
@@ -20,6 +21,7 @@ def test_a_cluster_as_its_operators_tools_see_it(three_nodes: Cluster, tmp_path:
     with Toolbox() as tools:
 
         def say(tool: str, *arguments: object) -> str:
+            until_heard(three_nodes.running)
             return tools.run(tool, three_nodes.bootstrap, *arguments).out
 
         say(TOPICS, "--create", "--topic", "seen", "--replica-assignment", "1:2", "--config", "min.insync.replicas=2")

@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 
 from interop.kafka_peer import KafkaPeer, random_uuid
 from interop.tools.toolbox import Outcome, Toolbox
+from support.heard import until_heard
 from support.processes import Cluster, free_ports, wait_until
 from support.three_nodes import RACKS
 
@@ -50,6 +51,11 @@ class KafkaCluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(node.bootstrap for node in self.nodes.values())
+
+    @property
+    def running(self) -> str:
+        """The addresses of those that are not dead."""
+        return ",".join(node.bootstrap for node in self.nodes.values() if node.process is not None)
 
     @property
     def controllers(self) -> str:
@@ -92,12 +98,15 @@ class Pair(NamedTuple):
     kafka: KafkaCluster
 
     def run(self, tool: str, *arguments: object, controllers: bool = False) -> tuple[Outcome, Outcome]:
-        """A tool against the brokers, or the controllers, of both, without what names the machine."""
+        """A tool against the brokers, or the controllers, of both, without what names the machine. The tools ask
+        whichever broker they like: all have heard of what was done before."""
         option = "--bootstrap-controller" if controllers else "--bootstrap-server"
         ports = self.penstock.controller_ports
         ours, kafkas = self.penstock.bootstrap, self.kafka.bootstrap
         if controllers:
             ours, kafkas = ",".join(f"127.0.0.1:{port}" for port in ports.values()), self.kafka.controllers
+        for cluster in (self.penstock, self.kafka):
+            until_heard(cluster.running)
         outcomes = [self.tools.run(tool, each, *arguments, option=option) for each in (ours, kafkas)]
         return masked(outcomes[0]), masked(outcomes[1])
 
