@@ -129,20 +129,19 @@ def test_bad_requests_are_answered_as_kafka_answers_them(
 ) -> None:
     ours, kafkas = brokers
     unexpected, stale = [], []
-    healthy = Wire(ours.bootstrap)
-    for case in CASES:
-        answers = {version: (ours.answer(case, version), kafkas.answer(case, version)) for version in case.versions}
-        (first,) = healthy.ask(fetch(ours.world, 12), 12).responses[0].partitions
-        assert first.error_code == ErrorCode.NONE, f"others are served after {case.name}"
-        assert bytes(first.records).startswith(ours.stored), f"nothing is lost after {case.name}"
-        different = {version: pair for version, pair in answers.items() if pair[0] != pair[1]}
-        if case.name in DIFFERENCES:
-            if not different:
-                stale.append(case.name)
-            continue
-        for version, (our, theirs) in different.items():
-            unexpected.append(f"{case.name}, version {version}: Penstock {our}, Kafka {theirs}")
-    healthy.socket.close()
+    with Wire(ours.bootstrap) as healthy:
+        for case in CASES:
+            answers = {version: (ours.answer(case, version), kafkas.answer(case, version)) for version in case.versions}
+            (first,) = healthy.ask(fetch(ours.world, 12), 12).responses[0].partitions
+            assert first.error_code == ErrorCode.NONE, f"others are served after {case.name}"
+            assert bytes(first.records).startswith(ours.stored), f"nothing is lost after {case.name}"
+            different = {version: pair for version, pair in answers.items() if pair[0] != pair[1]}
+            if case.name in DIFFERENCES:
+                if not different:
+                    stale.append(case.name)
+                continue
+            for version, (our, theirs) in different.items():
+                unexpected.append(f"{case.name}, version {version}: Penstock {our}, Kafka {theirs}")
     assert not unexpected, "\n".join(["answers that differ and are not listed:", *unexpected])
     assert not stale, f"listed as different, and they no longer are: {stale}"
     bugs = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]

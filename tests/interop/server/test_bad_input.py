@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -157,13 +158,12 @@ def test_a_length_beyond_the_limit_closes_the_connection_at_once(node: Node, siz
 
 def test_announcing_large_frames_costs_no_memory(node: Node) -> None:
     before = node.resident_bytes
-    clients = [node.connect() for _ in range(100)]
-    for client in clients:
-        client.sendall(struct.pack(">i", 100 * MIB) + b"x" * 1000)
-    assert node.answers()
-    assert node.resident_bytes - before < GROWTH_MAX_BYTES
-    for client in clients:
-        client.close()
+    with ExitStack() as clients:
+        for _ in range(100):
+            client = clients.enter_context(node.connect())
+            client.sendall(struct.pack(">i", 100 * MIB) + b"x" * 1000)
+        assert node.answers()
+        assert node.resident_bytes - before < GROWTH_MAX_BYTES
 
 
 def test_a_dribbling_client_is_closed_while_others_are_served(node: Node) -> None:
@@ -187,25 +187,22 @@ def test_a_dribbling_client_is_closed_while_others_are_served(node: Node) -> Non
 
 
 def test_a_flood_of_connections_is_closed_at_once_and_the_earlier_ones_are_served(node: Node) -> None:
-    earlier = node.connect()
-    before = node.resident_bytes
-    clients = []
-    refused = 0
-    for _ in range(CONNECTIONS_MAX * 2):
-        clients.append(node.connect())
-    for client in clients:
-        client.settimeout(0.02)
-        try:
-            refused += client.recv(1) == b""
-        except TimeoutError:
-            pass
-        except ConnectionError:
-            refused += 1
-    assert refused >= CONNECTIONS_MAX
-    assert node.answers(earlier)
-    assert node.resident_bytes - before < GROWTH_MAX_BYTES
-    for client in clients:
-        client.close()
+    with ExitStack() as stack:
+        earlier = stack.enter_context(node.connect())
+        before = node.resident_bytes
+        clients = [stack.enter_context(node.connect()) for _ in range(CONNECTIONS_MAX * 2)]
+        refused = 0
+        for client in clients:
+            client.settimeout(0.02)
+            try:
+                refused += client.recv(1) == b""
+            except TimeoutError:
+                pass
+            except ConnectionError:
+                refused += 1
+        assert refused >= CONNECTIONS_MAX
+        assert node.answers(earlier)
+        assert node.resident_bytes - before < GROWTH_MAX_BYTES
     deadline_s = time.monotonic() + TIMEOUT_S
     while True:
         try:
