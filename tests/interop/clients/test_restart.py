@@ -92,9 +92,10 @@ def test_producers_go_on_over_a_restart_without_loss_or_duplicates(tmp_path: Pat
         load = Load(dev.bootstrap)
         load.send(0, BEFORE)
         load.flush()
-        load.send(BEFORE, DURING)
+        load.send(BEFORE, DURING // 2)
         while len(load.acknowledged) < BEFORE + DURING // 10:
             load.producer.poll(1)
+        load.send(BEFORE + DURING // 2, DURING // 2)
         before = len(load.acknowledged)
         down(dev)
         dev.start()
