@@ -16,6 +16,7 @@ from uuid import UUID
 import pytest
 from interop.kafka_peer import KafkaPeer, random_uuid
 
+from penstock.client.admin import wait_for_topic
 from penstock.client.client import Client
 from penstock.config.server import Settings
 from penstock.errors import ErrorCode
@@ -289,6 +290,7 @@ async def ask_all(bootstrap: str) -> dict[str, list[tuple[Any, ...]]]:
     async with Client(bootstrap) as client:
         existing = topic("existing.topic", partitions=2)
         await client.send(CreateTopicsRequest(topics=[existing], timeout_ms=10_000))
+        await wait_for_topic(client, "existing.topic", expected=2)
         return {name: errors_of(await client.send(request)) for name, request in CORPUS.items()}
 
 

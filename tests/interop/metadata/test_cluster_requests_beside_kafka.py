@@ -10,6 +10,7 @@ import pytest
 from interop.kafka_peer import KafkaPeer
 from interop.metadata.test_admin_requests_beside_kafka import errors_of, penstock_settings, topic
 
+from penstock.client.admin import wait_for_topic
 from penstock.client.client import Client
 from penstock.config.server import Settings
 from penstock.protocol.messages.alter_partition_reassignments_request import (
@@ -102,6 +103,7 @@ CORPUS: dict[str, Any] = {
 async def ask_all(bootstrap: str) -> dict[str, list[tuple[Any, ...]]]:
     async with Client(bootstrap) as client:
         await client.send(CreateTopicsRequest(topics=[topic(NAME, partitions=2)], timeout_ms=10_000))
+        await wait_for_topic(client, NAME, expected=2)
         return {name: errors_of(await client.send(request)) for name, request in CORPUS.items()}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from interop.kafka_peer import KafkaPeer, require_kafka
 from interop.tools.toolbox import FEATURES, LEADER_ELECTION, REASSIGN, TOPICS, Outcome, Toolbox
+from support.heard import until_heard
 
 from penstock.testing.broker import LocalBroker
 
@@ -20,13 +21,16 @@ Compare = Callable[..., tuple[Outcome, Outcome]]
 
 @pytest.fixture(scope="module")
 def both(penstock_session: LocalBroker, kafka_peer: KafkaPeer) -> Iterator[Compare]:
-    """Runs a tool against Penstock and against Kafka; gives what it said, without addresses, paths and traces."""
+    """Runs a tool against Penstock and against Kafka; gives what it said, without addresses, paths and traces. Kafka's
+    broker may hear of what its controller does after the tool has its answer; the next tool is run when it has.
+    """
     require_kafka()
     with Toolbox() as toolbox:
 
         def run(tool: str, *arguments: object) -> tuple[Outcome, Outcome]:
             ours = toolbox.run(tool, penstock_session.bootstrap, *arguments)
             kafkas = toolbox.run(tool, kafka_peer.bootstrap, *arguments)
+            until_heard(kafka_peer.bootstrap)
             return masked(ours), masked(kafkas)
 
         yield run

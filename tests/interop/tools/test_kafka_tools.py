@@ -24,6 +24,7 @@ from interop.tools.toolbox import (
     Outcome,
     Toolbox,
 )
+from support.heard import until_heard
 from support.processes import wait_until
 
 from penstock.node.handlers import registry
@@ -33,6 +34,7 @@ from penstock.testing.broker import LocalBroker
 pytestmark = pytest.mark.java
 
 Compare = Callable[..., tuple[Outcome, Outcome]]
+CHANGES = {"--create", "--alter", "--delete"}
 LINES = "".join(f"key{number}\tvalue{number}\n" for number in range(20))
 
 
@@ -45,11 +47,15 @@ def tools() -> Iterator[Toolbox]:
 
 @pytest.fixture(scope="module")
 def both(tools: Toolbox, penstock_session: LocalBroker, kafka_peer: KafkaPeer) -> Compare:
-    """Runs a tool against Penstock and against Kafka; gives what it said, without ids and addresses."""
+    """Runs a tool against Penstock and against Kafka; gives what it said, without ids and addresses. Kafka's broker may
+    hear of what its controller does after the tool has its answer; the next tool is run when it has.
+    """
 
     def run(tool: str, *arguments: object, stdin: str = "") -> tuple[Outcome, Outcome]:
         ours = tools.run(tool, penstock_session.bootstrap, *arguments, stdin=stdin)
         kafkas = tools.run(tool, kafka_peer.bootstrap, *arguments, stdin=stdin)
+        if CHANGES.intersection(arguments):
+            until_heard(kafka_peer.bootstrap)
         return masked(ours), masked(kafkas)
 
     return run
@@ -160,7 +166,9 @@ def test_deleting_records(both: Compare, tmp_path: Path) -> None:
 
 def test_log_directories(both: Compare) -> None:
     agree(both(TOPICS, "--create", "--topic", "tools-dirs"))
-    described = both(LOG_DIRS, "--describe", "--topic-list", "tools-dirs")
+    wanted = (LOG_DIRS, "--describe", "--topic-list", "tools-dirs")
+    wait_until(lambda: all('"tools-dirs-0"' in each.out for each in both(*wanted)), "the log has been made")
+    described = both(*wanted)
     ours, kafkas = (json.loads(each.out.splitlines()[-1]) for each in described)
     for answer in (ours, kafkas):
         for broker in answer["brokers"]:
