@@ -23,6 +23,7 @@ from interop.tools.toolbox import (
     Outcome,
     Toolbox,
 )
+from support.processes import wait_until
 
 from penstock.testing.broker import LocalBroker
 
@@ -32,6 +33,8 @@ TOPIC, OTHER = "group-tools", "group-tools-other"
 PARTITIONS, RECORDS = 3, 10
 TIMEOUT_S = 30.0
 HOUR_MS = 3_600_000
+MAX_POLL_INTERVAL_MS = 4 * HOUR_MS
+"""Nobody polls the members while the tests run: librdkafka would have them leave after five minutes."""
 FIRST_MS = (time.time_ns() // 1_000_000 // HOUR_MS - 10) * HOUR_MS
 """When the first record of each partition was made; the next ones are an hour apart."""
 
@@ -113,6 +116,7 @@ def join(stack: ExitStack, bootstrap: str, group: str, members: list[Member]) ->
                 "group.protocol": member.protocol,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
+                "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
                 **({"heartbeat.interval.ms": 200} if member.protocol == "classic" else {}),
                 **member.more,
             }
@@ -343,15 +347,25 @@ def test_the_console_consumer_in_a_group(both: Compare, protocol: str) -> None:
 
 def test_configs_of_groups(both: Compare) -> None:
     group = ("--entity-type", "groups", "--entity-name", "tg-configured")
+
+    def until_told(change: str, *, gone: bool = False) -> None:
+        """A broker of Kafka's hears of it a little later."""
+        wait_until(
+            lambda: all((change in each.out) is not gone for each in both(CONFIGS, "--describe", *group)),
+            f"{change} is {'gone' if gone else 'there'}",
+        )
+
     agree(both(CONFIGS, "--describe", *group))
     for added in (
         "consumer.heartbeat.interval.ms=6000",
         "consumer.session.timeout.ms=50000,consumer.assignment.interval.ms=2000",
     ):
         agree(both(CONFIGS, "--alter", *group, "--add-config", added), "Completed")
+        until_told(added.partition(",")[0])
         agree(both(CONFIGS, "--describe", *group), "6000")
     agree(both(CONFIGS, "--describe", "--entity-type", "groups"), "tg-configured")
     agree(both(CONFIGS, "--alter", *group, "--delete-config", "consumer.heartbeat.interval.ms"), "Completed")
+    until_told("consumer.heartbeat.interval.ms=6000", gone=True)
     agree(both(CONFIGS, "--describe", *group))
     for wrong in ("consumer.heartbeat.interval.ms=soon", "consumer.session.timeout.ms=1", "no.such.config=1"):
         refusals = [
