@@ -81,7 +81,7 @@ def test_our_own_member_joins_a_group_that_has_to_stay_classic_as_a_classic_one(
     ):
         members[name] = hosts.open(journal, client, name, joining)
         journal.wait_shared({topic: 6}, members)
-    assert place.group(group) == ("classic", "stable")
+    wait_until(lambda: place.group(group) == ("classic", "stable"), "a round that changes nothing has ended, too")
     journal.wait_read(place.fill(topic, 6, 2))
     for member in members.values():
         member.close()
@@ -166,7 +166,7 @@ def test_a_group_whose_assignor_keeps_data_of_its_own_stays_classic(place: Place
     hosts.open(refused, "librdkafka", f"c{number}", replace(classic, protocol="consumer", assignor=None))
     with pytest.raises(AssertionError, match="group id does not exist"):
         refused.wait_shared({topic: 6}, [f"c{number}"])
-    assert place.group(f"staying-{number}") == ("classic", "stable")
+    wait_until(lambda: place.group(f"staying-{number}") == ("classic", "stable"), "it stays a classic group")
     first.close()
     second.close()
 
