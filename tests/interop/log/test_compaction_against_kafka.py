@@ -10,11 +10,12 @@ from random import Random
 
 import pytest
 from interop.kafka_peer import KafkaPeer, run_tool
-from support.compaction import DAY_MS, History, batches_in, compacted, planned, producers, records_in
+from support.compaction import DAY_MS, HASH_KEY, History, batches_in, compacted, planned, producers, records_in
 from support.logs import NAME
 from support.processes import wait_until
 
 from penstock.log.checkpoints import CLEANER_OFFSET, parse_checkpoint
+from penstock.log.compaction.maps import offset_map
 from penstock.log.disk import Disk
 from penstock.records.compression import Codec
 from penstock.server.disk import BlockingDisk
@@ -77,8 +78,8 @@ def test_kafkas_cleaner_and_ours_leave_the_same(seed: int, tmp_path: Path) -> No
     ours = history.one.disk
     compacted(ours, planned(ours, now_ms=now_ms - 2 * DAY_MS), OTHER)  # its delete horizons passed a day ago
     first, second = planned(ours, now_ms=now_ms), planned(ours, OTHER, now_ms=now_ms)
-    compacted(ours, first, "first-0")
-    compacted(ours, second, "second-0")
+    compacted(ours, first, "first-0", offsets=offset_map(1 << 16, 0.9, HASH_KEY))
+    compacted(ours, second, "second-0", offsets=offset_map(1 << 16, 0.9, HASH_KEY))
     assert len(records_in(ours, "second-0")) < len(records_in(ours, "first-0")) < len(records_in(ours, TOPIC)) / 5
 
     kafka = KafkaPeer(tmp_path, properties={"log.cleaner.backoff.ms": 100})
@@ -125,7 +126,7 @@ def outline(disk: Disk, name: str) -> list[tuple[object, ...]]:
 def test_kafkas_tools_accept_a_cleaned_copy(tmp_path: Path) -> None:
     history = random_history(3, round(time.time() * 1000))
     disk = history.one.disk
-    compacted(disk, planned(disk), "cleaned-0")
+    compacted(disk, planned(disk), "cleaned-0", offsets=offset_map(1 << 16, 0.9, HASH_KEY))
     files: dict[str, list[Path]] = {}
     for info in disk.list("cleaned-0"):
         path = tmp_path / info.name

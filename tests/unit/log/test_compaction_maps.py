@@ -45,6 +45,18 @@ def test_a_map_is_plain_where_numba_is_not(monkeypatch: pytest.MonkeyPatch) -> N
     assert type(offset_map(100 * ENTRY_BYTES, 0.9, HASH_KEY)) is OffsetMap
 
 
+def test_a_map_is_plain_where_machine_code_cannot_be_kept() -> None:
+    pytest.importorskip("numba", reason="needs penstock[kernels]")
+    program = (
+        "from numba.core import caching\n"
+        "caching.CacheImpl._locator_classes = []\n"
+        "from penstock.log.compaction.maps import offset_map\n"
+        "print(type(offset_map(10_000, 0.9, bytes(16))).__name__)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "OffsetMap"
+
+
 def test_either_map_is_refused_without_room_for_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="no room for a single key"):
         offset_map(ENTRY_BYTES, 0.9, HASH_KEY)

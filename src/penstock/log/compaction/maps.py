@@ -12,6 +12,6 @@ def offset_map(buffer_bytes: int, load_factor: float, hash_key: bytes) -> Latest
     """
     try:
         from penstock.log.compaction.compiled_offset_map import CompiledOffsetMap
-    except ImportError:  # there is none, or one that does not get on with this numpy
+    except (ImportError, RuntimeError):  # none, one that refuses this numpy, or no place to keep the machine code
         return OffsetMap(buffer_bytes, load_factor, hash_key)
     return CompiledOffsetMap(buffer_bytes, load_factor, hash_key)
