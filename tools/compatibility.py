@@ -58,8 +58,7 @@ FEATURES = (
     ("TLS, SASL, ACLs, delegation tokens", "not yet: asking for them stops the start"),
     (
         "Compaction",
-        "not yet: `cleanup.policy=compact` is accepted with a warning, and nothing is removed; `__consumer_offsets` "
-        "only grows; `penstock log compact` shows what a pass would remove, or writes a cleaned copy",
+        "yes, with Kafka's rules; `log.cleaner.io.max.bytes.per.second` has no effect yet",
     ),
     ("Quotas", "not yet"),
     ("Tiered storage", "not yet: asking for it stops the start"),

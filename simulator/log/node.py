@@ -57,6 +57,7 @@ class LogNode:
         events: what it reported, of all incarnations.
         topic_configs: by topic; a topic that is not there has the defaults.
         restarted, crashed: called on those occasions.
+        replicated: gives the high watermark of a log that has advanced; its end unless replaced.
         wall: what stamps and retention go by; tests set it.
     """
 
@@ -73,6 +74,7 @@ class LogNode:
         self.topic_configs = dict(topic_configs or {})
         self.events: list[LogEvent] = []
         self.advanced: Callable[[Log], None] = lambda _: None
+        self.replicated: Callable[[Log], int] = lambda log: log.log_end_offset
         self.restarted: Callable[[], None] = lambda: None
         self.crashed: Callable[[], None] = lambda: None
         self.wall = WallTime()
@@ -188,7 +190,7 @@ class LogNode:
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
         topic, _, partition = log.name.rpartition("-")
-        self.manager.set_high_watermark(topic, int(partition), log.log_end_offset)
+        self.manager.set_high_watermark(topic, int(partition), self.replicated(log))
         self.advanced(log)
 
     def log_start_moved(self, log: Log, now_ms: int) -> None:

@@ -114,7 +114,7 @@ class Settings(BrokerSettings):
         problems = [*read.problems.values(), *read.located(contradictions)]
         if problems:
             raise problems[0] if len(problems) == 1 else ConfigErrors(problems)
-        settings.__dict__.update(derived, warnings=(*read.warnings, *without_effect(settings)))
+        settings.__dict__.update(derived, warnings=tuple(read.warnings))
         return settings
 
     def with_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> Settings:
@@ -198,12 +198,6 @@ def check_ignored(setting: Setting[object], text: str) -> None:
         raise ConfigError(f"{setting.name} = {text}: Java classes cannot be loaded here; leave it out")
     if NOT_SUPPORTED_YET.get(setting.name) == value or (setting.name == "config.providers" and value):
         raise ConfigError(f"{setting.name} = {text} is not supported yet: leave it out")
-
-
-def without_effect(settings: Settings) -> Iterator[str]:
-    """The settings that are accepted but have no effect yet."""
-    if "compact" in settings.log_cleanup_policy:
-        yield "log.cleanup.policy = compact has no effect yet: all records are kept"
 
 
 def unknown(name: str, *, strict: bool) -> str:

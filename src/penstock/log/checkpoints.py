@@ -5,9 +5,9 @@
     clicks 0 1200          topic, partition, offset
     clicks 1 1187
 
-Three of them belong to the log manager, one of each in every log directory: how far each log is known to be on
-disk (recovery point), where it starts (only if that is not where its first segment starts), and the replicas' high
-watermarks. `cleaner-offset-checkpoint` belongs to the cleaner and is left as it is.
+There are four in every log directory: how far each log is known to be on disk (recovery point), where it starts (only
+if that is not where its first segment starts), the replicas' high watermarks, and where the cleaner's last pass over
+each log ended.
 
 A `Checkpoint` holds what one file says and whether that changed since it was last written. Writing is an operation
 (`directory_operations.WriteCheckpoint`), which formats the lines off the loop.

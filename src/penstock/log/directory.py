@@ -6,7 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from penstock.log.checkpoints import HIGH_WATERMARK, LOG_START, RECOVERY_POINT, Checkpoint, MalformedCheckpoint
+from penstock.log.checkpoints import (
+    CLEANER_OFFSET,
+    HIGH_WATERMARK,
+    LOG_START,
+    RECOVERY_POINT,
+    Checkpoint,
+    MalformedCheckpoint,
+)
 from penstock.log.clean_shutdown import read_clean_shutdown, remove_clean_shutdown
 from penstock.log.disk import FSYNC_FAILED, Disk
 from penstock.log.events import CheckpointUnreadable, LogEvent
@@ -41,7 +48,7 @@ class LogDirectory:
         error: why it is offline; None while it is well.
         clean_epoch: broker epoch of the clean stop before this start; None after an unclean one.
         doubtful: an fsync had failed before this start: what recovery reads is written again before it counts.
-        recovery_points, log_starts, high_watermarks: the checkpoints.
+        recovery_points, log_starts, high_watermarks, clean_offsets: the checkpoints.
         replicas: how many it has.
         measuring: set while the sizes of its closed logs are being added up.
     """
@@ -49,6 +56,7 @@ class LogDirectory:
     __slots__ = (
         "blocking_disk",
         "clean_epoch",
+        "clean_offsets",
         "disk",
         "doubtful",
         "error",
@@ -77,6 +85,7 @@ class LogDirectory:
         self.recovery_points = Checkpoint(RECOVERY_POINT)
         self.log_starts = Checkpoint(LOG_START)
         self.high_watermarks = Checkpoint(HIGH_WATERMARK)
+        self.clean_offsets = Checkpoint(CLEANER_OFFSET)
         self.replicas = 0
         self.recovering = 0
         self.recovered_logs = 0
@@ -84,8 +93,8 @@ class LogDirectory:
         self.measuring: Opening | None = None
 
     @property
-    def checkpoints(self) -> tuple[Checkpoint, Checkpoint, Checkpoint]:
-        return (self.recovery_points, self.log_starts, self.high_watermarks)
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        return (self.recovery_points, self.log_starts, self.high_watermarks, self.clean_offsets)
 
     def load(self, report: Callable[[LogEvent], None]) -> Found:
         """Reads the mark of a clean stop, the checkpoints and the names in the directory, waiting for the disk.

@@ -95,13 +95,32 @@ class CheckpointUnreadable:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionPending:
-    """A topic asks for compaction, which Penstock does not do yet: nothing of it is removed."""
+class LogCleaned:
+    """A pass of the cleaner has left the last record of each key between two offsets."""
 
-    topic: str
+    log: str
+    first_dirty_offset: int
+    end_offset: int
+    before_bytes: int
+    after_bytes: int
+    removed_records: int
 
     def __str__(self) -> str:
-        return f"{self.topic}: cleanup.policy includes compact, which is not supported yet; all its records are kept"
+        return (
+            f"{self.log}: cleaned, keys of offsets {self.first_dirty_offset} to {self.end_offset - 1};"
+            f" {self.removed_records} records removed, {self.before_bytes} bytes before, {self.after_bytes} now"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogNotCleaned:
+    """The cleaner could not clean a log, or kept what is damaged in it. It tries again."""
+
+    log: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.log} cannot be cleaned: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +172,8 @@ LogEvent = (
     | RecoveryStarted
     | RecoveryFinished
     | CheckpointUnreadable
-    | CompactionPending
+    | LogCleaned
+    | LogNotCleaned
     | SegmentsRetired
     | StrayFound
 )

@@ -53,3 +53,13 @@ CLEANING_CHUNK_BYTES = 512 * 1024
 """What the cleaner reads or writes at once, little enough to stay in a core's cache; a larger batch is read whole."""
 CLEANING_PROBLEMS_REPORTED_MAX = 100
 """Damaged batches and segments that the report of a cleaner's pass names; it counts the others."""
+CLEANING_TASK_MAX_MS = 1_800_000
+"""How long a worker may take for a pass of the cleaner, and so much longer for each GiB."""
+CLEANING_AGAIN_MS = 600_000
+"""After this time a log that could not be cleaned is tried again; sooner if its topic's configuration changes."""
+CLEANING_LOOK_REPLICAS_MAX = 32
+"""Logs whose files one look for what is to be cleaned goes through."""
+COMPILED_MIN_BYTES = 1 << 20
+"""A pass over fewer bytes is done in plain Python: with one record a batch that takes as long as to import numba."""
+CLEANING_LOOKED_AT_MAX = 500
+"""Replicas that the cleaner goes through in one step, to see whether they may have to be cleaned."""

@@ -20,7 +20,7 @@ gives what the open logs have waiting, at the end of every event, and calls `tic
 
 The parts share a `ReplicaTable`, one heap of `Deadlines` and an `Outbox`, and each has those that it uses, never the
 manager: `checkpointing`, `flushes`, `producer_expiry`, `removals` and `retention_schedule` know of no other,
-`replica_directories` is above them, then `open_logs`, then `retiring`, `moving` and `strays`.
+`replica_directories` is above them, then `open_logs`, then `retiring`, `compaction.log_cleaner`, `moving`, `strays`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING
 from penstock.errors import Report, StorageError, raise_it
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from penstock.log.compaction.log_cleaner import LogCleaner
+from penstock.log.compaction.schedule import CleaningSchedule
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory import Found, LogDirectory
 from penstock.log.disk import Operation
@@ -82,7 +84,7 @@ class LogManager:
     Attributes:
         table: what there is and where.
         outbox: has operations run, for who else works on the directories (moves between them).
-        moving, strays, sizes: those parts.
+        cleaner, moving, strays, sizes: those parts.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class LogManager:
         self._removals = removals = Removals(table, deadlines, outbox)
         self._flushes = flushes = Flushes(deadlines)
         self._retention = retention = RetentionSchedule(table, deadlines, wall)
+        self._cleaning = cleaning = CleaningSchedule(table, deadlines, wall)
         self._directories = places = ReplicaDirectories(table, outbox, points, removals, failures, random, report)
         producers = ProducerExpiry(table, deadlines)
         self._logs = logs = OpenLogs(
@@ -122,6 +125,7 @@ class LogManager:
             flushes,
             producers,
             retention,
+            cleaning,
             removals,
             listener,
             report,
@@ -129,8 +133,11 @@ class LogManager:
             wall,
         )
         self._retiring = Retiring(table, deadlines, outbox, retention, logs, places, removals, wall, report)
-        self.moving = Moving(table, outbox, logs, places, points, removals, retention, random)
-        self.strays = Strays(table, logs, places, failures, retention, report)
+        self.cleaner = LogCleaner(
+            table, deadlines, outbox, cleaning, logs, places, failures, points, removals, wall, random, report
+        )
+        self.moving = Moving(table, outbox, logs, places, points, removals, retention, cleaning, random)
+        self.strays = Strays(table, logs, places, failures, retention, cleaning, report)
         self.sizes = Sizes(table, outbox)
         self._stopping = Stopping(table, outbox, points)
 
@@ -172,6 +179,7 @@ class LogManager:
             return
         self.deadlines.seen(now_ms)
         self._retention.begin(now_ms)
+        self._cleaning.begin(now_ms)
         for replica in list(table.replicas()):
             if replica.opening is not None and replica.state in (State.CLOSED, State.UNRECOVERED):
                 self._logs.proceed(replica, now_ms)
@@ -320,6 +328,7 @@ class LogManager:
                 replica.log.config = config
                 self._flushes.expect(replica, replica.log)
             self._retention.changed(replica)
+            self.cleaner.config_changed(replica)
 
     def directory_of(self, topic: str, partition: int) -> LogDirectory:
         """Where the replica is.
@@ -375,6 +384,8 @@ class LogManager:
             function(now_ms)
             if self._retention.look_due:
                 self._retiring.look(now_ms)
+            if self._cleaning.look_due:
+                self.cleaner.look(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called next; None if nothing is due."""

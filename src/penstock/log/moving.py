@@ -21,6 +21,7 @@ from uuid import UUID
 
 from penstock.errors import StorageError
 from penstock.log.checkpointing import Checkpointing
+from penstock.log.compaction.schedule import CleaningSchedule
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import SetAside
 from penstock.log.limits import PREFERRED_DIRECTORIES_MAX
@@ -51,6 +52,7 @@ class Moving:
     _checkpointing: Checkpointing
     _removals: Removals
     _retention: RetentionSchedule
+    _cleaning: CleaningSchedule
     _random: Random
     preferred: dict[Key, LogDirectory] = field(default_factory=dict, init=False)
     _unrecovered: set[Key] = field(default_factory=set, init=False)
@@ -122,6 +124,9 @@ class Moving:
         set_aside = aside_name(*key, unique, "delete")
         for old, new in ((source.log_starts, target.log_starts), (source.high_watermarks, target.high_watermarks)):
             self._checkpointing.note(future, new, max(old.get(key) or 0, new.get(key) or 0))
+        clean_offset = source.clean_offsets.get(key)
+        if clean_offset is not None:
+            self._checkpointing.note(future, target.clean_offsets, clean_offset)
         self._checkpointing.forget(source, key)
         table.remove(main)
         main.state = State.GONE
@@ -163,6 +168,7 @@ class Moving:
             self._directories.leave_if_held(replica)
             return
         self._retention.changed(replica)
+        self._cleaning.changed(replica)
         if unrecovered:
             replica.state = State.UNRECOVERED
             self._logs.proceed(replica, now_ms)

@@ -14,6 +14,7 @@ from random import Random
 
 from penstock.errors import StorageError
 from penstock.log.checkpointing import Checkpointing
+from penstock.log.compaction.schedule import CleaningSchedule
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import OpenLog, RecoverLog, WritePartitionMetadata
@@ -48,6 +49,7 @@ class OpenLogs:
     _flushes: Flushes
     _producers: ProducerExpiry
     _retention: RetentionSchedule
+    _cleaning: CleaningSchedule
     _removals: Removals
     _listener: LogListener
     _report: Callable[[LogEvent], None]
@@ -288,10 +290,16 @@ class OpenLogs:
         replica = self._table.holder(log)
         if replica is not None:
             self._checkpointing.note_recovery_point(replica, log)
+            if log.config.compact:  # segments were closed
+                self._cleaning.changed(replica)
 
     def log_cut(self, log: Log, now_ms: int) -> None:
         replica = self._table.holder(log)
         if replica is not None:
+            replica.cuts += 1
+            clean_offsets = replica.directory.clean_offsets
+            if (clean_offsets.get(replica.key) or 0) > log.log_end_offset:
+                self._checkpointing.note(replica, clean_offsets, log.log_end_offset)
             self._checkpointing.lower_recovery_point(replica, log, now_ms)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:

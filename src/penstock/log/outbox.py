@@ -27,6 +27,7 @@ class Callbacks(NamedTuple):
     done: Done[Any] | None
     broke: Broke[Any] | None
     ended: Callable[[], None] | None
+    background: bool
 
 
 class Outbox:
@@ -50,21 +51,23 @@ class Outbox:
         *,
         broke: Broke[T] | None = None,
         ended: Callable[[], None] | None = None,
+        background: bool = False,
     ) -> None:
         """Has an operation run, whose owner is this outbox.
 
         Args:
             done: called with its result when it ended well. broke: called when it, or `done`, broke off by a bug.
             ended: called before, however it ended, even if its directory has failed.
+            background: a clean stop does not wait for it.
         """
         assert operation.owner is self
-        self._under_way[operation] = Callbacks(done, broke, ended)
+        self._under_way[operation] = Callbacks(done, broke, ended, background)
         self.waiting.append(operation)
 
     @property
     def quiet(self) -> bool:
-        """Whether no operation waits or runs."""
-        return not self._under_way
+        """Whether no operation waits or runs, but in the background."""
+        return all(callbacks.background for callbacks in self._under_way.values())
 
     def take(self) -> list[Operation]:
         """Returns the operations to run now, including those of the open logs, and forgets them."""

@@ -31,6 +31,8 @@ class State(Enum):
     OPENING = "opening"
     OPEN = "open"
     CLOSING = "closing"
+    SWAPPING = "swapping"
+    """Cleaned segments are taking the place of others."""
     BROKEN = "broken"
     """It cannot be opened; `error` says why."""
     GONE = "gone"
@@ -62,12 +64,14 @@ class Replica:
         retention_ms: when retention looks at it next; None if only after a change.
         flush_set: whether a deadline for flush.ms is in the heap.
         own_name: of a future replica, on its way into use from another directory (`penstock.log.moving`).
-        frozen: None, or it is closed, or about to, and not to be opened before it has swapped with another; then called
-            whenever a step has ended with it closed.
+        frozen: None, or it is closed, or about to, and not to be opened before it has swapped with another, or some of
+            its segments have; then called whenever a step has ended with it closed.
+        cuts: how often its log was truncated.
         unused: its directory has been made and nothing in it yet, so that opening it needs no look.
     """
 
     __slots__ = (
+        "cuts",
         "directory",
         "error",
         "flush_set",
@@ -107,6 +111,7 @@ class Replica:
         self.flush_set = False
         self.own_name = own_name
         self.frozen: Callable[[int], None] | None = None
+        self.cuts = 0
         self.unused = False
 
     @property

@@ -17,7 +17,7 @@ from penstock.errors import NotResident
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory_operations import ReadRange
 from penstock.log.disk import Disk, FileInfo, Operation, OperationOwner
-from penstock.log.events import CompactionPending, LogEvent, SegmentsRetired
+from penstock.log.events import LogEvent, SegmentsRetired
 from penstock.log.names import INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, file_name, offset_of
 from penstock.log.open_logs import OpenLogs
 from penstock.log.operations import rename_deleted
@@ -150,14 +150,12 @@ class Retiring:
     _wall: WallTime
     _report: Callable[[LogEvent], None]
     _to_look_at: dict[int, list[Replica]] = field(default_factory=dict, init=False)
-    _compaction_reported: set[str] = field(default_factory=set, init=False)
 
     def look(self, now_ms: int) -> None:
         """Looks at all replicas that are due."""
         for replica in self._schedule.take(now_ms):
             if replica.state in (State.GONE, State.BROKEN) or replica.directory.error is not None:
                 continue
-            self._note_compaction(replica.topic)
             if replica.state is State.OPEN:
                 self._look_at_open(replica, now_ms)
             elif replica.state is State.CLOSED:
@@ -171,11 +169,6 @@ class Retiring:
     def stop(self) -> None:
         """Looks at nothing more."""
         self._to_look_at.clear()
-
-    def _note_compaction(self, topic: str) -> None:
-        if topic not in self._compaction_reported and "compact" in self._table.topic_config(topic).cleanup_policy:
-            self._compaction_reported.add(topic)
-            self._report(CompactionPending(topic))
 
     def _look_at_open(self, replica: Replica, now_ms: int) -> None:
         log = replica.log

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from penstock.errors import StorageError
+from penstock.log.compaction.schedule import CleaningSchedule
 from penstock.log.events import FoundTwice, LogEvent
 from penstock.log.failures import Failures
 from penstock.log.open_logs import OpenLogs
@@ -29,6 +30,7 @@ class Strays:
     _directories: ReplicaDirectories
     _failures: Failures
     _retention: RetentionSchedule
+    _cleaning: CleaningSchedule
     _report: Callable[[LogEvent], None]
     _rivals: list[Replica] = field(default_factory=list, init=False)
 
@@ -45,6 +47,7 @@ class Strays:
         """Puts a replica into the table, to be recovered if necessary."""
         self._table.add(replica)
         self._retention.changed(replica)
+        self._cleaning.changed(replica)
         if replica.state is State.UNRECOVERED:
             self._table.unrecovered[replica.directory.index].append(replica)
 

@@ -20,6 +20,7 @@ class Task(ABC):
     Attributes:
         report_type: what `run` returns an instance of; plain data, too.
         urgent: whether a client waits for it; such a task reads no files.
+        writes: whether it makes files, under names that nobody else uses.
         what: names the work for a person.
         deadline_ms: how long a worker may take for it.
     """
@@ -27,6 +28,7 @@ class Task(ABC):
     __slots__ = ()
     report_type: ClassVar[type]
     urgent: ClassVar[bool] = False
+    writes: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -38,7 +40,7 @@ class Task(ABC):
 
     @abstractmethod
     def run(self, disk: Disk) -> object:
-        """Does the work; changes nothing on the disk."""
+        """Does the work; changes nothing on the disk that anybody has."""
 
 
 class TaskOperation(Operation):

@@ -17,7 +17,6 @@ from penstock.config.server import SETTINGS
 from penstock.events import RateLimit, events
 from penstock.metadata.configs import APPEND, DELETE, SET, SUBTRACT
 from penstock.metadata.image import NO_LEADER, BrokerRegistration, ConfigResource, PartitionRegistration
-from penstock.metadata.names import is_internal
 from penstock.metadata.result import ApiError
 from penstock.metadata.topics import CreatedTopic
 from penstock.node.limits import (
@@ -130,9 +129,6 @@ class Journal:
             for broker_id, registration in delta.brokers.items():
                 if what := broker_change(old.brokers.get(broker_id), registration):
                     logger.info(what, broker=broker_id, epoch=registration.epoch if registration else None)
-            for (kind, name), configs in delta.configs.items():
-                if kind == ConfigResource.TOPIC and compacts(configs) and not compacts(old.topic_configs(name)):
-                    self._compaction_wanted(name)
             self.unclean_elections += sum(
                 after.leader_recovery_state == RECOVERING and before.leader != after.leader != NO_LEADER
                 for _, before, after in partition_changes(old, delta)
@@ -145,10 +141,6 @@ class Journal:
     def _is_alone_and_starts(self) -> bool:
         """Whether this is the only broker and still starting: once registered, it leads its partitions again."""
         return not self._state.ready and self._state.image.brokers.keys() <= {self._state.node_id}
-
-    def _compaction_wanted(self, topic: str) -> None:
-        if not is_internal(topic):
-            logger.warning("cleanup.policy=compact has no effect yet: all records are kept", topic=topic)
 
     def controller_changed(self, controller_id: int | None) -> None:
         """Another node is the active controller; None: it is not known which."""
@@ -215,11 +207,6 @@ def shortened(text: str | None) -> str:
     """The first JOURNAL_TEXT_MAX characters of a text that a client supplied."""
     text = text or ""
     return text if len(text) <= JOURNAL_TEXT_MAX else f"{text[:JOURNAL_TEXT_MAX]}..."
-
-
-def compacts(configs: Mapping[str, str]) -> bool:
-    """Whether a topic with these overrides asks for compaction."""
-    return "compact" in configs.get(CLEANUP_POLICY, "")
 
 
 def tell(changes: Iterator[tuple[str, str]], *, expected: bool) -> None:

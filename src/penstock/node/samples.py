@@ -157,6 +157,14 @@ def partition_samples(logs_here: LogManager) -> Steps:
         yield Sample("kafka_log_log_logendoffset", GAUGE, "Offset after a log's last.", log.log_end_offset, labels)
     for labels, log in logs:
         yield Sample("kafka_log_log_numlogsegments", GAUGE, "Segments of a log.", len(log.segments.all), labels)
+    cleaner = logs_here.cleaner
+    text = "Logs that the cleaner could not clean, or not all of."
+    yield Sample("kafka_log_logcleanermanager_uncleanable_partitions_count", GAUGE, text, len(cleaner.uncleanable))
+    text = "Share of the dirtiest log that was not cleaned when the cleaner looked last, in percent."
+    yield Sample("kafka_log_logcleanermanager_max_dirty_percent", GAUGE, text, round(100 * cleaner.max_dirty_ratio))
+    yield Sample("penstock_log_cleaner_passes_total", COUNTER, "Passes over logs in use now.", cleaner.cleaned_logs)
+    text = "Bytes by which the cleaner has made logs smaller."
+    yield Sample("penstock_log_cleaner_removed_bytes_total", COUNTER, text, cleaner.removed_bytes)
     text = "Replicas here without metrics of their own: there are too many."
     yield Sample("penstock_metrics_partitions_left_out", GAUGE, text, left_out)
 

@@ -70,6 +70,7 @@ class BlockingDisk:
         durable: whether fsync is done; without it a power failure may lose anything (tests and the fixture).
         descriptors_max: how many files stay open.
         writable: False opens files for reading only (tools that look at another node's directory).
+        probed: False leaves out what only `loop` needs, and the file that finding it out makes for a moment.
 
     Attributes:
         loop: the same directory for handlers.
@@ -83,12 +84,13 @@ class BlockingDisk:
         durable: bool = True,
         descriptors_max: int = DESCRIPTORS_MAX,
         writable: bool = True,
+        probed: bool = True,
     ) -> None:
         self.directory = directory
         self.path = os.path.realpath(path)
         self.durable = durable
         self.handles = FileHandles(self.path, descriptors_max, writable=writable)
-        self.loop = LoopDisk(self, nowait=writable and supports_nowait(self.path))
+        self.loop = LoopDisk(self, nowait=writable and probed and supports_nowait(self.path))
 
     def close(self) -> None:
         """Closes all descriptors; the disk can still be used afterwards."""

@@ -245,4 +245,6 @@ def report(event: LogEvent) -> None:
     log(str(event))
 
 
-SERIOUS_EVENTS = frozenset({"DirectoryFailed", "LogBroken", "RecordsLost", "TailCut", "CheckpointUnreadable"})
+SERIOUS_EVENTS = frozenset(
+    {"DirectoryFailed", "LogBroken", "RecordsLost", "TailCut", "CheckpointUnreadable", "LogNotCleaned"}
+)

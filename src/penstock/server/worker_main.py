@@ -69,7 +69,7 @@ def answer(body: bytes | bytearray) -> Done | Failed:
         order = decode(body)
         if not isinstance(order, Order):
             raise GarbageError(f"{type(order).__name__} is no task")
-        disk = BlockingDisk(0, order.path, descriptors_max=FILES_MAX, writable=False)
+        disk = BlockingDisk(0, order.path, descriptors_max=FILES_MAX, writable=order.task.writes, probed=False)
         try:
             return Done(order.task.run(disk))
         finally:

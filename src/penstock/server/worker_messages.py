@@ -20,6 +20,10 @@ from typing import Any
 from penstock import __version__
 from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode
+from penstock.log.compaction.passes import LastRecord, Pass, SealedSegment
+from penstock.log.compaction.report import Counted, GroupReport, PassReport
+from penstock.log.compaction.task import PassOutcome, RunPass
+from penstock.log.compaction.transactions import AbortedTransaction
 from penstock.log.disk import FileInfo
 from penstock.log.loading import OpenArguments
 from penstock.log.recovery import OffsetRange, RecoveryReport
@@ -67,10 +71,22 @@ class Failed:
     crashed: bool = False
 
 
+COMPACTION = (
+    RunPass,
+    PassOutcome,
+    Pass,
+    SealedSegment,
+    LastRecord,
+    AbortedTransaction,
+    PassReport,
+    GroupReport,
+    Counted,
+)
 RECOVERY = (PlanRecovery, PlannedRecovery, RecoveryReport, OffsetRange, OpenArguments, TopicConfig, FileInfo)
 REWRITING = (RewriteBatch, Rewritten, Rules, TimestampType, Codec, ErrorCode, bytearray)
 """Tasks, their reports, and what these consist of."""
-CLASSES = {(each.__module__, each.__qualname__): each for each in (Ready, Order, Done, Failed, *RECOVERY, *REWRITING)}
+ALL = (Ready, Order, Done, Failed, *COMPACTION, *RECOVERY, *REWRITING)
+CLASSES = {(each.__module__, each.__qualname__): each for each in ALL}
 Message = Ready | Order | Done | Failed
 
 

@@ -108,12 +108,6 @@ def test_config_check_says_what_a_file_comes_to(node: Path, capsys: Capture) -> 
     assert "line 8" in capsys.readouterr().err
 
 
-def test_config_check_says_what_is_accepted_without_effect(node: Path, capsys: Capture) -> None:
-    node.write_text(node.read_text() + "log.cleanup.policy=delete,compact\n")
-    assert main(["config", "check", str(node)]) == 0
-    assert "warning: log.cleanup.policy = compact has no effect yet: all records are kept" in capsys.readouterr().out
-
-
 def test_config_check_of_no_file_is_json_too(tmp_path: Path, capsys: Capture) -> None:
     assert main(["config", "check", str(tmp_path / "none"), "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {

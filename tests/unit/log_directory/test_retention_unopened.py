@@ -10,7 +10,7 @@ from penstock.config.server import Settings
 from penstock.config.topic import TopicConfig
 from penstock.log.directory_operations import OpenLog
 from penstock.log.disk import Disk
-from penstock.log.events import CompactionPending, SegmentsRetired
+from penstock.log.events import SegmentsRetired
 from penstock.log.log import Log
 from penstock.log.manager import ReplicaRequest
 from penstock.log.retention import Retention
@@ -211,16 +211,13 @@ def test_a_changed_configuration_is_heeded_at_the_next_look() -> None:
     assert topic.segments() == [4]
 
 
-def test_a_compacted_topic_keeps_everything_and_says_so_once() -> None:
+def test_a_compacted_topic_keeps_everything() -> None:
     topic = Topic(partitions=2, cleanup_policy="compact", retention_ms="1000", retention_bytes="0")
     topic.append(6)
     topic.append(6, 1)
     topic.restart_cleanly()
     topic.wait(3 * HOUR_MS)
     assert topic.segments() == [0, 2, 4]
-    assert [event for event in topic.node.events if isinstance(event, CompactionPending)] == [
-        CompactionPending("clicks")
-    ]
 
 
 def test_deleted_records_go_whatever_the_policy() -> None:

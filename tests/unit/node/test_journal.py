@@ -148,17 +148,6 @@ def test_a_topic_that_a_client_asked_for_is_told_with_the_client(node: Node, cap
     assert said(caplog) == [f"topic created topic=asked partitions=1 replication_factor=1 {who}"]
 
 
-def test_compaction_that_does_not_happen_is_a_warning(node: Node, caplog: pytest.LogCaptureFixture) -> None:
-    client = node.connect()
-    client.ask(create("profiles", cleanup_policy="compact"), 7)
-    client.ask(create("clicks"), 7)
-    client.ask(alter(ConfigResource.TOPIC, "clicks", cleanup_policy="compact,delete"), 1)
-    client.ask(alter(ConfigResource.TOPIC, "clicks", retention_ms="1"), 1)
-    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    sentence = "cleanup.policy=compact has no effect yet: all records are kept"
-    assert warnings == [f"{sentence} topic=profiles", f"{sentence} topic=clicks"]
-
-
 def refused(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [line for line in said(caplog) if line.startswith("refused: ")]
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from penstock.config.checks import distinct, some_distinct
 from penstock.config.setting import CLUSTER, PER_BROKER, Dynamic, Group, Setting
 from penstock.config.topic import TopicConfig
-from penstock.config.values import INT, LIST, LONG, LONG_MAX, MINUTE_MS, SECOND_MS
+from penstock.config.values import BOOLEAN, DOUBLE, INT, LIST, LONG, LONG_MAX, MINUTE_MS, SECOND_MS
 
 T = TypeVar("T")
 
@@ -131,6 +131,21 @@ class LogSettings(Group):
     log_cleaner_min_cleanable_ratio = default_of(
         TopicConfig.min_cleanable_dirty_ratio, "log.cleaner.min.cleanable.ratio"
     )
+    log_cleaner_enable = Setting("log.cleaner.enable", BOOLEAN, default=True).documented(
+        "Whether topics with cleanup.policy=compact are cleaned."
+    )
+    log_cleaner_threads = Setting("log.cleaner.threads", INT, default=1, at_least=0, dynamic=CLUSTER).documented(
+        "Logs that are cleaned at the same time, in worker processes."
+    )
+    log_cleaner_dedupe_buffer_size = Setting(
+        "log.cleaner.dedupe.buffer.size", LONG, default=134_217_728, dynamic=CLUSTER
+    ).documented("Memory for the keys of all logs being cleaned, 24 bytes a key.")
+    log_cleaner_io_buffer_load_factor = Setting(
+        "log.cleaner.io.buffer.load.factor", DOUBLE, default=0.9, dynamic=CLUSTER
+    ).documented("Share of log.cleaner.dedupe.buffer.size that is used; the fuller, the slower.")
+    log_cleaner_backoff_ms = Setting(
+        "log.cleaner.backoff.ms", LONG, default=15 * SECOND_MS, at_least=0, dynamic=CLUSTER
+    ).documented("Time between two looks for logs to clean.")
     log_local_retention_ms = default_of(TopicConfig.local_retention_ms, "log.local.retention.ms")
     log_local_retention_bytes = default_of(TopicConfig.local_retention_bytes, "log.local.retention.bytes")
     producer_id_expiration_ms = Setting(

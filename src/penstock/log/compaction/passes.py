@@ -68,10 +68,18 @@ class Pass:
     index_interval_bytes: int
 
 
+class LogState(NamedTuple):
+    """What a pass is planned from: a log's segments, the last one active, its end, and its producers."""
+
+    segments: Sequence[Segment]
+    log_end_offset: int
+    producers: ProducerState
+
+
 def plan_pass(
     disk: Disk,
     name: str,
-    loaded: Loaded,
+    loaded: Loaded | LogState,
     config: TopicConfig,
     *,
     log_start_offset: int,
@@ -91,6 +99,9 @@ def plan_pass(
     sealed = loaded.segments[:-1]
     first_uncleanable = loaded.segments[-1].base_offset if loaded.segments else log_start_offset
     for segment, following in zip(sealed, loaded.segments[1:], strict=True):
+        if not segment.flushed:
+            first_uncleanable = segment.base_offset
+            break
         too_young = (
             config.min_compaction_lag_ms > 0
             and following.base_offset > first_dirty

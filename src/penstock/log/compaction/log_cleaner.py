@@ -1,0 +1,325 @@
+"""The log cleaner of a node: chooses logs, has passes run over them, and takes their results into use.
+
+Logs that may have become due (`schedule`) are measured by their files (`dirt`), the dirtiest go first, up to
+`log.cleaner.threads` at the same time. A pass is planned from the open log, and runs in a worker while the log is used
+as ever (`task`). What it made counts only if the log is still the one it was planned for: not cut, not deleted, not on
+its way to another directory. Then the log closes, whoever wants it waits, the segments are exchanged (`swap`), and it
+opens anew.
+
+A log that could not be cleaned is named with the reason, and tried again after a while or when its topic's
+configuration changes. Source: `LogCleaner` and `LogCleanerManager` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+
+from penstock.errors import NotResident, StorageError
+from penstock.log.checkpointing import Checkpointing
+from penstock.log.compaction.dirt import Bounds, Dirt, MeasureDirt
+from penstock.log.compaction.passes import LogState, Pass, plan_pass
+from penstock.log.compaction.report import PassReport
+from penstock.log.compaction.schedule import CleaningSchedule
+from penstock.log.compaction.swap import Exchange, RemoveCleaned, Swapped, SwapSegments
+from penstock.log.compaction.task import CleanLog, PassOutcome, RunPass, cleaning_order
+from penstock.log.deadlines import Deadlines
+from penstock.log.directory_operations import ReadRange
+from penstock.log.events import LogCleaned, LogEvent, LogNotCleaned
+from penstock.log.failures import Failures
+from penstock.log.limits import CLEANING_AGAIN_MS, CLEANING_LOOK_REPLICAS_MAX
+from penstock.log.log import Log
+from penstock.log.not_open import NotOpen
+from penstock.log.open_logs import OpenLogs
+from penstock.log.outbox import Outbox
+from penstock.log.removals import Removals
+from penstock.log.replica import Replica, State
+from penstock.log.replica_directories import ReplicaDirectories
+from penstock.log.table import ReplicaTable
+from penstock.records.wall import WallTime
+
+HASH_KEY_BYTES = 16
+READY = (State.CLOSED, State.RETIRING, State.OPENING, State.OPEN, State.CLOSING)
+"""States of a log whose files are good."""
+
+
+@dataclass(eq=False)
+class Cleaning:
+    """One log from its choice to the end of its swap.
+
+    Attributes: `cuts`, those of the replica when the pass was planned; `report`, of the pass once it has ended.
+    """
+
+    replica: Replica
+    cuts: int
+    work: Pass | None = None
+    report: PassReport | None = None
+
+
+@dataclass(eq=False)
+class LogCleaner:
+    """See the module's head.
+
+    Attributes:
+        uncleanable: why logs could not be cleaned the last time, or not all of them.
+        cleaned_logs: passes that were taken into use since the start; `removed_bytes` by them.
+        max_dirty_ratio: the largest share of dirty bytes of the logs looked at last.
+    """
+
+    _table: ReplicaTable
+    _deadlines: Deadlines
+    _outbox: Outbox
+    _schedule: CleaningSchedule
+    _logs: OpenLogs
+    _directories: ReplicaDirectories
+    _failures: Failures
+    _checkpointing: Checkpointing
+    _removals: Removals
+    _wall: WallTime
+    _random: Random
+    _report: Callable[[LogEvent], None]
+    uncleanable: dict[Replica, str] = field(default_factory=dict, init=False)
+    cleaned_logs: int = field(default=0, init=False)
+    removed_bytes: int = field(default=0, init=False)
+    max_dirty_ratio: float = field(default=0.0, init=False)
+    _not_before_ms: dict[Replica, int] = field(default_factory=dict, init=False)
+    _due: dict[Replica, Dirt] = field(default_factory=dict, init=False)
+    _running: dict[Replica, Cleaning] = field(default_factory=dict, init=False)
+
+    def config_changed(self, replica: Replica) -> None:
+        """A topic has another configuration: with it, the log may be due, or one that could not be cleaned can be."""
+        self._not_before_ms.pop(replica, None)
+        self._schedule.changed(replica)
+
+    # Choice
+
+    def look(self, now_ms: int) -> None:
+        """Looks at the logs that may have become due."""
+        requests: dict[int, list[tuple[Replica, Bounds]]] = {}
+        settings = self._table.settings
+        for replica in self._schedule.take(now_ms):
+            if not settings.log_cleaner_enable or not self._is_ours(replica):
+                self._forget(replica)
+            elif replica.state not in READY or replica in self._running or replica.is_future:
+                self._schedule.changed(replica)
+            elif self._table.topic_config(replica.topic).compact:
+                requests.setdefault(replica.directory.index, []).append((replica, self._bounds(replica)))
+        for index, of_directory in requests.items():
+            for start in range(0, len(of_directory), CLEANING_LOOK_REPLICAS_MAX):
+                batch = [
+                    (replica, bounds, self._table.topic_config(replica.topic))
+                    for replica, bounds in of_directory[start : start + CLEANING_LOOK_REPLICAS_MAX]
+                ]
+                measure = MeasureDirt(index, self._outbox, batch, self._wall.at(now_ms))
+                self._outbox.emit(measure, self._measured)
+        self._schedule.arm()
+
+    def _forget(self, replica: Replica) -> None:
+        self.uncleanable.pop(replica, None)
+        self._not_before_ms.pop(replica, None)
+
+    def _is_ours(self, replica: Replica) -> bool:
+        """Whether it is in the table still, in a directory that is well."""
+        return self._table.find(*replica.key) is replica and replica.directory.error is None
+
+    def _bounds(self, replica: Replica) -> Bounds:
+        directory = replica.directory
+        start = directory.log_starts.get(replica.key) or 0
+        return Bounds(directory.clean_offsets.get(replica.key), start, replica.high_watermark)
+
+    def _measured(self, operation: MeasureDirt, results: Sequence[Dirt | None], now_ms: int) -> None:
+        self._deadlines.seen(now_ms)
+        self.max_dirty_ratio = max((dirt.ratio for dirt in results if dirt is not None), default=0.0)
+        for replica, dirt in zip(operation.replicas, results, strict=True):
+            if dirt is None or not self._is_ours(replica) or replica in self._running:
+                continue
+            if self._not_before_ms.get(replica, 0) > self._wall.at(now_ms):
+                continue
+            if dirt.is_due(self._table.topic_config(replica.topic)):
+                self._due[replica] = dirt
+            if dirt.next_ms is not None:
+                self._schedule.look_at(replica, dirt.next_ms)
+        self._begin_next(now_ms)
+        self._schedule.arm()
+
+    def _begin_next(self, now_ms: int) -> None:
+        """Begins passes over the dirtiest logs, as many as may run. One whose log is gone or broken counts no more."""
+        for replica in [each for each in self._running if not self._is_ours(each) or each.state is State.BROKEN]:
+            del self._running[replica]
+        while self._due and len(self._running) < self._table.settings.log_cleaner_threads and not self._table.stopping:
+            replica = max(self._due, key=lambda each: (self._due[each].overdue, self._due[each].ratio))
+            del self._due[replica]
+            if self._is_ours(replica):
+                self._running[replica] = Cleaning(replica, replica.cuts)
+                self._begin(self._running[replica], now_ms)
+
+    # The pass
+
+    def _log_for(self, cleaning: Cleaning, then: Callable[[int], None], now_ms: int) -> Log | None:
+        """The open log. None if `then` is called when it is open, or the cleaning has ended because it cannot be."""
+        replica = cleaning.replica
+        if not self._is_ours(replica) or self._table.stopping:
+            self._end(cleaning, now_ms)
+            return None
+        try:
+            return self._logs.get(replica, now_ms)
+        except NotOpen as missing:
+            missing.opening.when_done.append(then)
+        except StorageError:
+            self._end(cleaning, now_ms)
+        return None
+
+    def _begin(self, cleaning: Cleaning, now_ms: int) -> None:
+        """Plans a pass and has it run."""
+        log = self._log_for(cleaning, partial(self._begin, cleaning), now_ms)
+        if log is None:
+            return
+        replica, settings = cleaning.replica, self._table.settings
+        if log.truncating or log.failed or replica.key in self._table.futures:
+            self._schedule.changed(replica)
+            self._end(cleaning, now_ms)
+            return
+        cleaning.cuts = replica.cuts
+        try:
+            work = self._plan(log, replica, now_ms)
+        except NotResident as missing:
+            read = ReadRange(missing.directory, self._outbox, missing.path, missing.position, missing.length)
+            self._outbox.emit(read, lambda operation, result, now_ms: self._begin(cleaning, now_ms))
+            return
+        if not work.segments or work.first_dirty_offset >= work.first_uncleanable_offset:
+            self._schedule.look_at(replica, self._wall.at(now_ms) + settings.log_cleaner_backoff_ms)
+            self._end(cleaning, now_ms)
+            return
+        cleaning.work = work
+        buffer_bytes = settings.log_cleaner_dedupe_buffer_size // max(settings.log_cleaner_threads, 1)
+        load_factor = settings.log_cleaner_io_buffer_load_factor
+        task = RunPass(work, buffer_bytes, load_factor, self._random.randbytes(HASH_KEY_BYTES))
+        self._outbox.emit(
+            CleanLog(replica, self._outbox, task),
+            partial(self._cleaned, cleaning),
+            broke=partial(self._broke, cleaning),
+            background=True,
+        )
+
+    def _plan(self, log: Log, replica: Replica, now_ms: int) -> Pass:
+        """Raises NotResident."""
+        return plan_pass(
+            log.disk,
+            log.name,
+            LogState(log.segments.all, log.log_end_offset, log.producers),
+            log.config,
+            log_start_offset=log.log_start_offset,
+            high_watermark=min(replica.high_watermark, log.log_end_offset),
+            clean_offset=replica.directory.clean_offsets.get(replica.key),
+            now_ms=self._wall.at(now_ms),
+        )
+
+    def _cleaned(self, cleaning: Cleaning, operation: CleanLog, outcome: PassOutcome, now_ms: int) -> None:
+        """A pass has ended, well or not."""
+        self._deadlines.seen(now_ms)
+        cleaning.report = outcome.report
+        if outcome.report is None:
+            self._failed(cleaning, outcome.failure, now_ms)
+        else:
+            self._swap(cleaning, now_ms)
+
+    def _broke(self, cleaning: Cleaning, operation: CleanLog | SwapSegments, error: Exception, now_ms: int) -> None:
+        """A bug in a pass: the log stays as it is."""
+        self._failed(cleaning, f"a bug: {error!r}", now_ms)
+
+    def _failed(self, cleaning: Cleaning, reason: str, now_ms: int) -> None:
+        replica = cleaning.replica
+        if self._is_ours(replica) and not self._table.stopping:
+            again_ms = self._not_before_ms[replica] = self._wall.at(now_ms) + CLEANING_AGAIN_MS
+            self.uncleanable[replica] = reason
+            self._report(LogNotCleaned(replica.name, reason))
+            self._schedule.look_at(replica, again_ms)
+        self._end(cleaning, now_ms)
+
+    def _end(self, cleaning: Cleaning, now_ms: int) -> None:
+        """Nothing more is done with this one."""
+        self._running.pop(cleaning.replica, None)
+        self._begin_next(now_ms)
+        self._schedule.arm()
+
+    # The swap
+
+    def _swap(self, cleaning: Cleaning, now_ms: int) -> None:
+        """Takes the result of a pass into use, if the log is still what it was made from."""
+        if self._log_for(cleaning, partial(self._swap, cleaning), now_ms) is None:
+            return
+        replica = cleaning.replica
+        if self._is_stale(cleaning):
+            self._discard(cleaning, now_ms)
+            return
+        replica.frozen = partial(self._closed, cleaning)
+        self._logs.close(replica, now_ms)
+
+    def _is_stale(self, cleaning: Cleaning) -> bool:
+        """Whether the log was cut since the pass was planned, or is on its way to another directory."""
+        replica = cleaning.replica
+        return replica.cuts != cleaning.cuts or replica.key in self._table.futures
+
+    def _discard(self, cleaning: Cleaning, now_ms: int) -> None:
+        replica = cleaning.replica
+        self._outbox.emit(RemoveCleaned(replica, self._outbox, cleaning_order(replica)))
+        self._schedule.changed(replica)
+        self._end(cleaning, now_ms)
+
+    def _closed(self, cleaning: Cleaning, now_ms: int) -> None:
+        """The frozen log has closed."""
+        replica = cleaning.replica
+        assert cleaning.work is not None
+        assert cleaning.report is not None
+        if self._is_stale(cleaning):  # it was being cut when it was to close
+            replica.frozen = None
+            self._discard(cleaning, now_ms)
+            self._logs.now_closed(replica, now_ms)
+            return
+        replica.state = State.SWAPPING
+        swap = SwapSegments(replica, self._outbox, Exchange.of(cleaning.work, cleaning.report))
+        self._outbox.emit(
+            swap,
+            partial(self._swapped, cleaning),
+            broke=partial(self._broke_swapping, cleaning),
+        )
+
+    def _broke_swapping(self, cleaning: Cleaning, operation: SwapSegments, error: Exception, now_ms: int) -> None:
+        """A bug in a swap: nobody knows which files there are, and a recovery will find out."""
+        replica = cleaning.replica
+        replica.frozen = None
+        self._failures.replica_broken(replica, StorageError(f"a bug: {error!r}"), now_ms)
+        self._failed(cleaning, f"a bug: {error!r}", now_ms)
+
+    def _swapped(self, cleaning: Cleaning, operation: SwapSegments, result: Swapped | None, now_ms: int) -> None:
+        """The log has its new segments, or, if its files had changed, the old ones."""
+        self._deadlines.seen(now_ms)
+        replica, report = cleaning.replica, cleaning.report
+        assert report is not None
+        if replica.state is State.SWAPPING:
+            replica.frozen = None
+            if result is not None:
+                self._removals.unlink_later(replica, result.deleted_paths, now_ms)
+                replica.size_bytes = result.size_bytes
+                self._checkpointing.note(replica, replica.directory.clean_offsets, report.end_offset)
+                self._note(cleaning, report)
+            self._logs.now_closed(replica, now_ms)
+            self._schedule.changed(replica)
+        self._end(cleaning, now_ms)
+
+    def _note(self, cleaning: Cleaning, report: PassReport) -> None:
+        replica = cleaning.replica
+        before = sum(group.before.bytes for group in report.groups)
+        after = sum(group.after.bytes for group in report.groups)
+        self.cleaned_logs += 1
+        self.removed_bytes += before - after
+        removed = sum(group.removed for group in report.groups)
+        self._report(LogCleaned(replica.name, report.first_dirty_offset, report.end_offset, before, after, removed))
+        if report.problems:
+            reason = f"{report.problems[0]}; {report.problem_count} problems in all, what is damaged was kept"
+            self.uncleanable[replica] = reason
+            self._report(LogNotCleaned(replica.name, reason))
+        else:
+            self.uncleanable.pop(replica, None)

@@ -1,0 +1,74 @@
+"""Which logs the cleaner looks at, and when: those that have got a closed segment since, and those that grow due.
+
+It looks at intervals of `log.cleaner.backoff.ms`, and not at all while there is nothing to look at.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import islice
+
+from penstock.log.deadlines import Deadlines
+from penstock.log.limits import CLEANING_LOOKED_AT_MAX
+from penstock.log.replica import Replica
+from penstock.log.table import ReplicaTable
+from penstock.records.wall import WallTime
+
+
+class CleaningSchedule:
+    """Times of the heap are wall time, like the records' timestamps. Attributes: `look_due`, whether it is time."""
+
+    def __init__(self, table: ReplicaTable, deadlines: Deadlines, wall: WallTime) -> None:
+        self.look_due = False
+        self._table = table
+        self._deadlines = deadlines
+        self._wall = wall
+        self._changed: dict[Replica, None] = {}
+        self._heap: list[tuple[int, int, Replica]] = []
+        self._sequence = 0
+        self._earliest_look_ms = 0
+        self._look_set_ms: int | None = None
+
+    def begin(self, now_ms: int) -> None:
+        """Sets the first deadline."""
+        self._earliest_look_ms = now_ms + self._table.settings.log_initial_task_delay_ms
+        self.arm()
+
+    def changed(self, replica: Replica) -> None:
+        """A replica may have more to clean, or its configuration has changed: look at it next time."""
+        if not replica.is_future:
+            self._changed[replica] = None
+            self.arm()
+
+    def look_at(self, replica: Replica, wall_ms: int) -> None:
+        """Sets when to look at a replica again, if not before. Then call `arm`."""
+        self._sequence += 1
+        heappush(self._heap, (wall_ms, self._sequence, replica))
+
+    def take(self, now_ms: int) -> list[Replica]:
+        """The replicas to look at now, each once; if there are many, the others directly after them."""
+        self.look_due = False
+        wall_ms = self._wall.at(now_ms)
+        while self._heap and self._heap[0][0] <= wall_ms:
+            self._changed[heappop(self._heap)[2]] = None
+        taken = list(islice(self._changed, CLEANING_LOOKED_AT_MAX))
+        for replica in taken:
+            del self._changed[replica]
+        wait_ms = 0 if self._changed else self._table.settings.log_cleaner_backoff_ms
+        self._earliest_look_ms = now_ms + wait_ms
+        return taken
+
+    def arm(self) -> None:
+        """Sets the next deadline: when there is something to look at, but not before the interval is over."""
+        if not self._table.begun or not (self._changed or self._heap):
+            return
+        due_ms = 0 if self._changed else self._heap[0][0] - self._wall.ahead_ms
+        look_ms = max(due_ms, self._earliest_look_ms)
+        if self._look_set_ms is None or look_ms < self._look_set_ms:
+            self._look_set_ms = look_ms
+            self._deadlines.at(look_ms, lambda _: self._look(look_ms))
+
+    def _look(self, set_for_ms: int) -> None:
+        if set_for_ms == self._look_set_ms:
+            self._look_set_ms = None
+            self.look_due = True

@@ -1,0 +1,207 @@
+"""The log cleaner under random work and faults, by seed: what readers see of each key is what was written last.
+
+Segments are small, passes frequent, and power fails, processes die, disks fill and logs are cut at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+import pytest
+from support.compacted import SECOND_MS, Compacted
+
+from penstock.config.server import Settings
+from penstock.log.events import LogCleaned
+from penstock.log.log import Log
+from penstock.log.names import CLEANED, SWAP
+from penstock.records.batch import headers
+from penstock.records.builder import BatchBuilder
+from penstock.records.compression import Codec
+from penstock.records.reader import records
+
+SETTINGS = Settings.for_node(
+    1,
+    log_cleaner_backoff_ms=300,
+    log_initial_task_delay_ms=100,
+    log_flush_offset_checkpoint_interval_ms=300,
+    log_flush_start_offset_checkpoint_interval_ms=300,
+    replica_high_watermark_checkpoint_interval_ms=200,
+    log_retention_check_interval_ms=400,
+)
+ACTIONS = 120
+KEYS = 6
+BEHIND = 8
+"""How many offsets the high watermark is behind the end of the log."""
+Record = tuple[bytes, bytes | None]
+
+
+class World:
+    """One run. `history` is what the log took, by offset; what a power failure or a cut took away is not in it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        config = {
+            "internal_segment_bytes": self.random.choice(["400", "1000", "3000"]),
+            "min_cleanable_dirty_ratio": self.random.choice(["0", "0.3"]),
+            "delete_retention_ms": self.random.choice(["0", "1000", "100000"]),
+            "index_interval_bytes": "50",
+            "file_delete_delay_ms": "200",
+        }
+        self.topic = Compacted(seed, settings=SETTINGS, power_fails=bool(self.random.randrange(2)), **config)
+        self.topic.node.replicated = lambda log: max(self.high_watermark, log.log_end_offset - BEHIND)
+        self.history: dict[int, Record] = {}
+        self.sequence = 0
+        self.topic.wait(SECOND_MS)
+        self.append()
+        self.flush()
+        self.topic.wait(SECOND_MS)
+
+    def run(self) -> int:
+        """The number of passes that were taken into use."""
+        actions = [self.append] * 8 + [self.wait] * 4
+        actions += [self.flush, self.crash, self.kill, self.cut, self.delete_records, self.restart, self.fill]
+        for _ in range(ACTIONS):
+            self.random.choice(actions)()
+        self.topic.disk.crash_at = None
+        self.topic.disk.capacity_bytes = None
+        self.check()
+        self.topic.wait(5 * SECOND_MS)
+        self.check()
+        assert not self.topic.files(CLEANED) + self.topic.files(SWAP)
+        return len(self.topic.events(LogCleaned))
+
+    @property
+    def high_watermark(self) -> int:
+        return self.topic.node.manager.high_watermark("users", 0)
+
+    # Actions
+
+    def append(self) -> None:
+        codec = self.random.choice([Codec.NONE, Codec.NONE, Codec.LZ4])
+        builder = BatchBuilder(codec=codec)
+        batch: list[Record] = []
+        for _ in range(self.random.randrange(1, 6)):
+            self.sequence += 1
+            value = b"%d" % self.sequence if self.random.random() < 0.8 else None
+            batch.append((b"key %d" % self.random.randrange(KEYS), value))
+            builder.append(self.topic.simulation.now_ms, *batch[-1])
+        data = bytearray(builder.build())
+
+        def append(log: Log) -> None:
+            appended = log.append_as_leader(data, 0, self.topic.simulation.now_ms)
+            for number, record in enumerate(batch):
+                self.history[appended.base_offset + number] = record
+
+        self.topic.use(append)
+        self.topic.wait(self.random.randrange(100))
+
+    def wait(self) -> None:
+        self.topic.wait(self.random.randrange(1_500))
+
+    def flush(self) -> None:
+        self.topic.use(lambda log: log.flush(self.topic.simulation.now_ms))
+
+    def crash(self) -> None:
+        """At some change of the disk that is to come."""
+        self.topic.disk.crash_at = self.topic.disk.changes + self.random.randrange(1, 80)
+
+    def kill(self) -> None:
+        if self.topic.node.running:
+            self.topic.node.kill(power_failed=False)
+            self.come_back()
+
+    def restart(self) -> None:
+        if self.topic.node.running:
+            self.topic.node.stop()
+            self.topic.wait(3 * SECOND_MS)
+            if not self.topic.node.running:
+                self.topic.node.start()
+            self.come_back()
+
+    def cut(self) -> None:
+        """As a follower does that has what its leader has not, which is never below the high watermark."""
+
+        def cut(log: Log) -> None:
+            offset = max(log.log_end_offset - self.random.randrange(BEHIND), self.high_watermark)
+            log.truncate_to(offset, self.topic.simulation.now_ms)
+
+        self.topic.wait(50)
+        self.topic.use(cut)
+        self.come_back()
+
+    def delete_records(self) -> None:
+        def delete(log: Log) -> None:
+            high_watermark = min(self.high_watermark, log.log_end_offset)
+            if log.log_start_offset < high_watermark:
+                offset = self.random.randrange(log.log_start_offset, high_watermark)
+                log.advance_log_start(offset, high_watermark)
+
+        if self.random.random() < 0.3:
+            self.topic.wait(50)
+            self.topic.use(delete)
+
+    def fill(self) -> None:
+        """The disk has room for a little more than it holds."""
+        used = sum(entry.size_bytes for entry in self.topic.disk.list("users-0"))
+        self.topic.disk.capacity_bytes = self.random.choice([None, None, used + 100_000])
+
+    # What is left
+
+    def come_back(self) -> None:
+        """Waits until the log can be used, and forgets what it has lost."""
+        log = self.usable()
+        self.history = {offset: record for offset, record in self.history.items() if offset < log.log_end_offset}
+
+    def usable(self) -> Log:
+        while True:
+            self.topic.wait(2 * SECOND_MS)
+            if self.topic.node.running:
+                log = self.topic.log()
+                if self.topic.node.running and not (log.truncating or log.closed or log.failed):
+                    return log
+
+    def check(self) -> None:
+        """What is read was written, and shows the last value of every key."""
+        self.come_back()
+        read = dict(self.read())
+        log = self.usable()
+        assert all(self.history[offset] == record for offset, record in read.items())
+        written = latest((offset, record) for offset, record in self.history.items() if offset >= log.log_start_offset)
+        found = latest(read.items())
+        assert {key: value for key, value in found.items() if value} == {k: v for k, v in written.items() if v}
+        assert all(written[key] is None for key, value in found.items() if value is None)
+
+    def read(self) -> Iterable[tuple[int, Record]]:
+        log = self.usable()
+        offset = log.log_start_offset
+        while offset < log.log_end_offset:
+            found = log.read(offset, 1 << 20)
+            for piece in found.slices:
+                data = self.topic.disk.read(piece.path, piece.position, piece.length)
+                for position, header in headers(data):
+                    for record in records(data[position : position + header.size_bytes], header):
+                        assert record.key is not None
+                        if record.offset >= log.log_start_offset:
+                            yield (
+                                record.offset,
+                                (bytes(record.key), None if record.value is None else bytes(record.value)),
+                            )
+            assert found.next_offset > offset
+            offset = found.next_offset
+
+
+def latest(history: Iterable[tuple[int, Record]]) -> dict[bytes, bytes | None]:
+    """The last value of each key."""
+    return {key: value for _, (key, value) in sorted(history)}
+
+
+def test_readers_see_the_last_value_of_every_key() -> None:
+    passes = sum(World(seed).run() for seed in range(60))
+    assert passes > 60
+
+
+@pytest.mark.long
+def test_readers_see_the_last_value_of_every_key_for_long() -> None:
+    for seed in range(60, 3_000):
+        World(seed).run()
