@@ -1,0 +1,129 @@
+"""Compacted topics of a running cluster: cleaned by every replica for itself, while real clients write and read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from support.processes import Cluster, wait_until
+
+TOPIC = "profiles"
+KEYS = 50
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
+SETTINGS = {
+    "log_cleaner_backoff_ms": 100,
+    "log_initial_task_delay_ms": 0,
+    "log_segment_delete_delay_ms": 1000,
+    "offsets_topic_num_partitions": 1,
+    "offsets_topic_segment_bytes": 1 << 20,
+}
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, 3, **SETTINGS) as cluster:
+        yield cluster
+
+
+def cleaned(cluster: Cluster, id_: int, partition: str) -> int:
+    """How many passes over a partition a node has taken into use."""
+    return cluster.log(id_).count(f"{partition}: cleaned")
+
+
+def read_all(cluster: Cluster) -> tuple[int, dict[bytes, bytes]]:
+    """How many records a reader from the start gets, and the last value of each key."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    found: dict[bytes, bytes] = {}
+    count = 0
+    try:
+        while True:
+            message = consumer.poll(TIMEOUT_S)
+            assert message is not None, "nothing came"
+            if message.error():
+                assert message.error().name() == "_PARTITION_EOF", message.error()
+                return count, found
+            count += 1
+            if message.value() is None:
+                found.pop(message.key(), None)
+            else:
+                found[message.key()] = message.value()
+    finally:
+        consumer.close()
+
+
+def test_every_reader_sees_the_last_value_of_every_key(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 3, config=COMPACTED)])[TOPIC].result(TIMEOUT_S)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "batch.size": 16384})
+    latest: dict[bytes, bytes] = {}
+    number = 0
+    partition = f"{TOPIC}-0"
+
+    def write() -> None:
+        nonlocal number
+        for _ in range(3_000):
+            key, value = b"%d" % (number % KEYS), b"%d " % number + b"v" * 500
+            producer.produce(TOPIC, value, key, partition=0)
+            latest[key] = value
+            number += 1
+            producer.poll(0)
+        assert producer.flush(TIMEOUT_S) == 0
+
+    def all_have_cleaned() -> bool:
+        write()
+        return all(cleaned(cluster, id_, partition) >= 2 for id_ in cluster.roles)
+
+    wait_until(all_have_cleaned, "two passes on every node")
+    count, found = read_all(cluster)
+    assert found == latest
+    assert count < number / 2
+    for id_ in cluster.roles:
+        cluster.kill(id_)
+    for id_ in cluster.roles:
+        cluster.start(id_)
+    for id_ in cluster.roles:
+        cluster.wait_ready(id_)
+    write()
+    assert read_all(cluster)[1] == latest
+
+
+def test_offsets_that_groups_have_committed_outlive_the_cleaning_of_their_topic(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 4, 3)])[TOPIC].result(TIMEOUT_S)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "careful", "enable.auto.commit": False})
+    offset = 0
+
+    def commit_next() -> bool:
+        """Whether the next offset is committed; not while the client looks for the coordinator."""
+        nonlocal offset
+        try:
+            after = [TopicPartition(TOPIC, each, offset + 1, metadata="m" * 4000) for each in range(4)]
+            consumer.commit(offsets=after, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].name() != "_WAIT_COORD":
+                raise
+            return False
+        offset += 1
+        return True
+
+    def commit() -> bool:
+        for _ in range(100):
+            commit_next()
+        return all(cleaned(cluster, id_, "__consumer_offsets-0") for id_ in cluster.roles)
+
+    try:
+        wait_until(commit_next, "the client knows the coordinator")
+        wait_until(commit, "every node has cleaned the offsets")
+        for id_ in cluster.roles:
+            cluster.stop(id_)
+            cluster.start(id_)
+            cluster.wait_ready(id_)
+        committed = consumer.committed([TopicPartition(TOPIC, each) for each in range(4)], timeout=TIMEOUT_S)
+        assert [each.offset for each in committed] == [offset] * 4
+    finally:
+        consumer.close()
