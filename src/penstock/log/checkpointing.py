@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.log.checkpoints import Checkpoint, TopicPartition
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory import LogDirectory
@@ -56,6 +58,26 @@ class Checkpointing:
         for checkpoint in directory.checkpoints:
             if checkpoint.stale:
                 self.write(directory, checkpoint)
+
+    def lower_clean_offset(self, replica: Replica, end_offset: int, then: Callable[[int], None]) -> None:
+        """A log ends at `end_offset` now. Calls `then` once no checkpoint on the disk says that it was cleaned beyond.
+
+        What is appended there was never cleaned. If it counted as clean, a delete marker in it would go in the end,
+        and the older records with its key would stay.
+        """
+        directory = replica.directory
+        checkpoint = directory.clean_offsets
+        if (checkpoint.get(replica.key) or 0) <= end_offset:
+            then(self._deadlines.now_ms)
+            return
+        checkpoint.set(replica.key, end_offset)
+
+        def written(operation: WriteCheckpoint, result: None, now_ms: int) -> None:
+            self._written(operation, result, now_ms)
+            then(now_ms)
+
+        write = WriteCheckpoint(directory.index, self._outbox, checkpoint.file, checkpoint.take())
+        self._outbox.emit(write, written)
 
     def lower_recovery_point(self, replica: Replica, log: Log, now_ms: int) -> None:
         """A log was truncated. The truncation ends when no checkpoint is beyond the new end: a recovery after a crash

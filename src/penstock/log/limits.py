@@ -61,5 +61,7 @@ CLEANING_LOOK_REPLICAS_MAX = 32
 """Logs whose files one look for what is to be cleaned goes through."""
 COMPILED_MIN_BYTES = 1 << 20
 """A pass over fewer bytes is done in plain Python: with one record a batch that takes as long as to import numba."""
+CLEANING_BACKOFF_MIN_MS = 100
+"""The cleaner waits at least this long between two looks, even if `log.cleaner.backoff.ms` is less."""
 CLEANING_LOOKED_AT_MAX = 500
 """Replicas that the cleaner goes through in one step, to see whether they may have to be cleaned."""

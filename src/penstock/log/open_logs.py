@@ -218,7 +218,12 @@ class OpenLogs:
             self._report_losses(result)
             self._checkpointing.note(replica, directory.recovery_points, result.recovery_point)
             self._checkpointing.note(replica, directory.log_starts, result.log_start_offset)
-            self.now_closed(replica, now_ms)
+
+            def lowered(now_ms: int) -> None:
+                if replica.state is State.RECOVERING:
+                    self.now_closed(replica, now_ms)
+
+            self._checkpointing.lower_clean_offset(replica, result.log_end_offset, lowered)
         self.recover_next(directory, now_ms)
 
     def _recovery_broke(self, operation: RecoverLog, error: Exception, now_ms: int) -> None:
@@ -297,10 +302,12 @@ class OpenLogs:
         replica = self._table.holder(log)
         if replica is not None:
             replica.cuts += 1
-            clean_offsets = replica.directory.clean_offsets
-            if (clean_offsets.get(replica.key) or 0) > log.log_end_offset:
-                self._checkpointing.note(replica, clean_offsets, log.log_end_offset)
-            self._checkpointing.lower_recovery_point(replica, log, now_ms)
+
+            def lowered(now_ms: int) -> None:
+                if replica.log is log:
+                    self._checkpointing.lower_recovery_point(replica, log, now_ms)
+
+            self._checkpointing.lower_clean_offset(replica, log.log_end_offset, lowered)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:
         if self._table.holder(log) is not None:

@@ -133,8 +133,8 @@ def test_a_slice_of_before_the_swap_has_the_old_bytes() -> None:
 class Interrupted(Compacted):
     """One whose passes end only when `go_on` is called."""
 
-    def __init__(self, **overrides: str) -> None:
-        super().__init__(**overrides)
+    def __init__(self, *, settings: Settings = SETTINGS, **overrides: str) -> None:
+        super().__init__(settings=settings, **overrides)
         self.passes: list[CleanLog] = []
         lanes = self.node._lanes
         run = lanes.run

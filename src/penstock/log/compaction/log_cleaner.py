@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import nlargest
 from random import Random
 
 from penstock.errors import NotResident, StorageError
@@ -41,6 +42,8 @@ from penstock.log.table import ReplicaTable
 from penstock.records.wall import WallTime
 
 HASH_KEY_BYTES = 16
+DIRTIEST = 64
+"""How many of the logs that are due are put in order at a time."""
 READY = (State.CLOSED, State.RETIRING, State.OPENING, State.OPEN, State.CLOSING)
 """States of a log whose files are good."""
 
@@ -87,6 +90,7 @@ class LogCleaner:
     _not_before_ms: dict[Replica, int] = field(default_factory=dict, init=False)
     _due: dict[Replica, Dirt] = field(default_factory=dict, init=False)
     _running: dict[Replica, Cleaning] = field(default_factory=dict, init=False)
+    _beginning: bool = field(default=False, init=False)
 
     def config_changed(self, replica: Replica) -> None:
         """A topic has another configuration: with it, the log may be due, or one that could not be cleaned can be."""
@@ -100,10 +104,10 @@ class LogCleaner:
         requests: dict[int, list[tuple[Replica, Bounds]]] = {}
         settings = self._table.settings
         for replica in self._schedule.take(now_ms):
-            if not settings.log_cleaner_enable or not self._is_ours(replica):
+            if not settings.log_cleaner_enable or not self._is_ours(replica) or replica.state is State.BROKEN:
                 self._forget(replica)
-            elif replica.state not in READY or replica in self._running or replica.is_future:
-                self._schedule.changed(replica)
+            elif replica.state not in READY or replica in self._running:
+                self._schedule.look_later(replica, now_ms)
             elif self._table.topic_config(replica.topic).compact:
                 requests.setdefault(replica.directory.index, []).append((replica, self._bounds(replica)))
         for index, of_directory in requests.items():
@@ -114,6 +118,7 @@ class LogCleaner:
                 ]
                 measure = MeasureDirt(index, self._outbox, batch, self._wall.at(now_ms))
                 self._outbox.emit(measure, self._measured)
+        self._begin_next(now_ms)
         self._schedule.arm()
 
     def _forget(self, replica: Replica) -> None:
@@ -148,10 +153,28 @@ class LogCleaner:
         """Begins passes over the dirtiest logs, as many as may run. One whose log is gone or broken counts no more."""
         for replica in [each for each in self._running if not self._is_ours(each) or each.state is State.BROKEN]:
             del self._running[replica]
-        while self._due and len(self._running) < self._table.settings.log_cleaner_threads and not self._table.stopping:
-            replica = max(self._due, key=lambda each: (self._due[each].overdue, self._due[each].ratio))
+        if self._beginning:
+            return  # one that was begun has ended at once
+        self._beginning = True
+        try:
+            while self._due and self._may_begin:
+                self._begin_dirtiest(now_ms)
+        finally:
+            self._beginning = False
+        if self._due:  # the threads may become more
+            self._schedule.look_later(next(iter(self._due)), now_ms)
+
+    @property
+    def _may_begin(self) -> bool:
+        return len(self._running) < self._table.settings.log_cleaner_threads and not self._table.stopping
+
+    def _begin_dirtiest(self, now_ms: int) -> None:
+        dirtiest = nlargest(DIRTIEST, self._due, key=lambda each: (self._due[each].overdue, self._due[each].ratio))
+        for replica in dirtiest:
+            if not self._may_begin:
+                return
             del self._due[replica]
-            if self._is_ours(replica):
+            if self._is_ours(replica) and replica not in self._running:
                 self._running[replica] = Cleaning(replica, replica.cuts)
                 self._begin(self._running[replica], now_ms)
 
@@ -181,6 +204,9 @@ class LogCleaner:
             self._schedule.changed(replica)
             self._end(cleaning, now_ms)
             return
+        if not self._table.topic_config(replica.topic).compact:  # not any more
+            self._end(cleaning, now_ms)
+            return
         cleaning.cuts = replica.cuts
         try:
             work = self._plan(log, replica, now_ms)
@@ -189,7 +215,7 @@ class LogCleaner:
             self._outbox.emit(read, lambda operation, result, now_ms: self._begin(cleaning, now_ms))
             return
         if not work.segments or work.first_dirty_offset >= work.first_uncleanable_offset:
-            self._schedule.look_at(replica, self._wall.at(now_ms) + settings.log_cleaner_backoff_ms)
+            self._schedule.look_later(replica, now_ms)
             self._end(cleaning, now_ms)
             return
         cleaning.work = work
@@ -258,9 +284,13 @@ class LogCleaner:
         self._logs.close(replica, now_ms)
 
     def _is_stale(self, cleaning: Cleaning) -> bool:
-        """Whether the log was cut since the pass was planned, or is on its way to another directory."""
+        """Whether the log was cut since the pass was planned, is on its way to another directory, or is to be kept."""
         replica = cleaning.replica
-        return replica.cuts != cleaning.cuts or replica.key in self._table.futures
+        return (
+            replica.cuts != cleaning.cuts
+            or replica.key in self._table.futures
+            or not self._table.topic_config(replica.topic).compact
+        )
 
     def _discard(self, cleaning: Cleaning, now_ms: int) -> None:
         replica = cleaning.replica

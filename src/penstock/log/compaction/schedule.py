@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from penstock.log.deadlines import Deadlines
-from penstock.log.limits import CLEANING_LOOKED_AT_MAX
+from penstock.log.limits import CLEANING_BACKOFF_MIN_MS, CLEANING_LOOKED_AT_MAX
 from penstock.log.replica import Replica
 from penstock.log.table import ReplicaTable
 from penstock.records.wall import WallTime
@@ -25,6 +25,7 @@ class CleaningSchedule:
         self._wall = wall
         self._changed: dict[Replica, None] = {}
         self._heap: list[tuple[int, int, Replica]] = []
+        self._in_heap: dict[Replica, int] = {}
         self._sequence = 0
         self._earliest_look_ms = 0
         self._look_set_ms: int | None = None
@@ -42,20 +43,32 @@ class CleaningSchedule:
 
     def look_at(self, replica: Replica, wall_ms: int) -> None:
         """Sets when to look at a replica again, if not before. Then call `arm`."""
-        self._sequence += 1
-        heappush(self._heap, (wall_ms, self._sequence, replica))
+        if self._in_heap.get(replica, wall_ms + 1) > wall_ms:
+            self._in_heap[replica] = wall_ms
+            self._sequence += 1
+            heappush(self._heap, (wall_ms, self._sequence, replica))
+
+    def look_later(self, replica: Replica, now_ms: int) -> None:
+        """Sets when to look at a replica for which it is too early: after the interval. Then call `arm`."""
+        self.look_at(replica, self._wall.at(now_ms) + self._backoff_ms)
+
+    @property
+    def _backoff_ms(self) -> int:
+        return max(self._table.settings.log_cleaner_backoff_ms, CLEANING_BACKOFF_MIN_MS)
 
     def take(self, now_ms: int) -> list[Replica]:
         """The replicas to look at now, each once; if there are many, the others directly after them."""
         self.look_due = False
         wall_ms = self._wall.at(now_ms)
         while self._heap and self._heap[0][0] <= wall_ms:
-            self._changed[heappop(self._heap)[2]] = None
+            due_ms, _, replica = heappop(self._heap)
+            if self._in_heap.get(replica) == due_ms:
+                del self._in_heap[replica]
+                self._changed[replica] = None
         taken = list(islice(self._changed, CLEANING_LOOKED_AT_MAX))
         for replica in taken:
             del self._changed[replica]
-        wait_ms = 0 if self._changed else self._table.settings.log_cleaner_backoff_ms
-        self._earliest_look_ms = now_ms + wait_ms
+        self._earliest_look_ms = now_ms + (0 if self._changed else self._backoff_ms)
         return taken
 
     def arm(self) -> None:

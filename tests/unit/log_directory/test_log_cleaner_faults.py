@@ -1,0 +1,196 @@
+"""The log cleaner of a node in virtual time: what fails, goes or changes while it works."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from unit.log_directory.test_log_cleaner import MINUTE_MS, SECOND_MS, Compacted, Interrupted
+
+from penstock.config.server import Settings
+from penstock.errors import StorageError
+from penstock.log.checkpoints import CLEANER_OFFSET, parse_checkpoint
+from penstock.log.compaction.dirt import Dirt
+from penstock.log.events import LogCleaned
+from penstock.log.replica import Replica, State
+
+
+def test_no_interval_between_looks_does_not_keep_the_node_busy() -> None:
+    topic = Interrupted(settings=Settings.for_node(1, log_cleaner_backoff_ms=0))
+    topic.append(11)
+    topic.until_a_pass()
+    topic.append(4)
+    looks: list[int] = []
+    look = topic.node.manager.cleaner.look
+
+    def counted(now_ms: int) -> None:
+        looks.append(now_ms)
+        assert len(looks) < 1000
+        look(now_ms)
+
+    topic.node.manager.cleaner.look = counted
+    topic.append(4)
+    topic.wait(SECOND_MS)
+    assert looks
+
+
+def running(topic: Compacted) -> int:
+    cleaner = topic.node.manager.cleaner
+    cleaner._begin_next(topic.simulation.now_ms)
+    return len(cleaner._running)
+
+
+def test_a_pass_that_an_error_of_the_disk_ends_does_not_count_as_running() -> None:
+    topic = Interrupted()
+    topic.append(11)
+    topic.until_a_pass()
+    operation = topic.passes.pop()
+    operation.owner.operation_failed(operation, OSError(5, "EIO"), topic.simulation.now_ms)
+    assert running(topic) == 0
+
+
+def test_a_directory_that_fails_while_a_log_closes_for_its_swap() -> None:
+    topic = closing()
+    topic.node.manager.fail_directory(0, OSError(5, "EIO"), topic.simulation.now_ms)
+    topic.node.drain()
+    topic.wait(SECOND_MS)
+    assert running(topic) == 0
+
+
+def test_a_topic_that_is_deleted_while_its_log_closes_for_its_swap() -> None:
+    topic = closing()
+    topic.node.manager.delete("users", 0, topic.simulation.now_ms)
+    topic.node.drain()
+    topic.wait(MINUTE_MS)
+    assert running(topic) == 0
+
+
+def closing() -> Interrupted:
+    """One whose log closes, so that its segments can be exchanged."""
+    topic = Interrupted()
+    topic.append(11)
+    topic.until_a_pass()
+    operation = topic.passes.pop()
+    operation.owner.operation_completed(operation, operation.run(topic.disk), topic.simulation.now_ms)
+    replica = topic.node.manager.table.find("users", 0)
+    assert replica is not None
+    assert replica.frozen is not None
+    assert replica.state is State.CLOSING
+    return topic
+
+
+def test_a_topic_that_is_no_longer_compacted_when_its_pass_ends_keeps_all() -> None:
+    topic = Interrupted()
+    topic.append(11)
+    topic.until_a_pass()
+    topic.configure(cleanup_policy="delete")
+    topic.node.manager.config_changed("users")
+    topic.go_on()
+    topic.wait(MINUTE_MS)
+    assert len(topic.read()) == 11
+    assert not topic.events(LogCleaned)
+
+
+def test_a_topic_that_waits_for_a_thread_and_is_no_longer_compacted_keeps_all() -> None:
+    topic = Compacted(settings=Settings.for_node(1, log_cleaner_threads=0))
+    topic.append(11)
+    topic.wait(MINUTE_MS)
+    topic.configure(cleanup_policy="delete")
+    topic.node.manager.config_changed("users")
+    topic.node.manager.settings_changed(Settings.for_node(1))
+    topic.node.manager.cleaner._begin_next(topic.simulation.now_ms)
+    topic.node.drain()
+    topic.wait(5 * MINUTE_MS)
+    assert len(topic.read()) == 11
+
+
+def test_logs_that_wait_are_cleaned_when_there_are_threads() -> None:
+    topic = Compacted(settings=Settings.for_node(1, log_cleaner_threads=0))
+    topic.append(11)
+    topic.wait(5 * MINUTE_MS)
+    topic.node.manager.settings_changed(Settings.for_node(1))
+    topic.wait(5 * MINUTE_MS)
+    assert len(topic.events(LogCleaned)) == 1
+
+
+def test_where_the_last_pass_ended_is_lowered_for_good_before_a_cut_log_grows_again() -> None:
+    topic = Compacted()
+    topic.append(11)
+    topic.wait(3 * MINUTE_MS)
+    assert parse_checkpoint(topic.disk.read(CLEANER_OFFSET, 0, 1000)) == {("users", 0): 10}
+    topic.append(1)
+    topic.use(lambda log: log.truncate_to(8, topic.simulation.now_ms))
+    topic.wait(100)
+    topic.written = 8
+    topic.append(1)
+    assert parse_checkpoint(topic.disk.read(CLEANER_OFFSET, 0, 1000)) == {("users", 0): 8}
+
+
+def test_where_the_last_pass_ended_is_lowered_where_a_recovery_finds_less() -> None:
+    topic = Compacted()
+    topic.append(11)
+    topic.wait(3 * MINUTE_MS)
+    topic.disk.write(CLEANER_OFFSET, 0, [b"0\n1\nusers 0 99\n"])
+    topic.disk.fsync(CLEANER_OFFSET)
+    topic.node.kill()
+    topic.wait(10 * SECOND_MS)
+    topic.log()
+    topic.wait(100)
+    assert topic.node.manager.table.directories[0].clean_offsets.get(("users", 0)) == 11
+    assert parse_checkpoint(topic.disk.read(CLEANER_OFFSET, 0, 1000)) == {("users", 0): 11}
+
+
+def test_a_broken_log_is_not_looked_at_over_and_over() -> None:
+    topic = Compacted()
+    topic.append(1)
+    replica = topic.node.manager.table.find("users", 0)
+    assert replica is not None
+    replica.state = State.BROKEN
+    topic.node.manager.config_changed("users")
+    topic.wait(5 * MINUTE_MS)
+    assert not topic.node.manager.cleaner._schedule._changed
+
+
+def others(topic: Compacted, count: int, state: State) -> list[Replica]:
+    """Replicas that the node has besides."""
+    table = topic.node.manager.table
+    replicas = [Replica("others", number, UUID(int=9), table.directories[0], state) for number in range(count)]
+    for replica in replicas:
+        table.add(replica)
+    return replicas
+
+
+def test_many_logs_with_nothing_to_do_are_gone_through() -> None:
+    topic = Compacted()
+    cleaner = topic.node.manager.cleaner
+    for replica in others(topic, 2000, State.CLOSED):
+        replica.error = StorageError("it cannot be opened")
+        cleaner._due[replica] = Dirt(0, 1)
+    cleaner._begin_next(topic.simulation.now_ms)
+    assert not cleaner._due
+
+
+def test_many_logs_that_are_to_be_recovered_are_looked_at_at_intervals() -> None:
+    topic = Compacted()
+    manager = topic.node.manager
+    looks: list[int] = []
+    look = manager.cleaner.look
+
+    def counted(now_ms: int) -> None:
+        looks.append(now_ms)
+        assert len(looks) < 100
+        look(now_ms)
+
+    manager.cleaner.look = counted
+    for replica in others(topic, 2000, State.RECOVERING):
+        manager.cleaner.config_changed(replica)
+    topic.node.drain()
+    topic.wait(3 * MINUTE_MS)
+    assert len(looks) > 10
+
+
+def test_rolls_leave_one_time_to_look_at_a_log() -> None:
+    topic = Compacted(max_compaction_lag_ms=str(10_000 * MINUTE_MS), min_cleanable_dirty_ratio="1")
+    for _ in range(20):
+        topic.append(4)
+        topic.wait(20 * SECOND_MS)
+    assert len(topic.node.manager.cleaner._schedule._heap) <= 2
