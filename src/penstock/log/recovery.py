@@ -183,11 +183,14 @@ class Recovery:
                     self.disk.unlink(self._path(name))
 
     def _finish_swap(self, names: Sequence[str], swapped: Sequence[str]) -> None:
-        """New segments whose files are complete take the place of those they were made from."""
-        logs = [name for name in swapped if name.endswith(LOG + SWAP)]
-        first = min((base_of(name) for name in logs), default=None)
-        if first is not None:
-            end = max(self._end_of_file(name, base_of(name)) for name in logs)
+        """New segments whose files are complete take the place of those they were made from.
+
+        What lies between two of them stays: a segment that the cleaner could not read, or one of which nothing was
+        left, which the next pass cleans again.
+        """
+        for new in [name for name in swapped if name.endswith(LOG + SWAP)]:
+            first = base_of(new)
+            end = max(self._end_of_file(new, first), first + 1)
             for name in names:
                 if not name.endswith((SWAP, CLEANED)) and first <= base_of(name) < end:
                     self.disk.unlink(self._path(name))

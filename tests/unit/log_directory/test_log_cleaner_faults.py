@@ -194,3 +194,38 @@ def test_rolls_leave_one_time_to_look_at_a_log() -> None:
         topic.append(4)
         topic.wait(20 * SECOND_MS)
     assert len(topic.node.manager.cleaner._schedule._heap) <= 2
+
+
+def test_a_crash_during_a_swap_leaves_a_segment_that_no_pass_could_read() -> None:
+    def damaged(step: int | None) -> Compacted:
+        topic = Compacted(power_fails=False)
+        topic.append(11)
+        topic.use(lambda log: log.flush(topic.simulation.now_ms))
+        topic.wait(20 * SECOND_MS)
+        second = "users-0/00000000000000000004.log"
+        topic.disk.write(second, topic.disk.size(second) // 2 + 8, [bytes(4)])  # the length of its second batch
+        topic.disk.crash_at = step
+        return topic
+
+    reference = damaged(None)
+    began = reference.disk.changes
+    while not reference.events(LogCleaned):
+        reference.wait(1)
+    assert reference.disk.size("users-0/00000000000000000004.log") > 1000
+    for step in range(began, reference.disk.changes + 1):
+        topic = damaged(step)
+        topic.wait(20 * SECOND_MS)
+        assert topic.node.incarnation == 2
+        assert topic.disk.exists("users-0/00000000000000000004.log"), step
+        assert topic.disk.size("users-0/00000000000000000004.log") > 1000, step
+
+
+def test_a_move_that_is_cancelled_does_not_undo_what_the_cleaner_has_frozen() -> None:
+    topic = closing()
+    manager = topic.node.manager
+    manager.moving.abandon(("users", 0), topic.simulation.now_ms)
+    topic.node.drain()
+    topic.wait(MINUTE_MS)
+    assert len(topic.events(LogCleaned)) == 1
+    assert running(topic) == 0
+    topic.reads_the_latest()
