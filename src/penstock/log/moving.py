@@ -56,6 +56,7 @@ class Moving:
     _random: Random
     preferred: dict[Key, LogDirectory] = field(default_factory=dict, init=False)
     _unrecovered: set[Key] = field(default_factory=set, init=False)
+    _frozen: set[Replica] = field(default_factory=set, init=False)
 
     def prefer(self, key: Key, directory: LogDirectory) -> None:
         """A replica that is created later goes to this directory."""
@@ -94,9 +95,11 @@ class Moving:
         """Cancels a move: deletes the future replica, and serves the one in use again."""
         future = self._table.futures.get(key)
         if future is not None:
+            self._frozen.discard(future)
             self._directories.dismiss(future, "delete", now_ms)
         main = self._table.find(*key)
-        if main is not None and main.frozen is not None:
+        if main is not None and main in self._frozen:
+            self._frozen.discard(main)
             main.frozen = None
             if main.state is State.CLOSED:
                 self._logs.now_closed(main, now_ms)
@@ -106,6 +109,7 @@ class Moving:
     def freeze(self, replica: Replica, closed: Callable[[int], None], now_ms: int) -> None:
         """Closes an open log; nobody opens it again before the swap. `closed(now_ms)` follows, perhaps at once."""
         replica.frozen = closed
+        self._frozen.add(replica)
         self._logs.close(replica, now_ms)
 
     def both_closed(self, key: Key) -> bool:
@@ -119,6 +123,7 @@ class Moving:
         main, future = table.find(*key), table.futures[key]
         assert main is not None
         assert main.state is future.state is State.CLOSED, (main.state, future.state)
+        self._frozen -= {main, future}
         source, target = main.directory, future.directory
         unique = UUID(int=self._random.getrandbits(128), version=4)
         set_aside = aside_name(*key, unique, "delete")
