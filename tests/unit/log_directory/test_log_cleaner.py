@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from support.compacted import KEYS, MINUTE_MS, SECOND_MS, Compacted
+from support.compacted import KEYS, MINUTE_MS, SECOND_MS, SETTINGS, Compacted
 
 from penstock.config.server import Settings
 from penstock.log.checkpoints import CLEANER_OFFSET, parse_checkpoint

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from unit.log_directory.test_log_cleaner import MINUTE_MS, SECOND_MS, Compacted, Interrupted
+from support.compacted import MINUTE_MS, SECOND_MS, Compacted
+from unit.log_directory.test_log_cleaner import Interrupted
 
 from penstock.config.server import Settings
 from penstock.errors import StorageError
