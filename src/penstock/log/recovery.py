@@ -242,8 +242,8 @@ class Recovery:
                 self.disk.unlink(self._path(name))
 
     def _was_gapless(self, base: int) -> bool:
-        """Whether it is known that no offset was missing before this segment. Nobody knows what a cleaner did since."""
-        return self.gapless or (base in self.rolls and not self.config.compact)
+        """Whether it is known that no offset was missing before this segment. The cleaner removes the notes first."""
+        return self.gapless or base in self.rolls
 
     def _lacks_index(self, base: int, files: dict[str, FileInfo]) -> bool:
         """Whether an index of an older segment is missing or cannot be whole."""

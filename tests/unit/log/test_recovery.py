@@ -234,8 +234,9 @@ def test_a_gap_that_a_cleaner_may_have_left_is_kept(policy: tuple[str, ...], rec
     assert offsets(one) == [*range(removed), *range(removed + 1, 40)]
 
 
-def test_a_segment_that_lost_its_unflushed_tail_ends_the_log() -> None:
-    one = unflushed(("delete",))
+@pytest.mark.parametrize("policy", [("delete",), ("compact",)])
+def test_a_segment_that_lost_its_unflushed_tail_ends_the_log(policy: tuple[str, ...]) -> None:
+    one = unflushed(policy)
     second = one.log.segments.bases[1]
     assert read_rolls(one.disk, NAME) == {second}
     lost = lose_tail(one, 0)
@@ -262,14 +263,6 @@ def test_a_roll_is_noted_before_the_new_segment_has_a_file() -> None:
         one.run()
     paths = one.log.segments.all[-1].paths
     assert [one.log.segments.bases[-1] in noted[path] for path in paths] == [True] * len(paths)
-
-
-def test_nobody_knows_what_a_cleaner_did_to_a_compacted_log_since_a_roll() -> None:
-    one = unflushed(("compact",))
-    lost = lose_tail(one, 0)
-    report = recover(one)
-    assert report.lost == []
-    assert offsets(one) == [*range(lost), one.log.segments.bases[1]]
 
 
 def test_a_roll_notes_only_what_is_not_flushed_and_a_clean_close_leaves_no_note() -> None:

@@ -22,7 +22,7 @@ from penstock.log.compaction.report import PassReport
 from penstock.log.compaction.task import remove_cleaned
 from penstock.log.disk import Disk, Operation, OperationOwner
 from penstock.log.loading import listing
-from penstock.log.names import CLEANED, INDEX_SUFFIXES, LOG, SNAPSHOT, SWAP, file_name
+from penstock.log.names import CLEANED, INDEX_SUFFIXES, LOG, SNAPSHOT, SWAP, UNFLUSHED_ROLLS, file_name
 from penstock.log.operations import rename_deleted
 from penstock.log.replica import Replica
 
@@ -66,6 +66,8 @@ class SwapSegments(Operation):
             if cleaned not in files or sizes != [each.size_bytes for each in group]:
                 remove_cleaned(disk, name)
                 return None
+        disk.unlink(f"{name}/{UNFLUSHED_ROLLS}")  # before there are gaps that are no holes
+        disk.fsync_directory(name)
         new = sorted((each.removesuffix(CLEANED) for each in files if each.endswith(CLEANED)), reverse=True)
         for file in new:
             disk.rename(f"{name}/{file}{CLEANED}", f"{name}/{file}{SWAP}")
