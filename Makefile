@@ -4,7 +4,7 @@
 #   make test       the tests, a few minutes
 #   make simulate   560 simulated clusters, 200 of them with consumer groups (SEEDS=1..16 GROUP_SEEDS=1..40)
 #   make test-slow  what make test leaves out: more of the interop, clusters whose nodes freeze and die
-#   make test-other-pythons  the unit tests on every newer Python that this machine has
+#   make test-other-pythons  the unit tests on every newer Python that this machine has (OTHER_PYTHONS=3.13)
 #   make test-all   all of these, and the long runs: thousands of seeds, storms of kills
 #   make lint       style, types, import contracts
 #   make docs       the documentation as a site, in site/
@@ -14,6 +14,7 @@ PYTHON ?= python3
 DEMO_SECONDS ?= 60
 SEEDS ?= 1..16
 GROUP_SEEDS ?= 1..40
+OTHER_PYTHONS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Spark needs a Java of 17 or newer; without one the extra `java` brings it.
@@ -38,7 +39,7 @@ test-slow: .venv/ready-test
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow and not long"
 
 test-other-pythons: .venv/ready-test
-	$(BIN)/python tools/other_pythons.py
+	$(BIN)/python tools/other_pythons.py $(OTHER_PYTHONS)
 
 test-all: .venv/ready-test test-other-pythons
 	$(BIN)/python -m pytest --hypothesis-profile search
