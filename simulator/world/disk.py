@@ -158,6 +158,15 @@ class SimulatedDisk:
             raise os_error(errno.EIO, path)
         file.sync()
 
+    def fsync_data(self, paths: Sequence[str], directories: Sequence[str] = ()) -> Sequence[str]:
+        missing = []
+        for path in (*paths, *directories):
+            try:
+                (self.fsync_directory if path in directories else self.fsync)(path)
+            except FileNotFoundError:
+                missing.append(path)
+        return missing
+
     def fsync_directory(self, path: str) -> None:
         folder = self._folder(path)
         if self._count_fsync():
@@ -390,6 +399,9 @@ class LoopView:
 
     def fsync(self, path: str) -> None:
         self._disk.fsync(path)
+
+    def fsync_data(self, paths: Sequence[str], directories: Sequence[str] = ()) -> Sequence[str]:
+        return self._disk.fsync_data(paths, directories)
 
     def fsync_directory(self, path: str) -> None:
         self._disk.fsync_directory(path)

@@ -150,6 +150,9 @@ class OneLog:
         self.calls_to_take += 1
         assert self.calls_to_take == 1, "asked once a turn"
 
+    def log_wrote(self, log: Log, now_ms: int) -> None:
+        self.told.append(("wrote", log.log_end_offset))
+
     def log_advanced(self, log: Log, now_ms: int) -> None:
         self.told.append(("advanced", log.log_end_offset))
 

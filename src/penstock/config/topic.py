@@ -41,6 +41,7 @@ class HasTopicDefaults(Protocol):
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+FSYNCS = ("none", "group")
 CLEANUP_POLICIES = ("compact", "delete")
 BATCH_OVERHEAD_BYTES = 12
 """Offset and length in front of a batch, which Kafka counts into the default of max.message.bytes."""
@@ -53,11 +54,15 @@ class TopicConfig(Group):
         max_segment_bytes: size at which a segment rolls: segment.bytes, or the smaller one that tests set.
         max_segment_ms: age at which a segment rolls: a compacted topic rolls in time for its max.compaction.lag.ms.
         log_append_time: whether records carry the time of the append.
+        group_fsync: whether records count only once they are on disk.
+        flush_after_messages: flush.messages; with `group_fsync` none are ever due.
     """
 
     max_segment_bytes: int
     max_segment_ms: int
     log_append_time: bool
+    group_fsync: bool
+    flush_after_messages: int
 
     segment_bytes = Setting(
         "segment.bytes", INT, default=GiB, at_least=MiB, broker=(("log.segment.bytes", 1),)
@@ -94,6 +99,14 @@ class TopicConfig(Group):
         at_least=0,
         broker=(("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
     ).documented("Longest time that an appended record waits before it is forced to disk.")
+    penstock_log_fsync = Setting(
+        "penstock.log.fsync", STRING, default="none", one_of=FSYNCS, broker=(("penstock.log.fsync", 1),)
+    ).documented(
+        "What a record waits for on each replica before it counts. none: the operating system has it, as in Kafka; "
+        "flush.messages and flush.ms may force it to disk. group: it is on disk. Until then it is not acknowledged, "
+        "not replicated, not in the high watermark and not read; one round of fsyncs serves all that was appended to "
+        "the log directory while the last one ran."
+    )
     retention_bytes = Setting("retention.bytes", LONG, default=-1, broker=(("log.retention.bytes", 1),)).documented(
         "Size beyond which the oldest closed segments of a partition are deleted; -1 for no limit. Applies with "
         "cleanup.policy delete."
@@ -254,6 +267,8 @@ class TopicConfig(Group):
             max_segment_bytes=self.segment_bytes if internal_bytes is None else internal_bytes,
             max_segment_ms=min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms,
             log_append_time=self.message_timestamp_type == "LogAppendTime",
+            group_fsync=(group_fsync := self.penstock_log_fsync == "group"),
+            flush_after_messages=LONG_MAX if group_fsync else self.flush_messages,
         )
 
     @classmethod

@@ -101,6 +101,11 @@ class Disk(Protocol):
         `FSYNC_FAILED`."""
         ...
 
+    def fsync_data(self, paths: Sequence[str], directories: Sequence[str] = ()) -> Sequence[str]:
+        """Makes the contents of several files, and the names in several directories, durable, at the same time where
+        that is faster. Returns those of the paths that are not there. A failure is as final as that of `fsync`."""
+        ...
+
     def fsync_directory(self, path: str) -> None:
         """Makes creations, renames and removals in a directory durable."""
         ...

@@ -7,6 +7,9 @@ decided by the log. Appends of one turn join one open `Write`, until another ope
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
 
 from penstock.log.disk import Operation
 from penstock.log.operations import Close, Flush, Fuse, OperatedLog, Roll, Write
@@ -16,6 +19,19 @@ from penstock.log.segment import Segment
 from penstock.log.segments import Segments
 
 
+class Unsynced(NamedTuple):
+    """What was written of a log and waits for an fsync.
+
+    `end_offset` is where it ends, `paths` are the files with its records, `newest_base` is the base offset of the last
+    of them. `names`: the directory does not durably have all of these files.
+    """
+
+    end_offset: int
+    paths: Sequence[str]
+    newest_base: int
+    names: bool
+
+
 class FileWork:
     """The operations of one log.
 
@@ -23,7 +39,9 @@ class FileWork:
         directory: index of the log directory. name: the log's directory in it.
         fuse: blown by the first operation that fails.
         pending: operations to be taken. outstanding: those and the ones taken that have not ended.
-        open_write: the last pending write while appends may still join it; `writes`: all that have not ended.
+        open_write: the last pending write while appends may still join it; `writes`: all that do not count yet. The
+            first `held` of them have ended, and wait for an fsync.
+        named_to: the directory was fsynced when it had the segments up to this base offset.
         recovery_point: everything below was fsynced.
         flush_requested: the end offset of the last flush that was queued.
         first_unflushed_ms: when the oldest write completed that is not flushed; -1 if all are.
@@ -37,7 +55,9 @@ class FileWork:
         "first_unflushed_ms",
         "flush_requested",
         "fuse",
+        "held",
         "name",
+        "named_to",
         "open_write",
         "outstanding",
         "pending",
@@ -56,6 +76,8 @@ class FileWork:
         self.outstanding = 0
         self.open_write: Write | None = None
         self.writes: deque[Write] = deque()
+        self.held = 0
+        self.named_to = segments.newest_base
         self.recovery_point = recovery_point
         self.flush_requested = -1
         self.first_unflushed_ms = -1
@@ -103,9 +125,28 @@ class FileWork:
         return pending
 
     def write_completed(self, write: Write, wall_ms: int, now_ms: int) -> None:
-        """The records of a write are in their file."""
-        first = self.writes.popleft()
-        assert first is write, "the writes of a log complete in order"
+        """The records of a write are in their file, and count. So do those of the writes that were held back before."""
+        while (first := self.writes.popleft()) is not write:
+            assert self.held, "the writes of a log complete in order"
+            self.held -= 1
+            self._count(first, wall_ms, now_ms)
+        self._count(write, wall_ms, now_ms)
+
+    def hold(self, write: Write) -> None:
+        """The records of a write are in their file, and count only once they are on disk."""
+        assert self.writes[self.held] is write, "the writes of a log complete in order"
+        self.held += 1
+
+    def release(self, end_offset: int, wall_ms: int, now_ms: int) -> Write | None:
+        """What was held back below an offset is on disk. Returns the last of the writes that count now."""
+        last = None
+        while self.held and self.writes[0].end_offset <= end_offset:
+            last = self.writes.popleft()
+            self.held -= 1
+            self._count(last, wall_ms, now_ms)
+        return last
+
+    def _count(self, write: Write, wall_ms: int, now_ms: int) -> None:
         segment = write.segment
         segment.size_bytes = write.position + write.size_bytes
         segment.modified_ms = wall_ms
@@ -120,7 +161,22 @@ class FileWork:
         self.open_write = None
         steps = [step for write in self.writes for step in write.steps]
         self.writes.clear()
+        self.held = 0
         return steps
+
+    # Held back until it is on disk
+
+    def unsynced(self, files_max: int) -> Unsynced | None:
+        """What an fsync has to cover for the oldest of what is held back to count; None if nothing is."""
+        paths: list[str] = []
+        end_offset, newest_base = 0, -1
+        for write in islice(self.writes, self.held):
+            if not paths or write.path != paths[-1]:
+                if len(paths) == files_max:
+                    break
+                paths.append(write.path)
+            end_offset, newest_base = write.end_offset, write.segment.base_offset
+        return Unsynced(end_offset, paths, newest_base, newest_base > self.named_to) if paths else None
 
     # Flushing
 
@@ -142,6 +198,7 @@ class FileWork:
         """The files of a truncation are cut."""
         self.recovery_point = min(self.recovery_point, log_end_offset)
         self.directory_dirty = True
+        self.named_to = -1
 
     def flush(self, log: OperatedLog, end_offset: int) -> Flush | None:
         """A flush of everything up to the end, in order with appends; None if one is queued already."""
@@ -183,6 +240,10 @@ class FileWork:
     def _unflushed(self) -> list[Segment]:
         """The closed segments that are not wholly flushed."""
         return [segment for segment in self.segments.all[:-1] if not segment.flushed]
+
+    def unflushed_logs(self) -> list[str]:
+        """The files of the records of the closed segments that are not wholly flushed."""
+        return [segment.log_path for segment in self._unflushed()]
 
     def _unflushed_paths(self) -> list[str]:
         """The files to fsync before all that is written counts: whole closed segments, and the active one's records."""

@@ -2,7 +2,8 @@
 
 Append in two phases. *Prepare* checks a batch, assigns its offsets in place and reserves offsets and producer state; it
 touches no file. The bytes go out with the next `take_operations()`: all appends of one loop turn are one `Write`, one
-system call. The log end offset moves when that write has *completed*; readers never see more. A failed write, flush or
+system call. The log end offset moves when that write has *completed*; readers never see more. With
+`penstock.log.fsync=group` it moves when what was written is on disk, too (`log.group_fsync`). A failed write, flush or
 roll fails the log for good: what was reserved is undone, every later call raises StorageError, and the owner takes the
 directory offline.
 
@@ -45,21 +46,17 @@ class Log:
     """The log of one partition. See the module's head.
 
     Attributes:
-        name: directory within the log directory, `<topic>-<partition>`.
-        topic_id: from partition.metadata, None when there is no such file.
+        name: its directory, `<topic>-<partition>`. topic_id: from partition.metadata, None when there is no such file.
         config: may be replaced at any time; files that exist stay as they are until the next roll.
-        log_start_offset: first offset that readers may have.
-        log_end_offset: the offset after the last completed append.
+        log_start_offset: first offset that readers may have. log_end_offset: the one after the last append that counts.
         reserved_end_offset: the offset after the last prepared append; the next one gets it.
         producers: state of idempotent and transactional producers, as of `reserved_end_offset`.
         leader_epochs: leader epoch -> start offset.
-        truncating: a truncation is under way; appends raise until the owner has ended it.
-        failed: an operation failed; everything raises StorageError.
-        closed: `close` was called.
+        truncating: a truncation is under way; appends raise until its owner ended it. close_when_cut: `close` waits.
+        failed: an operation failed; everything raises StorageError. closed: `close` was called.
         segments: what its files hold; asked by readers for what has nothing to do with where the log begins or ends.
         files: what is being done to them.
         generation: counts truncations; a flush of an earlier one says nothing of this log.
-        close_when_cut: `close` waits for the end of a truncation.
         snapshots: the files of the producers' state. stale_paths: files of no use, removed by the next roll.
     """
 
@@ -104,14 +101,10 @@ class Log:
         self.random = random
         self.wall = wall
         self.topic_id = loaded.topic_id
-        self.log_start_offset = arguments.log_start_offset
-        if loaded.segments:
-            self.log_start_offset = max(arguments.log_start_offset, loaded.segments[0].base_offset)
+        start = arguments.log_start_offset
+        self.log_start_offset = max(start, loaded.segments[0].base_offset) if loaded.segments else start
         self.generation = 0
-        self.failed = False
-        self.closed = False
-        self.close_when_cut = False
-        self.truncating = False
+        self.failed = self.closed = self.close_when_cut = self.truncating = False
         self.segments = Segments(disk)
         recovery_point = min(arguments.recovery_point, loaded.log_end_offset)
         self.files = FileWork(self.segments, self.name, recovery_point, directory_dirty=not loaded.segments)
@@ -120,8 +113,8 @@ class Log:
     def _install(self, loaded: Loaded) -> None:
         """Takes the state that the files say."""
         self.segments.replace(loaded.segments, self.files.recovery_point)
-        self.log_end_offset = loaded.log_end_offset
-        self.reserved_end_offset = loaded.log_end_offset
+        self.files.named_to = self.segments.newest_base
+        self.log_end_offset = self.reserved_end_offset = loaded.log_end_offset
         self.producers = loaded.producers
         self.leader_epochs = loaded.leader_epochs
         self.snapshots = Snapshots(self.name, loaded.snapshots)
@@ -322,10 +315,10 @@ class Log:
 
     def take_operations(self) -> list[Operation]:
         """Takes the waiting file operations, in order; the owner emits them."""
-        return self.files.take(self.config.flush_messages)
+        return self.files.take(self.config.flush_after_messages)
 
     def _seal_write(self) -> None:
-        self.files.seal_write(self.config.flush_messages)
+        self.files.seal_write(self.config.flush_after_messages)
 
     def _queue(self, operation: Operation) -> None:
         """Has an operation wait for `take_operations`, after what is appended so far."""
@@ -361,6 +354,10 @@ class Log:
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
         """Handles a failed operation: undoes all reservations. The log cannot be used any more."""
         self.files.outstanding -= 1
+        self.fail(error, now_ms)
+
+    def fail(self, error: OSError, now_ms: int) -> None:
+        """Gives the log up after an error of its files."""
         if self.failed:
             return
         self.failed = True
@@ -387,13 +384,17 @@ class Log:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is being truncated")
 
     def _write_completed(self, write: Write, now_ms: int) -> None:
+        if self.config.group_fsync and not self.truncating and not write.sync_paths:
+            self.files.hold(write)
+            self.owner.log_wrote(self, now_ms)
+            return
         self.files.write_completed(write, self.wall.at(now_ms), now_ms)
         if self.truncating:
             return
         self.log_end_offset = write.end_offset
         self.segments.written(write.segment, write.end_offset)
         if write.sync_paths:
-            self._flushed_to(write.end_offset, now_ms)
+            self.flushed_to(write.end_offset, now_ms)
         self.owner.log_advanced(self, now_ms)
 
     # Rolling, flushing, closing
@@ -429,8 +430,7 @@ class Log:
 
     def _roll_completed(self, roll: Roll) -> None:
         """Flushes the old segment in the background, as appends go on."""
-        old = roll.old
-        if old is None:
+        if (old := roll.old) is None:
             return
         for written in roll.index_writes:
             old.drop_written_index(written)
@@ -450,14 +450,24 @@ class Log:
         for segment in flush.segments:
             segment.flushed = True
         if type(flush) is Close:
+            self.count_held(flush.end_offset, now_ms)
             self.files.flushed_to(flush.end_offset, self.log_end_offset, now_ms)
             self.owner.log_closed(self, now_ms)
         elif flush.generation == self.generation and not self.closed:
-            self._flushed_to(flush.end_offset, now_ms)
+            self.flushed_to(flush.end_offset, now_ms)
 
-    def _flushed_to(self, offset: int, now_ms: int) -> None:
+    def flushed_to(self, offset: int, now_ms: int) -> None:
+        """What the files have below an offset is durable, all that a recovery goes by included."""
+        self.count_held(offset, now_ms)
         if self.files.flushed_to(offset, self.log_end_offset, now_ms):
             self.owner.log_flushed(self, now_ms)
+
+    def count_held(self, offset: int, now_ms: int) -> None:
+        """The records of the writes that were held back, below an offset, are on disk: they count from now on."""
+        if (last := self.files.release(offset, self.wall.at(now_ms), now_ms)) is not None:
+            self.log_end_offset = last.end_offset
+            self.segments.written(last.segment, last.end_offset)
+            self.owner.log_advanced(self, now_ms)
 
     def close(self, now_ms: int) -> None:
         """Writes what memory holds (index tails, producer snapshot), flushed; `owner.log_closed` when done.
@@ -495,10 +505,8 @@ class Log:
             if self.leader_epochs.truncate_from_end(self.reserved_end_offset):
                 self._write_epochs()
             return False
-        if offset < self.segments.bases[0]:
-            self._truncate(offset, offset, now_ms, start_over=True)
-        else:
-            self._truncate(offset, min(offset, self.log_start_offset), now_ms, start_over=False)
+        anew = offset < self.segments.bases[0]
+        self._truncate(offset, offset if anew else min(offset, self.log_start_offset), now_ms, start_over=anew)
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
@@ -512,9 +520,10 @@ class Log:
         self.truncating = True
         self.generation += 1
         self.log_end_offset = offset if start_over else min(self.log_end_offset, offset)
-        self.reserved_end_offset = offset
         self.log_start_offset = log_start_offset
+        self.files.release(self.reserved_end_offset, self.wall.at(now_ms), now_ms)
         self.files.truncated(offset)
+        self.reserved_end_offset = offset
         self.segments.forget_positions()
         if start_over:
             self.leader_epochs.clear()
@@ -523,7 +532,8 @@ class Log:
         if self.leader_epochs.dirty:
             self._write_epochs()
         cut = Cut(offset, log_start_offset, start_over, self.wall.at(now_ms))
-        self._queue(Truncate(self, cut, index_writes))
+        unsynced = self.files.unflushed_logs() if self.config.group_fsync else ()
+        self._queue(Truncate(self, cut, index_writes, unsynced))
 
     def _truncate_completed(self, loaded: Loaded, deleted: Sequence[str], now_ms: int) -> None:
         loaded.leader_epochs = self.leader_epochs
@@ -577,8 +587,7 @@ class Log:
         if self.failed or self.closed or self.truncating or not self.segments.all:
             return 0
         rule = Retention.of(self.config, self.log_start_offset, high_watermark)
-        count = len(self.segments.due(rule, self.reserved_end_offset, self.wall.at(now_ms)))
-        if not count:
+        if not (count := len(self.segments.due(rule, self.reserved_end_offset, self.wall.at(now_ms)))):
             return 0
         if count == len(self.segments.all):
             self.roll(now_ms)

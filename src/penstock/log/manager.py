@@ -40,6 +40,7 @@ from penstock.log.disk import Operation
 from penstock.log.events import LogEvent, RecoveryStarted
 from penstock.log.failures import Failures
 from penstock.log.flushes import Flushes
+from penstock.log.group_fsync import GroupFsync
 from penstock.log.listener import LogListener
 from penstock.log.log import Log
 from penstock.log.meta_properties import identify
@@ -84,7 +85,7 @@ class LogManager:
     Attributes:
         table: what there is and where.
         outbox: has operations run, for who else works on the directories (moves between them).
-        cleaner, moving, strays, sizes: those parts.
+        cleaner, moving, strays, sizes: those parts. fsyncs: the rounds of fsyncs of each directory.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class LogManager:
         self._cleaning = cleaning = CleaningSchedule(table, deadlines, wall)
         self._directories = places = ReplicaDirectories(table, outbox, points, removals, failures, random, report)
         producers = ProducerExpiry(table, deadlines)
+        self.fsyncs = fsyncs = [GroupFsync(each.index, failures, ready=outbox.ready, bug=bug) for each in directories]
         self._logs = logs = OpenLogs(
             table,
             deadlines,
@@ -131,6 +133,7 @@ class LogManager:
             report,
             random,
             wall,
+            fsyncs,
         )
         self._retiring = Retiring(table, deadlines, outbox, retention, logs, places, removals, wall, report)
         self.cleaner = LogCleaner(

@@ -21,6 +21,7 @@ from penstock.log.directory_operations import OpenLog, RecoverLog, WritePartitio
 from penstock.log.events import LogEvent, RecordsLost, RecoveryFinished, TailCut
 from penstock.log.failures import Failures
 from penstock.log.flushes import Flushes
+from penstock.log.group_fsync import GroupFsync
 from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX
 from penstock.log.listener import LogListener
 from penstock.log.loading import OpenArguments, RecoveryNeeded, nothing
@@ -55,6 +56,7 @@ class OpenLogs:
     _report: Callable[[LogEvent], None]
     _random: Random
     _wall: WallTime
+    _fsyncs: Sequence[GroupFsync]
 
     # Opening
 
@@ -274,6 +276,9 @@ class OpenLogs:
     def log_has_operations(self, log: Log) -> None:
         if self._table.holder(log) is not None:
             self._outbox.waiting.append(log)
+
+    def log_wrote(self, log: Log, now_ms: int) -> None:
+        self._fsyncs[log.disk.directory].expect(log, now_ms)
 
     def log_advanced(self, log: Log, now_ms: int) -> None:
         replica = self._table.holder(log)

@@ -13,6 +13,7 @@ from penstock.errors import Report
 from penstock.log.deadlines import Deadlines
 from penstock.log.disk import Operation
 from penstock.log.failures import Failures
+from penstock.log.group_fsync import GroupFsync
 from penstock.log.log import Log
 from penstock.log.table import ReplicaTable
 
@@ -33,7 +34,7 @@ class Callbacks(NamedTuple):
 class Outbox:
     """See the module's head. The owner of all operations that it emits.
 
-    Attributes: `waiting`, operations to be taken, and open logs that have some.
+    Attributes: `waiting`, operations to be taken, and open logs and rounds of fsyncs that have some.
     """
 
     def __init__(self, table: ReplicaTable, deadlines: Deadlines, failures: Failures, bug: Report) -> None:
@@ -41,7 +42,7 @@ class Outbox:
         self._deadlines = deadlines
         self._failures = failures
         self._bug = bug
-        self.waiting: list[Operation | Log] = []
+        self.waiting: list[Operation | Log | GroupFsync] = []
         self._under_way: dict[Operation, Callbacks] = {}
 
     def emit(
@@ -64,6 +65,10 @@ class Outbox:
         self._under_way[operation] = Callbacks(done, broke, ended, background)
         self.waiting.append(operation)
 
+    def ready(self, rounds: GroupFsync) -> None:
+        """Looks for a round of fsyncs when operations are taken next."""
+        self.waiting.append(rounds)
+
     @property
     def quiet(self) -> bool:
         """Whether no operation waits or runs, but in the background."""
@@ -82,6 +87,8 @@ class Outbox:
                     except Exception as error:  # a bug gives up this log, as one at the end of an operation does
                         item.broke(error, self._deadlines.now_ms)
                         self._bug(f"the writes of {item.name}", error)
+                elif isinstance(item, GroupFsync):
+                    taken += item.take_operations()
                 elif directories[item.directory].error is None:
                     taken.append(item)
                 else:

@@ -133,6 +133,11 @@ class RecordingDisk:
     def fsync(self, path: str) -> None:
         self.changes.append(("fsync", path))
 
+    def fsync_data(self, paths: Sequence[str], directories: Sequence[str] = ()) -> Sequence[str]:
+        self.changes.extend(("fsync", path) for path in paths)
+        self.changes.extend(("fsync_directory", path) for path in directories)
+        return ()
+
     def fsync_directory(self, path: str) -> None:
         self.changes.append(("fsync_directory", path))
 

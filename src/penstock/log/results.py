@@ -66,6 +66,9 @@ class LogOwner(Protocol[L_contra]):
     def log_has_operations(self, log: L_contra) -> None:
         """Operations wait: call `log.take_operations()` before this turn of the loop ends and emit them in order."""
 
+    def log_wrote(self, log: L_contra, now_ms: int) -> None:
+        """Records were written that count only once they are on disk: have them fsynced (`log.group_fsync`)."""
+
     def log_advanced(self, log: L_contra, now_ms: int) -> None:
         """`log_end_offset` has moved forward."""
 

@@ -47,6 +47,16 @@ class Segments:
         self.ends: Hints = {}
         self.hints: Hints = {}
 
+    @property
+    def newest_base(self) -> int:
+        """The base offset of the active segment; -1 if there is none."""
+        return self.bases[-1] if self.bases else -1
+
+    @property
+    def closed_are_flushed(self) -> bool:
+        """Whether all but the active one are wholly on disk; they are flushed in their order."""
+        return len(self.all) < 2 or self.all[-2].flushed
+
     def replace(self, segments: Sequence[Segment], flushed_offset: int) -> None:
         """Replaces all segments of the log; everything below the offset given is durable."""
         self.all = list(segments)

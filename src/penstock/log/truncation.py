@@ -33,13 +33,17 @@ class Truncate(LogOperation):
     Segments beyond the cut are renamed, their bytes stay for reads under way; the one around it is truncated in place.
     A batch that straddles the cut goes whole, and the log then ends where its batches end: no offsets are left out, so
     that a recovery can tell a segment that lost its tail. If that is before the log start, the log begins anew there.
-    The cut is durable before anything is appended, so that a power failure does not bring back what was cut.
+    The cut is durable before anything is appended, so that a power failure does not bring back what was cut. So are
+    the files `unsynced`, of earlier segments, where what is left counts only on disk.
     """
 
-    __slots__ = ("cut", "index_writes", "name")
+    __slots__ = ("cut", "index_writes", "name", "unsynced")
 
-    def __init__(self, log: OperatedLog, cut: Cut, index_writes: Sequence[IndexWrite]) -> None:
+    def __init__(
+        self, log: OperatedLog, cut: Cut, index_writes: Sequence[IndexWrite], unsynced: Sequence[str] = ()
+    ) -> None:
         super().__init__(log)
+        self.unsynced = unsynced
         self.name = log.files.name
         self.cut = cut
         self.index_writes = index_writes
@@ -55,6 +59,8 @@ class Truncate(LogOperation):
             after = self._load(disk)
         for path in after.segments[-1].paths:
             disk.fsync(path)
+        if self.unsynced:
+            disk.fsync_data(self.unsynced)  # it has nothing of those that were cut away
         disk.fsync_directory(self.name)
         return after, deleted
 

@@ -429,6 +429,9 @@ class Storage:
     def log_has_operations(self, log: Log) -> None:
         """Does nothing: the log's operations leave with this turn's `take_operations`."""
 
+    def log_wrote(self, log: Log, now_ms: int) -> None:
+        """Is not called: the metadata log counts what it has flushed by itself."""
+
     def log_advanced(self, log: Log, now_ms: int) -> None:
         """Notes that written records can be read; they count only once flushed."""
         if not (self._opening or self.failed):
@@ -508,6 +511,7 @@ def log_config(settings: Settings) -> TopicConfig:
         "retention.bytes": "-1",
         "flush.messages": NEVER,
         "flush.ms": NEVER,
+        "penstock.log.fsync": "none",
         "file.delete.delay.ms": str(settings.internal_metadata_delete_delay_millis),
         "message.timestamp.type": "CreateTime",
         "segment.jitter.ms": "0",

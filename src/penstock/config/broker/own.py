@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.config.broker.log import default_of
 from penstock.config.setting import CLUSTER, Group, Setting
+from penstock.config.topic import TopicConfig
 from penstock.config.values import INT, LONG, STRING, MiB
 
 
@@ -15,6 +17,7 @@ class OwnSettings(Group):
         "How a produced batch is checked. header: checksum, lengths, counts, attributes, sequence and "
         "timestamps of the batch header. deep: every record too, as Kafka does; compacted topics always get it."
     )
+    penstock_log_fsync = default_of(TopicConfig.penstock_log_fsync, "penstock.log.fsync")
     penstock_connection_max_in_flight = Setting(
         "penstock.connection.max.in.flight", INT, default=64, at_least=1, at_most=10_000
     ).documented("Requests of one connection that may wait or run; reading from it pauses beyond that.")
