@@ -49,6 +49,17 @@ def power_loss_of_one(cluster: FaultTarget) -> End | None:
     return _down(cluster, power_failed=True) if cluster.whole() else None
 
 
+def power_loss_of_all(cluster: FaultTarget) -> End | None:
+    """Every machine goes dark at the same moment."""
+    ends = [_dies(cluster, machine, power_failed=True) for machine in cluster.running]
+
+    def end() -> None:
+        for each in ends:
+            each()
+
+    return end if ends else None
+
+
 def controller_killed(cluster: FaultTarget) -> End | None:
     """kill -9 of the active controller, or its machine goes dark, with whatever it was asked for under way."""
     machine = cluster.controller()

@@ -120,6 +120,16 @@ SCENARIOS = {
             durable=True,
         ),
         Scenario(
+            "group-fsync",
+            "all machines lose their power at the same moment, with torn writes and failing disks;"
+            " records count once a round of fsyncs has them on disk",
+            kinds=(*3 * (faults.power_loss_of_all,), faults.power_loss, faults.kill, faults.fsync_fails, faults.pause),
+            at_once_max=1,
+            duration_ms=(200, 1_500),
+            load_ms=16_000,
+            topic_configs={"penstock.log.fsync": "group"},
+        ),
+        Scenario(
             "roles",
             "controllers and brokers are processes of their own; both crash, and lose each other. Every fourth seed"
             " aims at one moment: the only broker left starts, and a directory fails before it is unfenced",

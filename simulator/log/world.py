@@ -2,7 +2,8 @@
 
 Producers append idempotent batches, consumers read, topics are deleted and made again, records deleted, logs flushed,
 the node is stopped cleanly, killed, loses its power at any write (also while it recovers), has a failing fsync, a full
-disk or a cold one. After every start each partition must be what its timeline allows.
+disk or a cold one. After every start each partition must be what its timeline allows. In every fourth seed records
+count only once they are on disk (`penstock.log.fsync=group`): then everything that readers may have survives.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ FINAL_MS = 60_000
 READ_BYTES_MAX = 4_000
 REMADE_WHILE_DOWN = 0.1
 """How likely a topic was deleted and made again while the node was down, so that it finds strays when it starts."""
+GROUP_FSYNC_EVERY = 4
 PARTITIONS = 2
 PRODUCERS = 3
 
@@ -61,10 +63,13 @@ class LogWorld:
             SimulatedDisk(index, random=Random(self.random.getrandbits(64)), clock=self.simulation.clock)
             for index in range(count)
         ]
-        configs = {topic: TopicConfig.resolve(settings, overrides) for topic, overrides in TOPICS.items()}
+        self.group_fsync = seed % GROUP_FSYNC_EVERY == 0
+        common = {"penstock.log.fsync": "group"} if self.group_fsync else {}
+        configs = {topic: TopicConfig.resolve(settings, common | overrides) for topic, overrides in TOPICS.items()}
         self.node = LogNode(self.simulation, self.disks, settings, configs)
         self.node.restarted = self._restarted
         self.node.crashed = self._repair
+        self.node.advanced = self._advanced
         self.topic_ids: dict[str, UUID] = {}
         self.timelines: dict[tuple[str, int], Timeline] = {}
         self.faults = True
@@ -103,6 +108,11 @@ class LogWorld:
         check(self.node.manager.previous_broker_epoch == 1, "a clean stop is marked", "it was not")
         self.simulation.run(self.simulation.now_ms + FINAL_MS)
         check(not self._unchecked, "every log comes up", f"not {sorted(self._unchecked)}")
+
+    def _advanced(self, log: Log) -> None:
+        if self.group_fsync:
+            topic, _, partition = log.name.rpartition("-")
+            self.timelines[topic, int(partition)].flushed(log.log_end_offset)
 
     # Life of the node
 

@@ -187,6 +187,17 @@ def test_planted_what_an_fsync_failed_to_write_is_trusted(monkeypatch: pytest.Mo
     assert broken_rule() in {"what was fsynced survives", "an offset keeps its value"}
 
 
+def test_planted_a_round_of_fsyncs_leaves_a_file_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimulatedDisk, "fsync_data", lambda *_: ())
+    assert broken_rule() in {"what was fsynced survives", "offsets are given in order"}
+
+
+def test_planted_a_round_of_fsyncs_leaves_new_names_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = SimulatedDisk.fsync_data
+    monkeypatch.setattr(SimulatedDisk, "fsync_data", lambda disk, paths, _: real(disk, paths))
+    assert broken_rule() == "what was fsynced survives"
+
+
 def test_planted_recovery_forgets_the_producers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "recover_producer", lambda *_: None)
     assert broken_rule() == "producers are remembered"

@@ -14,6 +14,8 @@ import pytest
 from simulation import raft_plants
 
 from penstock.errors import ErrorCode
+from penstock.log.log import Log
+from penstock.log.open_logs import OpenLogs
 from penstock.log.operations import Write
 from penstock.metadata import alter_partition, heartbeats
 from penstock.metadata.partition_change import _Change
@@ -21,6 +23,7 @@ from penstock.node.committed import CommittedMetadata
 from penstock.node.frozen import FrozenBrokers
 from penstock.raft.operations import PersistElection
 from penstock.replication.appends import Prepared
+from penstock.replication.follower import Follower, State
 from penstock.replication.in_sync_replicas import InSyncReplicas
 from penstock.replication.partition import Partition
 from simulator.cluster.checkers import ELECTED, MAXIMAL, MINIMUM, WATERMARK
@@ -55,6 +58,32 @@ def records_are_not_fsynced(patch: pytest.MonkeyPatch) -> None:
         return real(write, disk)
 
     patch.setattr(Write, "work", unsynced)
+
+
+def counted_before_the_fsync(patch: pytest.MonkeyPatch) -> None:
+    """With `penstock.log.fsync=group` what is written counts while its round of fsyncs is still to come."""
+    real = OpenLogs.log_wrote
+
+    def log_wrote(logs: OpenLogs, log: Log, now_ms: int) -> None:
+        real(logs, log, now_ms)
+        log.count_held(log.reserved_end_offset, now_ms)
+
+    patch.setattr(OpenLogs, "log_wrote", log_wrote)
+
+
+def unsynced_is_reported(patch: pytest.MonkeyPatch) -> None:
+    """A follower tells its leader that it has what is not on its disk yet."""
+    real = Follower._take_position
+
+    def take_position(follower: Follower, now_ms: int) -> None:
+        log = follower.log
+        if log is None or log.truncating or log.log_end_offset == log.reserved_end_offset:
+            real(follower, now_ms)
+        else:
+            follower.fetch_offset = log.reserved_end_offset
+            follower._enter(State.FETCHING, now_ms)
+
+    patch.setattr(Follower, "_take_position", take_position)
 
 
 def metadata_is_not_fsynced(patch: pytest.MonkeyPatch) -> None:
@@ -178,6 +207,8 @@ MUTATIONS = {
     "truncation skipped": Mutation(replication.skipped_truncation, "network", 1, (EQUAL, KEEPS, SURVIVES)),
     "truncation to the high watermark": Mutation(replication.truncation_to_the_high_watermark, "network", 7, LOST),
     "records not fsynced": Mutation(records_are_not_fsynced, "power", 2, LOST),
+    "counted before the fsync": Mutation(counted_before_the_fsync, "group-fsync", 1, LOST),
+    "unsynced offsets reported": Mutation(unsynced_is_reported, "group-fsync", 5, LOST),
     "metadata not fsynced": Mutation(metadata_is_not_fsynced, "power", 1, UNFLUSHED),
     "vote not durable": Mutation(vote_is_not_written, "raft", 44, ("votes are durable",)),
     "stale epoch accepted by the controller": Mutation(stale_proposal_accepted, "splits", 3, LOST),
