@@ -165,8 +165,28 @@ def partition_samples(logs_here: LogManager) -> Steps:
     yield Sample("penstock_log_cleaner_passes_total", COUNTER, "Passes over logs in use now.", cleaner.cleaned_logs)
     text = "Bytes by which the cleaner has made logs smaller."
     yield Sample("penstock_log_cleaner_removed_bytes_total", COUNTER, text, cleaner.removed_bytes)
+    yield from fsync_samples(logs_here)
     text = "Replicas here without metrics of their own: there are too many."
     yield Sample("penstock_metrics_partitions_left_out", GAUGE, text, left_out)
+
+
+def fsync_samples(logs_here: LogManager) -> Iterator[Sample]:
+    """Rounds of fsyncs by log directory, of those that had any (`penstock.log.fsync=group`)."""
+    name = "penstock_log_group_fsync"
+    directories = zip(logs_here.table.directories, logs_here.fsyncs, strict=True)
+    used = [({"directory": each.path}, fsyncs) for each, fsyncs in directories if fsyncs.counts.rounds]
+    for labels, fsyncs in used:
+        yield Sample(f"{name}_rounds_total", COUNTER, "Rounds of fsyncs.", fsyncs.counts.rounds, labels)
+    for labels, fsyncs in used:
+        yield Sample(f"{name}_files_total", COUNTER, "Files fsynced in rounds.", fsyncs.counts.files, labels)
+    for labels, fsyncs in used:
+        yield Sample(f"{name}_files_max", GAUGE, "Files of the largest round.", fsyncs.counts.files_max, labels)
+    for labels, fsyncs in used:
+        seconds = fsyncs.counts.elapsed_ms / 1000
+        yield Sample(f"{name}_seconds_total", COUNTER, "Time that rounds took, with their lane.", seconds, labels)
+    for labels, fsyncs in used:
+        text = "Logs that wait for the round after the one under way."
+        yield Sample(f"{name}_waiting_logs", GAUGE, text, fsyncs.waiting_logs, labels)
 
 
 def quorum_samples(quorum: Quorum, image: MetadataImage) -> Steps:

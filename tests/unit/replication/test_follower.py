@@ -6,8 +6,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from support.logs import NOW_MS, OneLog, batch
+from support.logs import NOW_MS, OneLog, batch, topic_config
 
+from penstock.config.topic import TopicConfig
 from penstock.errors import ErrorCode
 from penstock.log.log import Log
 from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
@@ -17,9 +18,15 @@ from penstock.replication.follower import Follower, Position, State
 class Followed(OneLog):
     """A follower on its log, and who drives it. Attributes: `retries`, the pauses it asked for; `failures`, errors."""
 
-    def __init__(self, *entries: tuple[int, bytes], high_watermark: int = 0, leader_epoch: int = 5) -> None:
+    def __init__(
+        self,
+        *entries: tuple[int, bytes],
+        high_watermark: int = 0,
+        leader_epoch: int = 5,
+        config: TopicConfig | None = None,
+    ) -> None:
         """`entries` are (leader epoch, value) of records that the log has already."""
-        super().__init__()
+        super().__init__(config)
         self.retries: list[int] = []
         self.failures: list[Exception] = []
         self.kept: list[int] = []
@@ -98,6 +105,19 @@ def test_records_go_into_the_log_as_they_came() -> None:
     assert followed.log.leader_epochs.entries() == [(3, 0), (5, 2)]
     assert followed.bytes_in == len(fetched)
     assert followed.follower.lag == 0
+
+
+def test_the_next_records_are_not_asked_for_before_these_are_on_disk_where_that_counts() -> None:
+    """With penstock.log.fsync=group: the offset that it asks for tells the leader what is on this disk."""
+    followed = Followed(config=topic_config(penstock_log_fsync="group"))
+    followed.answer(records=records(0, b"a"), high_watermark=1)
+    assert followed.follower.state is State.WRITING
+    assert followed.follower.high_watermark == 0
+    followed.log.flush(NOW_MS)
+    followed.run()
+    assert followed.follower.ready
+    assert followed.follower.position == Position(5, 1, 5, 0)
+    assert followed.follower.high_watermark == 1
 
 
 def test_the_next_records_are_not_asked_for_before_these_are_written() -> None:
