@@ -2,12 +2,15 @@
 
     python bench/log_life.py
     python bench/log_life.py --only clean --records 4000000 --batch-records 160
+    python bench/log_life.py --only fsync --rounds 3 --seconds 5
 
 clean: one pass of the log cleaner over a log of records of 100 B with keys drawn from 500,000, into a directory beside
 it, uncompressed and with zstd; with the compiled map of keys and, over a tenth of the records, with the plain one. CPU
 time of the process, the kernel's share included; all rates count the records and bytes that the log had before. The
 best of several rounds, so that other work on the machine disturbs little; a first small pass, which loads or compiles
 the loops, is not counted.
+
+fsync: 16 producers whose every append is on disk when it is acknowledged, beside Apache Kafka (`group_fsync.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from random import Random
+
+import group_fsync
 
 from penstock.log.compaction.cleaning import run_pass
 from penstock.log.compaction.maps import offset_map
@@ -30,7 +35,7 @@ from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec, Contexts
 from penstock.server.disk import BlockingDisk
 
-PARTS = ("clean",)
+PARTS = ("clean", "fsync")
 MakeMap = Callable[[int, float, bytes], LatestOffsets]
 NAME, OUT = "bench-0", "cleaned-0"
 NOW_MS = 1_700_000_000_000
@@ -108,11 +113,17 @@ def cleaned(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=PARTS, default="clean", help="the part to run (default: clean, the only one)")
+    parser.add_argument("--only", choices=PARTS, default="clean", help="the part to run (default: clean)")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the log (default: 1000000)")
     parser.add_argument("--keys", type=int, default=500_000, help="distinct ones (default: 500000)")
     parser.add_argument("--batch-records", type=int, default=1000, help="records a batch (default: 1000)")
+    parser.add_argument("--rounds", type=int, default=3, help="of fsync (default: 3)")
+    parser.add_argument("--seconds", type=float, default=5, help="a round of fsync (default: 5)")
+    parser.add_argument("--warm", type=float, default=30, help="seconds of appends before (default: 30)")
     arguments = parser.parse_args()
+    if arguments.only == "fsync":
+        group_fsync.run(rounds=arguments.rounds, seconds=arguments.seconds, warm_s=arguments.warm)
+        return
     keys, batch_records = arguments.keys, arguments.batch_records
     cleaned(offset_map, 1000, 100, 100, Codec.NONE, rounds=1)
     for codec in (Codec.NONE, Codec.ZSTD):

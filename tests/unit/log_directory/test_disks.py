@@ -31,6 +31,19 @@ def test_what_was_written_is_read_up_to_the_end_of_the_file(disk: EitherDisk) ->
     assert disk.size("a.log") == 11
 
 
+def test_many_files_and_directories_are_fsynced_at_once_and_those_that_are_not_there_are_said(
+    disk: EitherDisk,
+) -> None:
+    paths = [f"a-{number}/x.log" for number in range(20)]
+    for path in paths:
+        disk.make_directory(path[:-6])
+        disk.write(path, 0, [path.encode()])
+    assert list(disk.fsync_data(paths, ["a-0", "a-1"])) == []
+    disk.unlink("a-3/x.log")
+    assert list(disk.fsync_data([*paths, "gone"], ["a-1", "nowhere"])) == ["a-3/x.log", "gone", "nowhere"]
+    assert list(disk.fsync_data([])) == []
+
+
 def test_a_write_beyond_the_end_leaves_zeros_between(disk: EitherDisk) -> None:
     disk.write("a", 4, [b"x"])
     assert disk.read("a", 0, 10) == b"\0\0\0\0x"

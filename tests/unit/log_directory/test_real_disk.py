@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
 
 import pytest
 
@@ -117,6 +117,39 @@ def test_whoever_has_read_has_given_the_descriptor_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["fsync", "fsync_directory", "replace", "replace_all"])
+def test_a_failed_fdatasync_of_one_of_many_is_noted_and_the_callers_to_hear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = BlockingDisk(0, str(tmp_path))
+    paths = [f"{number}.log" for number in range(12)]
+    for path in paths:
+        disk.write(path, 0, [b"x"])
+    synced: list[str] = []
+
+    def fails(descriptor: int) -> None:
+        synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        if synced[-1] == "7.log":
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(disk_module.os, "fdatasync", fails)
+    with pytest.raises(OSError, match="Input/output"):
+        disk.fsync_data(paths)
+    assert sorted(synced) == sorted(paths), "each once, and the others are waited for"
+    assert disk.exists(FSYNC_FAILED)
+    disk.close()
+
+
+def test_files_are_fsynced_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = BlockingDisk(0, str(tmp_path))
+    paths = ["a.log", "b.log"]
+    for path in paths:
+        disk.write(path, 0, [b"x"])
+    together = Barrier(2, timeout=30)
+    monkeypatch.setattr(disk_module.os, "fdatasync", lambda _: together.wait())
+    assert disk.fsync_data(paths) == []
+    disk.close()
+
+
 def test_an_fsync_that_fails_is_noted_for_the_next_process(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,9 +410,11 @@ def test_without_durability_nothing_is_synced(tmp_path: Path, monkeypatch: pytes
         raise AssertionError("fsync was called")
 
     monkeypatch.setattr(disk_module.os, "fsync", no_fsync)
+    monkeypatch.setattr(disk_module.os, "fdatasync", no_fsync)
     disk = BlockingDisk(0, str(tmp_path), durable=False)
     disk.write("a", 0, [b"a"])
     disk.fsync("a")
+    assert disk.fsync_data(["a"], [""]) == ()
     disk.fsync_directory("")
     disk.replace("b", b"b")
     disk.close()
