@@ -116,7 +116,6 @@ def test_whoever_has_read_has_given_the_descriptor_back(tmp_path: Path) -> None:
     disk.close()
 
 
-@pytest.mark.parametrize("way", ["fsync", "fsync_directory", "replace", "replace_all"])
 def test_a_failed_fdatasync_of_one_of_many_is_noted_and_the_callers_to_hear(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +149,7 @@ def test_files_are_fsynced_at_the_same_time(tmp_path: Path, monkeypatch: pytest.
     disk.close()
 
 
+@pytest.mark.parametrize("way", ["fsync", "fsync_directory", "replace", "replace_all"])
 def test_an_fsync_that_fails_is_noted_for_the_next_process(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
