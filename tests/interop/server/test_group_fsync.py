@@ -112,6 +112,4 @@ def test_a_power_failure_of_all_machines_takes_nothing_that_was_acknowledged(
             if load.topic == "loose":
                 assert lost, "without it the page cache alone had the records: the failure was one"
             else:
-                assert not lost, (
-                    f"{len(lost)} of {len(load.acknowledged)} records of {load.topic} are gone"
-                )
+                assert not lost, f"{len(lost)} of {len(load.acknowledged)} records of {load.topic} are gone"
