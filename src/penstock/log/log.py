@@ -259,7 +259,7 @@ class Log:
         segment = segments[-1]
         write = self.files.open_write
         if write is None:
-            write = Write(self, segment)
+            write = Write(self, segment, not config.group_fsync)
             if self.files.begin_write(write):
                 self.owner.log_has_operations(self)
         write.chunks.append(records)
@@ -384,7 +384,7 @@ class Log:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is being truncated")
 
     def _write_completed(self, write: Write, now_ms: int) -> None:
-        if self.config.group_fsync and not self.truncating and not write.sync_paths:
+        if not write.inline and not self.truncating and not write.sync_paths:
             self.files.hold(write)
             self.owner.log_wrote(self, now_ms)
             return

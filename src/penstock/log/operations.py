@@ -73,6 +73,9 @@ class LogOperation(Operation):
 class Write(LogOperation):
     """The appends of one loop turn to one segment: one system call.
 
+    One that is not `inline`, and fsyncs nothing itself, counts only once a round of fsyncs has followed it
+    (`log.group_fsync`). While such a round runs, the file systems of Linux have a write wait for the journal.
+
     Attributes:
         segment: whose file it goes to; `position` in it.
         chunks: the batches; dropped when the write has completed.
@@ -98,12 +101,12 @@ class Write(LogOperation):
         "sync_paths",
     )
 
-    def __init__(self, log: OperatedLog, segment: Segment) -> None:  # one is made for every turn with an append
+    def __init__(self, log: OperatedLog, segment: Segment, inline: bool) -> None:  # one for every turn with an append
         files = log.files
         self.directory = files.directory
         self.order = files.name
         self.owner = log
-        self.inline = True
+        self.inline = inline
         self.fuse = files.fuse
         self.segment = segment
         self.path = segment.log_path

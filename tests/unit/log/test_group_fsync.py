@@ -370,6 +370,12 @@ def test_flush_messages_asks_for_nothing_beside_it() -> None:
     assert not write.sync_paths
 
 
+def test_a_write_that_may_wait_for_a_round_is_not_made_on_the_loop() -> None:
+    one = Grouped()
+    one.log.append_as_leader(batch(b"a"), 0, NOW_MS)
+    assert [each.inline for each in one.log.take_operations() if isinstance(each, Write)] == [False]
+
+
 def test_a_log_without_it_never_asks_for_a_round() -> None:
     one = OneLog()
     one.append(batch(b"a"))
