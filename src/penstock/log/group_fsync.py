@@ -12,9 +12,9 @@ time in a directory, so a log waits for the round under way and for those of the
 when operations are taken: what all events of a turn have written goes into the same one. Its files are fsynced at the
 same time, as far as the disk does that: file systems with a journal then commit it once for many files.
 
-A round has an order of its own: appends go on while it runs, in the lane too, since file systems have a write wait for the
-journal. If a round fails its directory goes offline, and nothing that waits for it is ever acknowledged; it is not tried
-again. Idle costs nothing: without such logs there is no round.
+A round has an order of its own: appends go on while it runs, in the lane too, since file systems have a write wait for
+the journal. If a round fails its directory goes offline, and nothing that waits for it is ever acknowledged; it is not
+tried again. Idle costs nothing: without such logs there is no round.
 """
 
 from __future__ import annotations
