@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.broker import Client, Node
+from support.group_requests import ALONE, change_partition, commit, committed, coordinate, loads
 from support.leader import Leader
 from support.requests import batch, fetch, list_offsets, partitions_of, produce, produced, values_of, wanted
 
@@ -196,3 +197,19 @@ def test_rounds_are_counted(node: Node) -> None:
     counted = samples()
     assert (counted["rounds_total"], counted["files_total"], counted["files_max"]) == (1, 4, 4)
     assert counted["waiting_logs"] == 0
+
+
+def test_a_coordinator_loads_a_tail_of_earlier_terms_when_it_is_on_disk() -> None:
+    node = Node(**ALONE, penstock_log_fsync="group")
+    node.create_topic("t")
+    coordinate(node)
+    node.held = is_round
+    node.connect().send(commit({("t", 0): 6}), 8)
+    for leader in (2, 1, 2, 1):
+        change_partition(node, leader=leader)
+    before = len(node.ran)
+    node.advance(100)
+    assert len([each for each in node.ran[before:] if loads(each)]) < 10, "it looks from time to time"
+    node.let_go()
+    node.advance(1_000)
+    assert committed(node.connect()) == {("t", 0): 6}
