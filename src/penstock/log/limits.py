@@ -68,3 +68,5 @@ CLEANING_BACKOFF_MIN_MS = 100
 """The cleaner waits at least this long between two looks, even if `log.cleaner.backoff.ms` is less."""
 CLEANING_LOOKED_AT_MAX = 500
 """Replicas that the cleaner goes through in one step, to see whether they may have to be cleaned."""
+LEGACY_HOLES_NAMED_MAX = 100
+"""Damaged places of a log of an old format that are named; the others are counted."""

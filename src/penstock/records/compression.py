@@ -228,8 +228,13 @@ def xerial_blocks(data: memoryview) -> Iterator[memoryview]:
 
 
 def decompress_lz4(data: memoryview, limit_bytes: int, contexts: Contexts) -> bytes:
-    frame = import_module("lz4.frame")
     check_lz4_flags(data)
+    return decompress_lz4_frame(data, limit_bytes, contexts)
+
+
+def decompress_lz4_frame(data: memoryview, limit_bytes: int, contexts: Contexts) -> bytes:
+    """The content of a frame, its blocks linked or not."""
+    frame = import_module("lz4.frame")
     context = contexts.lz4_context()
     parts: list[bytes] = []
     position, room = 0, limit_bytes
