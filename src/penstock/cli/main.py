@@ -31,6 +31,7 @@ COMMANDS = {
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",
     "generate": "penstock.cli.generate",
+    "import": "penstock.cli.importing",
     "load": "penstock.cli.load",
     "verify": "penstock.cli.verify",
     "sql": "penstock.cli.sql",

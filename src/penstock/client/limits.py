@@ -14,3 +14,9 @@ CLIENT_BATCH_BYTES = 512 * KiB
 """A batch that the client builds is sent when the next record would make it larger."""
 CLIENT_CONFIG_RESOURCES = 500
 """Resources whose configs one request asks for; more of them take several requests."""
+IMPORT_PARTITIONS_MAX = 4
+"""Partitions that an import appends to at once; the others wait for their turn."""
+IMPORT_SETTLE_MS = 30_000
+"""How long an import waits for the end of a log that does not take its next batch; then it gives up."""
+IMPORT_STEP_RECORDS = 10_000
+"""Records that an import passes over before it lets others run."""
