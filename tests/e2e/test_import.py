@@ -177,7 +177,6 @@ def test_a_log_of_kafka_07_with_damage_and_its_map_of_offsets(cluster: Cluster, 
         [at[2], 3, 0],
         [at[3], 3, 1],
         [at[4], 4, 0],
-        [at[4], 4, 0],
     ]
     assert {row["topic"] for row in rows} == {"mails"}
     assert {row["partition"] for row in rows} == {"1"}

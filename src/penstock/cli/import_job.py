@@ -119,7 +119,8 @@ class Job:
         if failures:
             for error in failures[1:]:
                 failures[0].add_note(str(error))
-            failures[0].add_note("what was appended stays; run the same import again to go on")
+            if not isinstance(failures[0], UsageError):
+                failures[0].add_note("what was appended stays; run the same import again to go on")
             raise failures[0]
         return 0
 

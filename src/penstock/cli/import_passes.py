@@ -55,6 +55,7 @@ class OffsetMap:
         self._by_position = by_position
         self._write = write
         self._old, self._new, self._records = 0, 0, 0
+        self._last_line = ""
 
     def add(self, old: int, new: int) -> None:
         """A record."""
@@ -75,7 +76,10 @@ class OffsetMap:
             self._line(self._old, self._new, self._records)
 
     def _line(self, old: int, new: int, count: int) -> None:
-        self._write(f"{self._prefix},{old},{new},{count}\n")
+        line = f"{self._prefix},{old},{new},{count}\n"
+        if line != self._last_line:
+            self._write(line)
+        self._last_line = line
 
 
 class Pass:

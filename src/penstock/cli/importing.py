@@ -101,6 +101,8 @@ def choose(logs: Sequence[LegacyLog], arguments: argparse.Namespace) -> Chosen:
     if len(topics) > 1 and arguments.from_topic is None and arguments.topic not in topics:
         raise UsageError(f"{arguments.directory} has {named(topics)}: which one? --from-topic NAME")
     chosen = [log for log in logs if (log.topic or "") == wanted]
+    if faults := [log.fault for log in chosen if log.fault]:
+        raise UsageError(f"{arguments.directory}: {faults[0]}")
     if arguments.partition is None:
         return [(log.partition, log) for log in chosen]
     if len(chosen) > 1:

@@ -54,6 +54,8 @@ class LegacyLog:
     directory: str
     suffix: str
     segments: tuple[Segment, ...]
+    fault: str | None = None
+    """Why it cannot be read: it is not as a broker leaves it after a clean stop."""
 
     @property
     def is_kafka07(self) -> bool:
@@ -71,7 +73,7 @@ class LegacyLog:
 def find_logs(disk: Disk, name: str) -> list[LegacyLog]:
     """The logs of a directory: that of one partition, whose own `name` is given, or those of its subdirectories.
 
-    Raises UsageError when there are none, or one that is not as a broker leaves it after a clean stop.
+    Raises UsageError when there are none.
     """
     if (own := log_in(disk, "", name)) is not None:
         return [own]
@@ -88,31 +90,37 @@ def find_logs(disk: Disk, name: str) -> list[LegacyLog]:
 
 
 def log_in(disk: Disk, directory: str, name: str) -> LegacyLog | None:
-    """The log in one directory; None if it has no segments. Raises UsageError."""
-    files = [each for each in disk.list(directory) if not each.is_directory]
+    """The log in one directory; None if it has no segments."""
     segments: dict[str, list[Segment]] = {KAFKA: [], LOG: []}
-    for file in files:
+    fault = None
+    for file in disk.list(directory):
+        if file.is_directory:
+            continue
         path = f"{directory}/{file.name}" if directory else file.name
         if file.name.endswith(LOG + SWAP):
-            raise UsageError(
-                f"{path}: the old broker died while it compacted this log; start and stop it once, which ends that"
-            )
+            fault = f"{path}: the old broker died while it compacted this log; start and stop it once, which ends that"
         for suffix, those in segments.items():
             if (base := offset_of(file.name, suffix)) is not None:
                 those.append(Segment(path, base, file.size_bytes))
     suffixes = [suffix for suffix, those in segments.items() if those]
-    if len(suffixes) > 1:
-        where = directory or name
-        raise UsageError(f"{where} has both .kafka files (Kafka 0.7) and .log files: they are two logs, not one")
     if not suffixes:
         return None
+    if len(suffixes) > 1:
+        where = directory or name
+        fault = f"{where} has both .kafka files (Kafka 0.7) and .log files: they are two logs, not one"
     topic, partition = parse_name(name) or (None, 0)
     in_order = tuple(sorted(segments[suffixes[0]], key=lambda segment: segment.base))
     if suffixes[0] == KAFKA:
-        for one, following in pairwise(in_order):
-            if following.base < one.base + one.size_bytes:
-                raise UsageError(f"{following.path} begins before {one.path} ends: they are not of one log")
-    return LegacyLog(topic, partition, directory, suffixes[0], in_order)
+        fault = fault or overlap(in_order)
+    return LegacyLog(topic, partition, directory, suffixes[0], in_order, fault)
+
+
+def overlap(segments: Sequence[Segment]) -> str | None:
+    """What is wrong with files of Kafka 0.7, one of which begins within another."""
+    for one, following in pairwise(segments):
+        if following.base < one.base + one.size_bytes:
+            return f"{following.path} begins before {one.path} ends: they are not of one log"
+    return None
 
 
 class NamedHole(NamedTuple):
@@ -168,6 +176,7 @@ class LegacyRecords:
     """
 
     def __init__(self, disk: Disk, log: LegacyLog) -> None:
+        assert log.fault is None
         self._disk = disk
         self._log = log
         self._unwrapper = Unwrapper(log.format, Contexts())

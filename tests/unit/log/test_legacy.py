@@ -38,6 +38,8 @@ def read(directory: Path) -> tuple[list[Kept], LegacyReport]:
     disk = BlockingDisk(0, str(directory), writable=False)
     try:
         (log,) = find_logs(disk, directory.name)
+        if log.fault:
+            raise UsageError(log.fault)
         source = LegacyRecords(disk, log)
         return [Kept(*record[:4]) for record in source], source.report
     finally:
