@@ -139,7 +139,7 @@ class Shared(Connection):
 
 def test_another_writer_is_noticed() -> None:
     partition = Partition()
-    with pytest.raises(UsageError, match="somebody else writes to it"):
+    with pytest.raises(UsageError, match=r"should be at offset \d+ was appended at \d+: somebody else writes to it"):
         run(partition, source(20), connection=Shared(partition))
 
 

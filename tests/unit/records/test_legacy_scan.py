@@ -66,6 +66,13 @@ def test_batches_of_the_present_format_that_lie_cost_no_more_either() -> None:
     assert sum(isinstance(piece, Found) for piece in pieces) < 100
 
 
+def test_a_message_is_found_wherever_the_window_ends() -> None:
+    whole = message(5, b"key", b"value")
+    for damaged_bytes in range(4096 - len(whole), 4100):
+        pieces, _, _ = scan(b"\xff" * damaged_bytes + whole)
+        assert [piece.size_bytes for piece in pieces] == [damaged_bytes, len(whole)]
+
+
 def test_a_size_beyond_the_end_is_not_read() -> None:
     data = message(0, None, b"v") + claim(100 << 20)
     pieces, _, largest_read = scan(data)
