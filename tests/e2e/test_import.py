@@ -107,12 +107,14 @@ def test_an_import_that_is_killed_in_the_middle_goes_on_without_a_duplicate_or_a
         {"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.auto.commit": False, **QUIET}
     )
     ends = [0]
-    for _ in range(KILLS):
+    for number in range(KILLS):
         process = subprocess.Popen(
             command(cluster, tmp_path / "old", "clicks"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
             wait_until(lambda: end_offset(consumer, "clicks", 1) > ends[-1], "a run appends")
+            if number == 1:
+                kill_the_broker(cluster)
         finally:
             process.kill()
             process.wait()
@@ -129,6 +131,13 @@ def test_an_import_that_is_killed_in_the_middle_goes_on_without_a_duplicate_or_a
             checksum.add(record.timestamp_ms, record.key, record.value)
         assert report[partition]["checksum"] == checksum.text()
     consumer.close()
+
+
+def kill_the_broker(cluster: Cluster) -> None:
+    """The run waits until it is back, and goes on."""
+    cluster.kill(1)
+    cluster.start(1)
+    cluster.wait_ready(1)
 
 
 def test_runs_at_the_same_time_do_no_harm(cluster: Cluster, tmp_path: Path) -> None:

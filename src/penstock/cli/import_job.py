@@ -147,6 +147,7 @@ class Job:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             configs = {**CREATED_WITH, **pairs(self._arguments.config, "--config")}
+            check_configs(topic, configs, allow_retention=self._arguments.allow_retention)
             replicas = self._arguments.replication_factor
             await create_topic(client, topic, partitions=wanted, replication_factor=replicas, configs=configs)
             count = await wait_for_topic(client, topic, expected=wanted)

@@ -66,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     from penstock.log.legacy import find_logs
     from penstock.server.disk import BlockingDisk
 
+    if arguments.dry_run and arguments.verify:
+        raise UsageError("--dry-run and --verify exclude each other: a dry run asks no broker")
     directory = os.path.realpath(arguments.directory)
     if not os.path.isdir(directory):
         raise UsageError(f"{arguments.directory}: there is no such directory")

@@ -218,8 +218,9 @@ class PartitionImport:
 
     def _fit(self, first: LegacyRecord, record: LegacyRecord) -> bool:
         """Whether both can be in one batch."""
-        delta = record.timestamp_ms - first.timestamp_ms
-        return delta <= MAX_DELTA and self._codec(first) == self._codec(record)
+        if record.codec != first.codec and self._target.codec is None:
+            return False
+        return record.timestamp_ms - first.timestamp_ms <= MAX_DELTA
 
     def _codec(self, record: LegacyRecord) -> Codec:
         return Codec(record.codec) if self._target.codec is None else self._target.codec

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from penstock.errors import StorageError, UsageError
+from penstock.errors import PenstockError, StorageError, UsageError
 from penstock.log.disk import Disk
 from penstock.log.limits import LEGACY_HOLES_NAMED_MAX
 from penstock.log.names import LOG, SWAP, offset_of, parse_name
-from penstock.records.batch import NO_TIMESTAMP
+from penstock.records.batch import HEADER_BYTES, NO_TIMESTAMP, read_header
 from penstock.records.compression import Contexts
 from penstock.records.legacy.formats import Format, LegacyRecord
 from penstock.records.legacy.kafka07 import KAFKA_07
@@ -110,8 +110,7 @@ def log_in(disk: Disk, directory: str, name: str) -> LegacyLog | None:
         fault = f"{where} has both .kafka files (Kafka 0.7) and .log files: they are two logs, not one"
     topic, partition = parse_name(name) or (None, 0)
     in_order = tuple(sorted(segments[suffixes[0]], key=lambda segment: segment.base))
-    if suffixes[0] == KAFKA:
-        fault = fault or overlap(in_order)
+    fault = fault or (overlap(in_order) if suffixes[0] == KAFKA else present_format(disk, in_order))
     return LegacyLog(topic, partition, directory, suffixes[0], in_order, fault)
 
 
@@ -121,6 +120,20 @@ def overlap(segments: Sequence[Segment]) -> str | None:
         if following.base < one.base + one.size_bytes:
             return f"{following.path} begins before {one.path} ends: they are not of one log"
     return None
+
+
+def present_format(disk: Disk, segments: Sequence[Segment]) -> str | None:
+    """What is wrong with a log whose last file is of today's format."""
+    last = next((segment for segment in reversed(segments) if segment.size_bytes), None)
+    try:
+        if last is None or not read_header(disk.read(last.path, 0, HEADER_BYTES)):
+            return None
+    except PenstockError:
+        return None
+    return f"{last.path} begins with a record batch, the format of Kafka 0.11 and later; {SERVED}"
+
+
+SERVED = "a broker serves such a log as it is, from its own directory"
 
 
 class NamedHole(NamedTuple):
@@ -199,10 +212,7 @@ class LegacyRecords:
             try:
                 yield from self._segment(segment, bound)
             except PresentFormatError as error:
-                raise StorageError(
-                    f"{segment.path}: {error}. Only what Kafka 0.7 to 0.10 wrote is imported; a broker serves record"
-                    " batches as they are, from its own directory"
-                ) from None
+                raise StorageError(f"{segment.path}: {error}; {SERVED}") from None
             except OSError as error:
                 raise StorageError(f"{segment.path} cannot be read: {error.strerror or error}") from None
 

@@ -100,6 +100,8 @@ def test_a_dry_run_asks_no_broker(tmp_path: Path, capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     assert "clicks-0: 1 record, 6 B of keys and values" in out
     assert "2 partitions: 2 records, 12 B" in out
+    assert main([*words, "--verify"]) == 2
+    capsys.readouterr()
     assert main([*words, "--json"]) == 0
     one, other = json.loads(capsys.readouterr().out)
     assert one["checksum"] == other["checksum"]

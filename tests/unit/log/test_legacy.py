@@ -302,6 +302,11 @@ def test_batches_of_the_present_format_are_refused(tmp_path: Path) -> None:
     directory = write_log(tmp_path / "clicks-0", [(0, b"".join(THREE) + builder.build())])
     with pytest.raises(StorageError, match="record batch of the present format begins at byte"):
         read(directory)
+    (directory / f"{4:020d}.log").write_bytes(builder.build())
+    with pytest.raises(
+        UsageError, match=r"00000000000000000004\.log begins with a record batch, the format of Kafka 0\.11"
+    ):
+        read(directory)
 
 
 def test_directories_that_are_no_old_logs_are_refused(tmp_path: Path) -> None:
