@@ -69,8 +69,12 @@ class Part:
             return f"{self.name}: waits"
         report = self.last_pass.report
         percent = 100 * report.read_bytes // max(self.log.size_bytes, 1)
-        text = f"{self.name}: {counted(report.records, 'record')}, {percent}% of {size_text(self.log.size_bytes)}"
-        return text + ("" if self.work is None or self.work.found is not None else ", appended before")
+        read = f"{percent}% of {size_text(self.log.size_bytes)} read"
+        if self.work is None:
+            return f"{self.name}: {counted(report.records, 'record')}, {read}"
+        if self.work.found is None:
+            return f"{self.name}: passes over {counted(report.records, 'record')} that the topic has, {read}"
+        return f"{self.name}: {counted(self.work.position, 'record')} in the topic, {read}"
 
 
 class Job:

@@ -261,7 +261,7 @@ class PartitionImport:
 ADVICE = "import into a new topic, to which nobody else writes"
 REFUSALS = {
     ErrorCode.MESSAGE_TOO_LARGE: "a record is larger than the topic takes: raise it with `penstock configs alter --name"
-    " {topic} --add max.message.bytes=N`, and run the import again, which goes on here",
+    " {topic} --add max.message.bytes=N`",
     ErrorCode.INVALID_TIMESTAMP: "a record's time is out of the topic's bounds: message.timestamp.before.max.ms and"
     " message.timestamp.after.max.ms of {topic} say them",
     ErrorCode.INVALID_RECORD: "a compacted topic takes no records without a key",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
 from support.import_partition import TOPIC_ID, Connection, Partition, source
 
+from penstock.client import importing
 from penstock.client.importing import PartitionImport, Target
 from penstock.errors import ErrorCode, RequestError, UsageError
 from penstock.records.batch import read_header
@@ -153,3 +157,37 @@ def test_a_refusal_says_what_to_do() -> None:
     with pytest.raises(RequestError) as raised:
         run(partition, source(1), connection=Refusing(partition))
     assert "max.message.bytes" in raised.value.__notes__[0]
+
+
+class Lagging(Connection):
+    """The high watermark has not passed the first batch yet, for so many looks at it."""
+
+    looks = 0
+
+    async def offsets(self, keys: Iterable[tuple[str, int]], which: int) -> dict[tuple[str, int], Any]:
+        self.looks -= 1
+        if self.looks < 0:
+            return await super().offsets(keys, which)
+        return {key: SimpleNamespace(offset=0) for key in keys}
+
+
+def lagging(partition: Partition, looks: int, monkeypatch: pytest.MonkeyPatch) -> Lagging:
+    partition.append(batch_of(source(2), 0))
+    monkeypatch.setattr(importing, "CLIENT_RETRY_BACKOFF_MS", 1)
+    monkeypatch.setattr(importing, "IMPORT_SETTLE_MS", 20)
+    connection = Lagging(partition)
+    connection.looks = looks
+    return connection
+
+
+def test_what_is_not_replicated_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = Partition()
+    run(partition, source(20), connection=lagging(partition, 5, monkeypatch))
+    assert partition.content() == [record[1:4] for record in source(20)]
+
+
+def test_it_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = Partition()
+    with pytest.raises(RequestError, match="ends at 0, but does not take the batch"):
+        run(partition, source(20), connection=lagging(partition, 10_000, monkeypatch))
+    assert partition.content() == [record[1:4] for record in source(2)]
