@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli import log_compact
+from penstock.cli import log_compact, log_verify
 from penstock.cli.common import add_action, add_actions, add_flag, add_json, run_action
 from penstock.errors import StorageError, UsageError
 
@@ -46,6 +46,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_flag(dump, "--records", "print every record of each batch")
     add_flag(dump, "--verify", "print problems only; exit code 1 if there are any")
     add_json(dump)
+    log_verify.register(actions)
     log_compact.register(actions)
 
 

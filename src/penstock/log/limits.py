@@ -70,3 +70,7 @@ CLEANING_LOOKED_AT_MAX = 500
 """Replicas that the cleaner goes through in one step, to see whether they may have to be cleaned."""
 LEGACY_HOLES_NAMED_MAX = 100
 """Damaged places of a log of an old format that are named; the others are counted."""
+VERIFY_FINDINGS_MAX = 100
+"""Findings about one log that a check of it lists, of each severity; it counts the others."""
+VERIFY_LOOKS_MAX = 3
+"""How often a check looks at a log whose files change meanwhile, before it says that it cannot judge it."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
+from struct import Struct
 
 from penstock.errors import StorageError
 
@@ -55,3 +57,37 @@ class DirectoryLock:
     def hand_over(self) -> None:
         """Keeps other processes out until this one takes the lock again, which then succeeds."""
         _handed_over[self.path] = _locked.pop(self.path)
+
+
+def holder_of(path: str) -> int | None:
+    """The process that holds the lock of a log directory, None if nobody does; asks only, and takes no lock.
+
+    A process in another container has the number 0 or one that means nothing here.
+    """
+    full = os.path.realpath(path)
+    if full in _locked or full in _handed_over:
+        return os.getpid()
+    try:
+        descriptor = os.open(f"{full}/{LOCK_FILE}", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        asked = fcntl.fcntl(descriptor, fcntl.F_GETLK, FLOCK.pack(*flock(fcntl.F_WRLCK)))
+    finally:
+        os.close(descriptor)
+    kind, pid = of_flock(FLOCK.unpack(asked))
+    return None if kind == fcntl.F_UNLCK else pid
+
+
+# `struct flock` in C: type and whence, start and length of the range, process; macOS has another order.
+FLOCK = Struct("qqihh") if sys.platform == "darwin" else Struct("hhqqi4x")
+
+
+def flock(kind: int) -> tuple[int, ...]:
+    """The fields for a lock of the whole file."""
+    return (0, 0, 0, kind, os.SEEK_SET) if sys.platform == "darwin" else (kind, os.SEEK_SET, 0, 0, 0)
+
+
+def of_flock(fields: tuple[int, ...]) -> tuple[int, int]:
+    """Kind of lock and process."""
+    return (fields[3], fields[2]) if sys.platform == "darwin" else (fields[0], fields[4])

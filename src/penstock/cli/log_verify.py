@@ -1,0 +1,238 @@
+"""`penstock log verify`: whether the logs in partition or log directories are sound."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.common import Actions, add_action, add_json
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.log.verification.findings import Findings
+    from penstock.log.verification.partition import Beside, PartitionReport
+
+PROGRESS_FROM_BYTES = 64 << 20
+"""Less than that is done before anybody asks how far it is."""
+REDRAW_S = 0.2
+
+
+def register(actions: Actions[argparse.ArgumentParser]) -> None:
+    verify = add_action(
+        actions, "verify", verify_action, "check that logs are sound: every batch, index and checkpoint"
+    ).examples(
+        "penstock log verify data                            every log of a log directory, and its checkpoints",
+        "penstock log verify data/clicks-0 data/clicks-1 --json",
+        "penstock log verify data --notes                    also what is odd and does no harm",
+    )
+    verify.add_argument("directories", nargs="+", metavar="DIR", help="a log directory, or one partition's")
+    verify.add_argument("--notes", action="store_true", help="print notes of sound logs too: files that work has left")
+    add_json(verify)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome for one directory. `log` is None for what a log directory has beside its logs."""
+
+    path: str
+    findings: Findings
+    log: PartitionReport | None = None
+
+    @property
+    def verdict(self) -> str:
+        from penstock.log.verification.findings import Severity
+
+        if self.findings.problems:
+            return "damaged"
+        return "not judged in part" if self.findings.counts[Severity.UNJUDGED] else "sound"
+
+
+def verify_action(arguments: argparse.Namespace) -> int:
+    """Prints what was found in each directory; 1 if something is wrong in one."""
+    from penstock.cli.output import print_json
+
+    places = [(directory, kind_of(directory)) for directory in arguments.directories]
+    progress = Progress(places)
+    checked = []
+    for directory, is_log_directory in places:
+        for each in checks_of(directory, is_log_directory, progress):
+            progress.clear()
+            checked.append(each)
+            if not arguments.json:
+                print_checked(each, notes=arguments.notes)
+    if arguments.json:
+        print_json([as_json(each) for each in checked])
+    elif len(checked) > 1:
+        print_sum(checked)
+    return 1 if any(each.findings.problems for each in checked) else 0
+
+
+def kind_of(directory: str) -> bool:
+    """Whether a directory is a log directory; False for a partition's. Raises UsageError for any other."""
+    from penstock.log.verification.directory_check import is_log_directory, is_partition
+    from penstock.server.disk import BlockingDisk
+
+    if not os.path.isdir(directory):
+        raise UsageError(f"{directory}: there is no such directory")
+    disk = BlockingDisk(0, directory, writable=False)
+    try:
+        if is_log_directory(disk):
+            return True
+        if is_partition(disk):
+            return False
+    finally:
+        disk.close()
+    raise UsageError(f"{directory} is neither a log directory nor a partition's: it has no checkpoints and no segments")
+
+
+def checks_of(directory: str, is_log_directory: bool, progress: Progress) -> Iterator[Checked]:
+    """Checks a directory: of a log directory first its own files, then each log."""
+    from penstock.log.verification.directory_check import check_directory, state_of
+    from penstock.log.verification.findings import Findings
+    from penstock.server.directory_lock import holder_of
+    from penstock.server.disk import BlockingDisk
+
+    parent, name = (directory, "") if is_log_directory else os.path.split(os.path.realpath(directory))
+    is_written = holder_of(parent) is not None
+    disk = BlockingDisk(0, parent, writable=False)
+    try:
+        if is_log_directory:
+            own = check_directory(disk, is_written=is_written)
+            yield Checked(directory, own.findings)
+            logs = own.logs
+        else:
+            logs = [(name, state_of(disk, Findings(), is_written=is_written).beside(name))]
+        for log, beside in logs:
+            path = os.path.join(directory, log) if is_log_directory else directory
+            yield checked_log(disk, path, log, beside, progress)
+    finally:
+        disk.close()
+
+
+def checked_log(disk: Any, path: str, name: str, beside: Beside, progress: Progress) -> Checked:
+    """Checks one log, which may not be readable, or go meanwhile."""
+    from penstock.log.verification.findings import Findings
+    from penstock.log.verification.partition import check_partition
+    from penstock.log.verification.walks import walk_for
+
+    findings = Findings()
+    try:
+        size_bytes = size_of(disk.path, name)
+        report = check_partition(disk, name, beside, walk_for(size_bytes), progress.of(path))
+    except FileNotFoundError:
+        findings.unjudged("", "it was removed while it was looked at")
+    except OSError as error:
+        findings.problem("", f"it cannot be read: {error.strerror or error}")
+    else:
+        return Checked(path, report.findings, report)
+    return Checked(path, findings)
+
+
+def size_of(parent: str, name: str) -> int:
+    """Bytes of the files in a directory below `parent`."""
+    with os.scandir(os.path.join(parent, name)) as entries:
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries if entry.is_file())
+
+
+class Progress:
+    """How far it is, on standard error, where there is much to read."""
+
+    def __init__(self, places: list[tuple[str, bool]]) -> None:
+        from penstock.cli.progress import Lines
+
+        self.total_bytes = sum(map(bytes_below, (directory for directory, _ in places)))
+        self.done_bytes = 0
+        self.lines = Lines() if self.total_bytes >= PROGRESS_FROM_BYTES else None
+        self.drawn_at = 0.0
+
+    def of(self, path: str) -> Callable[[int], None]:
+        """What the check of one log tells how many bytes it has looked at."""
+
+        def add(count: int) -> None:
+            self.done_bytes += count
+            if self.lines is not None and time.monotonic() >= self.drawn_at + REDRAW_S:
+                self.drawn_at = time.monotonic()
+                self.lines.show([self.text(path)])
+
+        return add
+
+    def text(self, path: str) -> str:
+        from penstock.cli.output import size_text
+
+        percent = min(100 * self.done_bytes // max(self.total_bytes, 1), 100)
+        return f"{percent} % of {size_text(self.total_bytes)}: {path}"
+
+    def clear(self) -> None:
+        """Takes the line off a terminal, for output to come."""
+        if self.lines is not None and self.lines.is_terminal:
+            self.lines.show([])
+
+
+def bytes_below(directory: str) -> int:
+    """Bytes of segments in a directory and those below it."""
+    found = 0
+    for path, _, files in os.walk(directory):
+        for file in files:
+            if file.endswith(".log"):
+                try:
+                    found += os.lstat(os.path.join(path, file)).st_size
+                except OSError:
+                    continue  # removed meanwhile
+    return found
+
+
+def print_checked(checked: Checked, *, notes: bool) -> None:
+    """A line with the verdict, and one for each finding."""
+    from penstock.cli.output import GREEN, RED, YELLOW, counted, paint
+    from penstock.log.verification.findings import Severity
+
+    colours = {"damaged": RED, "sound": GREEN}
+    problems = checked.findings.problems
+    verdict = counted(problems, "problem") if problems else checked.verdict
+    print(f"{checked.path}: {paint(verdict, colours.get(checked.verdict, YELLOW))}{figures(checked.log)}")
+    for each in checked.findings.listed:
+        if each.severity is Severity.NOTE and not notes and not problems:
+            continue
+        where = " ".join(part for part in (each.file, each.place) if part)
+        kind = paint("PROBLEM", RED) if each.severity is Severity.PROBLEM else each.severity.value
+        print(f"  {kind}: " + (f"{where}: " if where else "") + each.message)
+    for severity, count in checked.findings.counts.items():
+        listed = sum(each.severity is severity for each in checked.findings.listed)
+        if count > listed:
+            print(f"  and {count - listed:,} more of the kind: {severity.value}")
+
+
+def figures(log: PartitionReport | None) -> str:
+    """What was looked at in a log."""
+    from penstock.cli.output import counted, size_text
+
+    if log is None:
+        return ""
+    offsets = f"offsets {log.start_offset} to {log.end_offset}" if log.segments else "empty"
+    batches = f"{log.batches:,} batch" + ("" if log.batches == 1 else "es")
+    old = f", {counted(log.old_messages, 'message')} of an old format" if log.old_messages else ""
+    sizes = f"{counted(log.segments, 'segment')}, {size_text(log.bytes)}"
+    return f"; {offsets}, {counted(log.records, 'record')} in {batches}{old}, {sizes}"
+
+
+def print_sum(checked: list[Checked]) -> None:
+    from penstock.cli.output import counted
+
+    logs = [each for each in checked if each.log is not None]
+    damaged = sum(each.verdict == "damaged" for each in checked)
+    outcome = f"{damaged} of them with problems" if damaged else "no problems"
+    print(f"{counted(len(logs), 'log')} checked, {outcome}")
+
+
+def as_json(checked: Checked) -> dict[str, Any]:
+    counts = {severity.value.replace(" ", "_"): count for severity, count in checked.findings.counts.items()}
+    found = [{**asdict(each), "severity": each.severity.value} for each in checked.findings.listed]
+    line: dict[str, Any] = {"directory": checked.path, "verdict": checked.verdict, "counts": counts, "findings": found}
+    if checked.log is not None:
+        figures_of = asdict(checked.log)
+        line |= {name: value for name, value in figures_of.items() if name not in ("name", "findings")}
+    return line
