@@ -1,9 +1,10 @@
-"""Inspect the files of a log: batches, records, index entries, producers, leader epochs, and what compaction removes.
+"""Inspect, check and repair the files of a log: batches, indexes, producers, leader epochs, what compaction removes.
 
-`dump` only reads, so it may be used on the files of a running broker. So may `compact --dry-run`; stop the broker, or
-take a copy, for `compact --to`.
+`dump` and `verify` only read, so they may be used on the files of a running broker. So may `compact --dry-run`; stop
+the broker, or take a copy, for `compact --to`. `index` writes, and refuses to while a broker runs.
 
 examples:
+  penstock log verify data
   penstock log dump data/clicks-0/00000000000000000000.log --records
   penstock log dump --verify data/clicks-0/*.log data/clicks-0/*.index data/clicks-0/*.timeindex
   penstock log dump data/clicks-0/leader-epoch-checkpoint --json
@@ -17,7 +18,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli import log_compact, log_verify
+from penstock.cli import log_compact, log_index, log_verify
 from penstock.cli.common import add_action, add_actions, add_flag, add_json, run_action
 from penstock.errors import StorageError, UsageError
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.log.dump import BatchDescription, Problem
     from penstock.records.reader import Record
 
-SUMMARY = "inspect the files of a log"
+SUMMARY = "inspect, check and repair the files of a log"
 Line = dict[str, Any]
 
 run = run_action
@@ -47,6 +48,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_flag(dump, "--verify", "print problems only; exit code 1 if there are any")
     add_json(dump)
     log_verify.register(actions)
+    log_index.register(actions)
     log_compact.register(actions)
 
 

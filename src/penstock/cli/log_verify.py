@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.common import Actions, add_action, add_json
+from penstock.cli.log_progress import Progress
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.log.verification.findings import Findings
     from penstock.log.verification.partition import Beside, PartitionReport
-
-PROGRESS_FROM_BYTES = 64 << 20
-"""Less than that is done before anybody asks how far it is."""
-REDRAW_S = 0.2
 
 
 def register(actions: Actions[argparse.ArgumentParser]) -> None:
@@ -56,7 +52,7 @@ def verify_action(arguments: argparse.Namespace) -> int:
     from penstock.cli.output import print_json
 
     places = [(directory, kind_of(directory)) for directory in arguments.directories]
-    progress = Progress(places)
+    progress = Progress(arguments.directories)
     checked = []
     for directory, is_log_directory in places:
         for each in checks_of(directory, is_log_directory, progress):
@@ -136,53 +132,6 @@ def size_of(parent: str, name: str) -> int:
     """Bytes of the files in a directory below `parent`."""
     with os.scandir(os.path.join(parent, name)) as entries:
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries if entry.is_file())
-
-
-class Progress:
-    """How far it is, on standard error, where there is much to read."""
-
-    def __init__(self, places: list[tuple[str, bool]]) -> None:
-        from penstock.cli.progress import Lines
-
-        self.total_bytes = sum(map(bytes_below, (directory for directory, _ in places)))
-        self.done_bytes = 0
-        self.lines = Lines() if self.total_bytes >= PROGRESS_FROM_BYTES else None
-        self.drawn_at = 0.0
-
-    def of(self, path: str) -> Callable[[int], None]:
-        """What the check of one log tells how many bytes it has looked at."""
-
-        def add(count: int) -> None:
-            self.done_bytes += count
-            if self.lines is not None and time.monotonic() >= self.drawn_at + REDRAW_S:
-                self.drawn_at = time.monotonic()
-                self.lines.show([self.text(path)])
-
-        return add
-
-    def text(self, path: str) -> str:
-        from penstock.cli.output import size_text
-
-        percent = min(100 * self.done_bytes // max(self.total_bytes, 1), 100)
-        return f"{percent} % of {size_text(self.total_bytes)}: {path}"
-
-    def clear(self) -> None:
-        """Takes the line off a terminal, for output to come."""
-        if self.lines is not None and self.lines.is_terminal:
-            self.lines.show([])
-
-
-def bytes_below(directory: str) -> int:
-    """Bytes of segments in a directory and those below it."""
-    found = 0
-    for path, _, files in os.walk(directory):
-        for file in files:
-            if file.endswith(".log"):
-                try:
-                    found += os.lstat(os.path.join(path, file)).st_size
-                except OSError:
-                    continue  # removed meanwhile
-    return found
 
 
 def print_checked(checked: Checked, *, notes: bool) -> None:

@@ -136,7 +136,7 @@ class SegmentCheck:
 
     def _batch(self, seen: SeenBatch) -> None:
         walk, header = self.walk, seen.header
-        place = f"byte {seen.position}"
+        place = seen.position
         walk.batches += 1
         walk.records += max(header.record_count, 0)
         if seen.data is None:
@@ -145,7 +145,9 @@ class SegmentCheck:
             if checked.problem:
                 self._problem(place, f"the batch at offset {header.base_offset}: {checked.problem}")
             if checked.note:
-                self.findings.note(self.file, f"the batch at offset {header.base_offset}: {checked.note}", place)
+                self.findings.note(
+                    self.file, f"the batch at offset {header.base_offset}: {checked.note}", f"byte {place}"
+                )
             self._transaction(header, None if checked.marker is None else checked.marker.type)
         if header.record_count < header.last_offset_delta + 1 or header.delete_horizon_ms is not None:
             walk.was_compacted = True
@@ -154,7 +156,7 @@ class SegmentCheck:
         self.offsets.batch(seen.position, header.last_offset)
         self.times.batch(header)
 
-    def _offsets(self, header: BatchHeader, place: str) -> None:
+    def _offsets(self, header: BatchHeader, place: int) -> None:
         walk, base_offset, last_offset = self.walk, header.base_offset, header.last_offset
         if last_offset < base_offset:
             self._problem(place, f"the batch at offset {base_offset} ends with {last_offset}")
@@ -173,7 +175,7 @@ class SegmentCheck:
         walk.next_offset = last_offset + 1
         walk.last_base_offset = base_offset
 
-    def _epoch(self, header: BatchHeader, place: str) -> None:
+    def _epoch(self, header: BatchHeader, place: int) -> None:
         walk, epoch = self.walk, header.leader_epoch
         known = walk.epoch_of(header.base_offset) if walk.epoch_of is not None else NO_LEADER_EPOCH
         if epoch < walk.latest_epoch:
@@ -198,7 +200,7 @@ class SegmentCheck:
     def _old_message(self, seen: SeenMessage) -> None:
         walk = self.walk
         walk.old_messages += 1
-        place = f"byte {seen.position}"
+        place = seen.position
         if not seen.is_sound:
             self._problem(place, f"no batch, nor a sound message of format {seen.magic}: its checksum is wrong")
         elif seen.offset < walk.next_offset:
@@ -207,14 +209,14 @@ class SegmentCheck:
         self.offsets.batch(seen.position, seen.offset)
 
     def _ends_early(self, end: End) -> None:
-        place = f"byte {end.position}"
         if end.is_tail and self.is_written:
-            self.findings.unjudged(self.file, f"the tail, which is being written: {end.message}", place)
+            message = f"the tail, which is being written: {end.message}"
+            self.findings.unjudged(self.file, message, f"byte {end.position}")
         else:
-            self._problem(place, end.message)
+            self._problem(end.position, end.message)
 
-    def _problem(self, place: str, message: str) -> None:
-        self.findings.problem(self.file, message, place)
+    def _problem(self, place: int, message: str) -> None:
+        self.findings.problem(self.file, message, f"byte {place}")
 
 
 ENTRIES = {OFFSET_INDEX: OFFSET_ENTRY, TIME_INDEX: TIME_ENTRY, ABORTED_INDEX: ABORTED_ENTRY}

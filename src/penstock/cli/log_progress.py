@@ -1,0 +1,59 @@
+"""How far a command is with the logs of directories, on standard error, where there is much to read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+
+PROGRESS_FROM_BYTES = 64 << 20
+"""Less than that is done before anybody asks how far it is."""
+REDRAW_S = 0.2
+SEGMENT = ".log"
+
+
+class Progress:
+    """See the module's head."""
+
+    def __init__(self, directories: Iterable[str]) -> None:
+        from penstock.cli.progress import Lines
+
+        self.total_bytes = sum(map(bytes_below, directories))
+        self.done_bytes = 0
+        self.lines = Lines() if self.total_bytes >= PROGRESS_FROM_BYTES else None
+        self.drawn_at = 0.0
+
+    def of(self, path: str) -> Callable[[int], None]:
+        """What the work on one log tells how many bytes more it has looked at."""
+
+        def add(count: int) -> None:
+            self.done_bytes += count
+            if self.lines is not None and time.monotonic() >= self.drawn_at + REDRAW_S:
+                self.drawn_at = time.monotonic()
+                self.lines.show([self.text(path)])
+
+        return add
+
+    def text(self, path: str) -> str:
+        from penstock.cli.output import size_text
+
+        percent = min(100 * self.done_bytes // max(self.total_bytes, 1), 100)
+        return f"{percent} % of {size_text(self.total_bytes)}: {path}"
+
+    def clear(self) -> None:
+        """Takes the line off a terminal, for output to come."""
+        if self.lines is not None and self.lines.is_terminal:
+            self.lines.show([])
+
+
+def bytes_below(directory: str) -> int:
+    """Bytes of segments in a directory and those below it."""
+    found = 0
+    for path, _, files in os.walk(directory):
+        for file in files:
+            if file.endswith(SEGMENT):
+                try:
+                    found += os.lstat(os.path.join(path, file)).st_size
+                except OSError:
+                    continue  # removed meanwhile
+    return found

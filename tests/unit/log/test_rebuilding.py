@@ -1,0 +1,143 @@
+"""Indexes made anew from segments are those that a recovery makes, and those that the log had."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from support.compaction import OUT, compacted, planned
+from support.log_workload import Workload
+from support.logs import NAME, NOW_MS, topic_config
+from support.planted import checked, contents, flipped, put, said, sound_log
+
+from penstock.errors import StorageError
+from penstock.log.loading import OpenArguments
+from penstock.log.names import ABORTED_INDEX, LEADER_EPOCHS, LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX
+from penstock.log.rebuilding import Rebuilding
+from penstock.log.recovery import recover_log
+from simulator.world.disk import SimulatedDisk
+
+INDEXES = (OFFSET_INDEX, TIME_INDEX, ABORTED_INDEX)
+
+
+def rebuild(disk: SimulatedDisk, *, name: str = NAME, start: int = 0, interval_bytes: int = 100) -> list[str]:
+    """Makes them anew; the files that changed."""
+    changed = []
+    rebuilding = Rebuilding(
+        disk, name, log_start_offset=start, index_interval_bytes=interval_bytes, told=lambda _: None
+    )
+    for file in rebuilding.run():
+        if file.has_changed:
+            disk.replace(f"{name}/{file.name}", file.content)
+            changed.append(file.name)
+    return changed
+
+
+def copy_of(disk: SimulatedDisk) -> SimulatedDisk:
+    made = SimulatedDisk()
+    made.make_directory(NAME)
+    for path, content in contents(disk).items():
+        if not path.endswith(".deleted"):
+            made.write(path, 0, [content])
+    return made
+
+
+def indexes(disk: SimulatedDisk, name: str = NAME) -> dict[str, bytes]:
+    return {path: data for path, data in contents(disk).items() if path.startswith(name) and path.endswith(INDEXES)}
+
+
+def without(disk: SimulatedDisk, *suffixes: str) -> SimulatedDisk:
+    for path in [path for path in disk.paths() if path.endswith(suffixes)]:
+        disk.unlink(path)
+    return disk
+
+
+def test_the_indexes_of_a_log_are_made_as_it_had_them() -> None:
+    disk = sound_log().one.disk
+    had = indexes(disk)
+    assert rebuild(disk) == []
+    without(disk, *INDEXES)
+    changed = rebuild(disk)
+    assert indexes(disk) == had
+    assert len(changed) == len(had) == 9
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_they_are_those_of_a_recovery_whatever_work_was_done(seed: int) -> None:
+    workload = Workload(Random(seed))
+    workload.run(120, check=False)
+    log, config = workload.one.log, workload.one.config
+    workload.one.close()
+    recovered, rebuilt = copy_of(workload.one.disk), without(copy_of(workload.one.disk), *INDEXES)
+    recover_log(recovered, OpenArguments(NAME, config, 0, log.log_start_offset, NOW_MS))
+    rebuild(rebuilt, start=log.log_start_offset, interval_bytes=config.index_interval_bytes)
+    assert {path: data for path, data in indexes(rebuilt).items() if data} == {
+        path: data for path, data in indexes(recovered).items() if data
+    }
+    assert not checked(rebuilt).findings.problems, said(checked(rebuilt))
+
+
+def test_those_of_a_cleaned_log_are_made_as_the_cleaner_made_them() -> None:
+    disk = sound_log().one.disk
+    compacted(disk, planned(disk))
+    had = indexes(disk, OUT)
+    aborted = min(path for path in had if path.endswith(ABORTED_INDEX))
+    assert had[aborted], "the cleaner keeps what it knows of transactions whose data it has removed"
+    for path in (path for path in had if not path.endswith(ABORTED_INDEX)):
+        disk.unlink(path)
+    rebuild(disk, name=OUT)
+    assert indexes(disk, OUT) == had
+    put(disk, aborted, flipped(had[aborted], 9 * 8))
+    assert rebuild(disk, name=OUT) == [aborted.rpartition("/")[2]]
+    assert not checked(disk, name=OUT).findings.problems
+
+
+@pytest.mark.parametrize("suffix", INDEXES)
+def test_a_wrong_index_is_replaced_and_the_right_ones_stay(suffix: str) -> None:
+    disk = sound_log().one.disk
+    path = max(path for path in disk.paths() if path.endswith(suffix))
+    content = disk.content(path)
+    put(disk, path, flipped(content, 5))
+    assert checked(disk).findings.problems
+    assert rebuild(disk) == [path.rpartition("/")[2]]
+    assert disk.content(path) == content
+
+
+def test_a_missing_snapshot_and_lost_leader_epochs_are_made_anew_and_good_ones_stay() -> None:
+    disk = sound_log().one.disk
+    had = contents(disk)
+    latest = max(path for path in disk.paths() if path.endswith(SNAPSHOT))
+    without(disk, SNAPSHOT, LEADER_EPOCHS)
+    changed = rebuild(disk)
+    assert disk.content(latest) == had[latest]
+    assert disk.content(f"{NAME}/{LEADER_EPOCHS}") == had[f"{NAME}/{LEADER_EPOCHS}"]
+    assert LEADER_EPOCHS in changed
+    put(disk, latest, flipped(had[latest], 80))
+    assert rebuild(disk) == [latest.rpartition("/")[2]]
+    assert disk.content(latest) == had[latest]
+
+
+def test_a_damaged_segment_is_for_a_recovery() -> None:
+    disk = sound_log().one.disk
+    path = min(path for path in disk.paths() if path.endswith(LOG))
+    put(disk, path, flipped(disk.content(path), 800))
+    before = contents(disk)
+    with pytest.raises(StorageError, match=r"is damaged from byte 0 on"):
+        rebuild(disk)
+    assert contents(disk) == before
+
+
+def test_an_unfinished_compaction_is_for_a_brokers_start() -> None:
+    disk = sound_log().one.disk
+    disk.write(f"{NAME}/{0:020d}.log.swap", 0, [b""])
+    with pytest.raises(StorageError, match="of a compaction that has not ended"):
+        rebuild(disk)
+
+
+def test_a_log_that_opens_after_it_needs_no_recovery() -> None:
+    one = sound_log().one
+    without(one.disk, *INDEXES)
+    rebuild(one.disk)
+    end = one.log.log_end_offset
+    one.config = topic_config(index_interval_bytes=100)
+    assert one.open(recovery_point=end).log_end_offset == end
