@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -156,15 +155,6 @@ def pair(text: str, option: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise UsageError(f"{option} {text}: it must be NAME=VALUE")
     return name.strip(), value
-
-
-def say_if_compacted(configs: Iterable[tuple[str, str | None]]) -> None:
-    """Prints a note on stderr if configs ask for compaction, which does not exist yet."""
-    from penstock.cli.output import YELLOW, paint
-
-    if any(name.endswith("cleanup.policy") and "compact" in (value or "") for name, value in configs):
-        note = "compaction does not exist yet: a Penstock broker keeps all records of such a topic"
-        print(f"{paint('note:', YELLOW, sys.stderr)} {note}", file=sys.stderr)
 
 
 def new_random() -> Random:

@@ -23,7 +23,6 @@ from penstock.cli.common import (
     add_option,
     pair,
     run_action,
-    say_if_compacted,
     with_client,
 )
 from penstock.errors import UsageError
@@ -153,7 +152,6 @@ def alter_action(arguments: argparse.Namespace) -> int:
         await check_broker(client, resource)
         await alter_configs(client, resource, changes, validate_only=arguments.validate_only)
         print(f"{'would change' if arguments.validate_only else 'changed'} {described(resource)}")
-        say_if_compacted((change.name, change.value) for change in changes)
         return 0
 
     return with_client(arguments.bootstrap, job)

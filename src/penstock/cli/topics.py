@@ -25,7 +25,6 @@ from penstock.cli.common import (
     add_pairs,
     pairs,
     run_action,
-    say_if_compacted,
     with_client,
 )
 from penstock.errors import UsageError
@@ -170,7 +169,6 @@ def create_action(arguments: argparse.Namespace) -> int:
         else:
             verb = "would create" if arguments.validate_only else "created"
             print(f"{verb} {made.name}: partitions {made.partitions}, replication factor {made.replication_factor}")
-        say_if_compacted(configs.items())
         return 0
 
     return with_client(arguments.bootstrap, job)
@@ -204,8 +202,6 @@ def describe_action(arguments: argparse.Namespace) -> int:
             if place:
                 print()
             print_topic(*each)
-        users = [configs for topic, _, configs in described if not topic.is_internal]
-        say_if_compacted((config.name, config.value) for configs in users for config in configs)
         return 0
 
     return with_client(arguments.bootstrap, job)

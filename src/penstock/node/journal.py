@@ -51,7 +51,6 @@ RESOURCES = {
     ConfigResource.CLIENT_METRICS: "client_metrics",
 }
 OPERATORS = {SET: "=", APPEND: "+=", SUBTRACT: "-="}
-CLEANUP_POLICY = "cleanup.policy"
 NO_TRANSACTIONS = "transactions are not supported yet"
 NO_SHARE_GROUPS = "share groups are not supported yet"
 UNSUPPORTED_APIS = (
