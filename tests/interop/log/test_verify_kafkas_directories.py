@@ -21,6 +21,7 @@ confluent_kafka = pytest.importorskip("confluent_kafka")
 
 def verified(directory: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     """Exit code, and what is said of each directory by its name."""
+    capsys.readouterr()
     code = main(["log", "verify", "--json", str(directory)])
     return code, {Path(each["directory"]).name: each for each in json.loads(capsys.readouterr().out)}
 
