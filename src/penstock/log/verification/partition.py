@@ -113,7 +113,7 @@ def look(disk: Disk, name: str, beside: Beside, walk_records: WalkRecords, progr
         batches=walk.batches,
         records=walk.records,
         old_messages=walk.old_messages,
-        bytes=sum(info.size_bytes for info in files.values()),
+        bytes=sum(at.size(file) for file in files if offset_of(file, LOG) is not None),
         start_offset=bases[0] if bases else end_offset,
         end_offset=end_offset,
     )
