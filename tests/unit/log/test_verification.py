@@ -90,6 +90,21 @@ def test_no_flipped_bit_of_a_batch_is_called_sound(disk: SimulatedDisk) -> None:
     assert not said(checked(disk))
 
 
+def test_an_offset_that_changed_shows_by_the_batches_around_it() -> None:
+    """Of every batch but the last, each bit of the offset; no index entry is near."""
+    one = OneLog()
+    for number in range(5):
+        one.append(batch(*[b"v"] * (number + 1)))
+    one.close()
+    assert not one.disk.content(f"{NAME}/{file_name(0, '.index')}")
+    content = one.disk.content(FIRST)
+    for position, _ in list(headers(content))[:-1]:
+        for bit in range(64):
+            put(one.disk, FIRST, flipped(content, position * 8 + bit))
+            assert "offset" in said(checked(one.disk))
+            assert checked(one.disk).findings.problems, (position, bit)
+
+
 def test_after_a_clean_stop_even_the_last_batchs_offset_has_a_witness() -> None:
     one = OneLog()
     for value in (b"a", b"b", b"c"):
@@ -319,6 +334,18 @@ def test_what_is_wrong_for_a_moment_only_does_not_count_beside_a_broker(disk: Si
     put(disk, FIRST, flipped(SOUND[FIRST], (position + 70) * 8))
     report = check_partition(disk, NAME, Beside(is_written=True), plain_walk, lambda _: None)
     assert report.findings.problems == 1
+
+
+def test_beside_a_broker_two_looks_that_find_different_things_have_found_nothing(disk: SimulatedDisk) -> None:
+    places = [position for position, _ in list(headers(SOUND[FIRST]))[3:15]]
+
+    def changing(_: int) -> None:
+        put(disk, FIRST, flipped(SOUND[FIRST], (places.pop() + 70) * 8))
+
+    changing(0)
+    report = check_partition(disk, NAME, Beside(is_written=True), plain_walk, changing)
+    assert not report.findings.problems, said(report)
+    assert len(places) < 8, "it was looked at again"
 
 
 class Failing(SimulatedDisk):
