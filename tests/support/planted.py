@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 from random import Random
 
@@ -85,3 +87,11 @@ def write_out(disk: SimulatedDisk, directory: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(disk.content(path))
     return directory / NAME
+
+
+def old_message(offset: int, magic: int, value: bytes) -> bytes:
+    """A message of format 0 or 1, as brokers before Apache Kafka 0.11 wrote it (KIP-32)."""
+    body = (
+        bytes([magic, 0]) + (bytes(8) if magic else b"") + b"\xff\xff\xff\xff" + len(value).to_bytes(4, "big") + value
+    )
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body

@@ -142,17 +142,22 @@ def print_checked(checked: Checked, *, notes: bool) -> None:
     colours = {"damaged": RED, "sound": GREEN}
     problems = checked.findings.problems
     verdict = counted(problems, "problem") if problems else checked.verdict
-    print(f"{checked.path}: {paint(verdict, colours.get(checked.verdict, YELLOW))}{figures(checked.log)}")
+    print(f"{printable(checked.path)}: {paint(verdict, colours.get(checked.verdict, YELLOW))}{figures(checked.log)}")
     for each in checked.findings.listed:
         if each.severity is Severity.NOTE and not notes and not problems:
             continue
         where = " ".join(part for part in (each.file, each.place) if part)
         kind = paint("PROBLEM", RED) if each.severity is Severity.PROBLEM else each.severity.value
-        print(f"  {kind}: " + (f"{where}: " if where else "") + each.message)
+        print(f"  {kind}: " + printable((f"{where}: " if where else "") + each.message))
     for severity, count in checked.findings.counts.items():
         listed = sum(each.severity is severity for each in checked.findings.listed)
         if count > listed:
             print(f"  and {count - listed:,} more of the kind: {severity.value}")
+
+
+def printable(text: str) -> str:
+    """A name from a disk, or a message with one, as a terminal may have it: what is not text is escaped."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def figures(log: PartitionReport | None) -> str:
@@ -179,8 +184,21 @@ def print_sum(checked: list[Checked]) -> None:
 
 def as_json(checked: Checked) -> dict[str, Any]:
     counts = {severity.value.replace(" ", "_"): count for severity, count in checked.findings.counts.items()}
-    found = [{**asdict(each), "severity": each.severity.value} for each in checked.findings.listed]
-    line: dict[str, Any] = {"directory": checked.path, "verdict": checked.verdict, "counts": counts, "findings": found}
+    found = [
+        {
+            "severity": each.severity.value,
+            "file": printable(each.file),
+            "place": each.place,
+            "message": printable(each.message),
+        }
+        for each in checked.findings.listed
+    ]
+    line: dict[str, Any] = {
+        "directory": printable(checked.path),
+        "verdict": checked.verdict,
+        "counts": counts,
+        "findings": found,
+    }
     if checked.log is not None:
         figures_of = asdict(checked.log)
         line |= {name: value for name, value in figures_of.items() if name not in ("name", "findings")}

@@ -24,6 +24,8 @@ LOG_START = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
 CLEANER_OFFSET = "cleaner-offset-checkpoint"
 VERSION = 0
+DIGITS_MAX = 20
+"""Of a number of 64 bits, with its sign. Python refuses to read one of thousands."""
 
 TopicPartition = tuple[str, int]
 
@@ -58,6 +60,9 @@ def parse_checkpoint(content: bytes) -> dict[TopicPartition, int]:
         parts = line.split()
         if len(parts) != 3 or not parts[1].isdecimal() or not parts[2].removeprefix("-").isdecimal():
             raise MalformedCheckpoint(f"line {number}: {line!r} is not a topic, a partition and an offset")
+        if max(len(parts[1]), len(parts[2])) > DIGITS_MAX or not -(2**63) <= int(parts[2]) < 2**63:
+            name = f"{parts[0]}-{parts[1][:DIGITS_MAX]}"
+            raise MalformedCheckpoint(f"line {number}: the offset of {name} has more than 64 bits")
         offsets[parts[0], int(parts[1])] = int(parts[2])
     if lines[1] != str(len(lines) - 2):
         raise MalformedCheckpoint(f"line 2: {lines[1]} entries announced, {len(lines) - 2} found")

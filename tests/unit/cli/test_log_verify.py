@@ -111,6 +111,16 @@ def test_a_future_replica_and_a_stray_one_are_checked_too(partition: Path, capsy
     assert "has an offset of clicks-0, of which no directory is here" in said
 
 
+def test_names_that_are_no_text_are_escaped(partition: Path, capsys: Capture) -> None:
+    with open(os.fsencode(partition) + b"/\xff\x1b[2J\n.log", "wb"):
+        pass
+    os.mkdir(os.fsencode(partition.parent) + b"/\xfe")
+    assert main(["log", "verify", "--notes", str(partition.parent)]) == 0
+    assert r"\udcff\x1b[2J\n.log: nothing that a broker makes" in capsys.readouterr().out
+    assert main(["log", "verify", "--json", str(partition.parent)]) == 0
+    assert r"\udcfe" in json.loads(capsys.readouterr().out)[0]["findings"][0]["file"]
+
+
 @pytest.mark.parametrize("name", ["nowhere", "empty"])
 def test_what_is_no_log_is_refused(name: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "empty").mkdir()

@@ -12,7 +12,7 @@ import pytest
 from support.compaction import OUT, compacted, planned
 from support.log_workload import Workload
 from support.logs import NAME, OneLog, batch
-from support.planted import checked, contents, flipped, mutated, put, said, sound_log
+from support.planted import checked, contents, flipped, mutated, old_message, put, said, sound_log
 
 from penstock.errors import InvalidRecordError
 from penstock.log.names import LOG, file_name
@@ -394,6 +394,26 @@ def test_an_empty_log_is_sound() -> None:
     one.append(batch(b"a"))
     one.close()
     assert not checked(one.disk).findings.problems
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_an_old_format_are_checked_too(magic: int) -> None:
+    """Apache Kafka serves them; a message of theirs has a checksum."""
+    one = OneLog()
+    content = b"".join(old_message(offset, magic, b"v" * 40) for offset in (0, 1, 5))
+    put(one.disk, FIRST, content)
+    for suffix in (".index", ".timeindex"):
+        put(one.disk, f"{NAME}/{file_name(0, suffix)}", b"")
+    report = checked(one.disk)
+    assert not report.findings.problems, said(report)
+    assert (report.old_messages, report.end_offset) == (3, 6)
+    random = Random(magic)
+    for _ in range(60):
+        bit = random.randrange(96 if random.random() < 0.3 else 0, len(content) * 8 // 3)
+        put(one.disk, FIRST, flipped(content, bit if bit >= 64 else bit + 64))
+        assert checked(one.disk).findings.problems, bit
+    put(one.disk, FIRST, old_message(3, magic, b"v") + content)
+    assert "comes after 3" in said(checked(one.disk))
 
 
 def test_a_timestamp_that_a_producer_got_wrong_is_a_note(disk: SimulatedDisk) -> None:
