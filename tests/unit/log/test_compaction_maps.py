@@ -25,6 +25,7 @@ for package in (penstock.log, penstock.node, penstock.server):
 print(sorted({"numba", "numpy"} & set(sys.modules)))
 """
 COMPILED = "penstock.log.compaction.compiled_offset_map"
+COMPILED_WALK = "penstock.log.verification.compiled_walk"
 
 
 def imported_by_all_but(*modules: str) -> str:
@@ -65,7 +66,7 @@ def test_either_map_is_refused_without_room_for_a_key(monkeypatch: pytest.Monkey
         offset_map(ENTRY_BYTES, 0.9, HASH_KEY)
 
 
-def test_numba_comes_with_the_compiled_map_only() -> None:
+def test_numba_comes_with_what_is_compiled_only() -> None:
     pytest.importorskip("numba", reason="needs penstock[kernels]")
-    assert imported_by_all_but(COMPILED) == "[]"
-    assert imported_by_all_but() == "['numba', 'numpy']"
+    assert imported_by_all_but(COMPILED, COMPILED_WALK) == "[]"
+    assert imported_by_all_but(COMPILED) == imported_by_all_but(COMPILED_WALK) == "['numba', 'numpy']"
