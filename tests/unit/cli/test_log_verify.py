@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.planted import flipped, sound_log, write_out
 
+from penstock.cli import log_progress
 from penstock.cli.main import main
 from penstock.log.checkpoints import HIGH_WATERMARK, RECOVERY_POINT
 from penstock.log.clean_shutdown import FILE as CLEAN_SHUTDOWN
@@ -109,6 +110,15 @@ def test_a_future_replica_and_a_stray_one_are_checked_too(partition: Path, capsy
     said = capsys.readouterr().out
     assert "its checksum is wrong" in said
     assert "has an offset of clicks-0, of which no directory is here" in said
+
+
+def test_progress_goes_to_standard_error(partition: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_progress, "PROGRESS_FROM_BYTES", 0)
+    for command in ("verify", "index"):
+        assert main(["log", command, "--json", str(partition)]) == 0
+        said = capsys.readouterr()
+        assert json.loads(said.out)
+        assert f" KiB: {partition}" in said.err
 
 
 def test_names_that_are_no_text_are_escaped(partition: Path, capsys: Capture) -> None:

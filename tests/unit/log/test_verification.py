@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from struct import Struct
 from typing import Any
@@ -14,8 +15,9 @@ from support.log_workload import Workload
 from support.logs import NAME, OneLog, batch
 from support.planted import checked, contents, flipped, mutated, old_message, put, said, sound_log
 
-from penstock.errors import InvalidRecordError
+from penstock.errors import InvalidRecordError, StorageError
 from penstock.log.names import LOG, file_name
+from penstock.log.rebuilding import Rebuilding
 from penstock.log.verification.findings import Severity
 from penstock.log.verification.partition import Beside, check_partition
 from penstock.log.verification.record_checks import WalkRecords, plain_walk
@@ -308,6 +310,31 @@ def test_what_is_left_over_is_named_with_what_it_means(disk: SimulatedDisk) -> N
         "sub": "a directory",
     }.items():
         assert any(name in line and meaning in line for line in lines.splitlines()), name
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_files_that_are_renamed_missing_or_empty_never_raise(disk: SimulatedDisk, seed: int) -> None:
+    """What crashes in swaps and deletions leave, in any combination; and an index can be made anew, or says why not."""
+    random = Random(seed)
+    for _ in range(40):
+        for path in random.sample(sorted(SOUND), random.randint(1, 8)):
+            kind = random.choice([".swap", ".cleaned", ".deleted", "", "empty"])
+            if kind == "empty":
+                put(disk, path, b"")
+            else:
+                disk.unlink(path)
+                if kind:
+                    disk.write(path + kind, 0, [SOUND[path]])
+        before = contents(disk)
+        for is_written in (False, True):
+            checked(disk, Beside(END, 0, END, END, is_written=is_written, was_stopped_cleanly=not is_written))
+        with suppress(StorageError):
+            list(Rebuilding(disk, NAME, log_start_offset=0, index_interval_bytes=100, told=lambda _: None).run())
+        assert contents(disk) == before
+        for path in disk.paths():
+            disk.unlink(path)
+        for path, content in SOUND.items():
+            disk.write(path, 0, [content])
 
 
 def test_a_torn_tail_is_not_judged_while_a_broker_writes(disk: SimulatedDisk) -> None:

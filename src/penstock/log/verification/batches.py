@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -30,8 +31,7 @@ from penstock.records.batch import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SeenBatch:
+class SeenBatch(NamedTuple):
     """A batch in its place. `data` is None where its checksum is wrong."""
 
     position: int

@@ -25,6 +25,9 @@ class CheckedRecords(NamedTuple):
     marker: EndTransactionMarker | None = None
 
 
+GOOD = CheckedRecords("")
+
+
 class RecordCheck:
     """Checks batch after batch, with contexts and `walk_records` of its own."""
 
@@ -36,7 +39,7 @@ class RecordCheck:
         """Checks a batch whose checksum is right. Raises nothing for bytes of any kind."""
         try:
             if header.record_count == 0:
-                return CheckedRecords("")
+                return GOOD
             unpacked = record_bytes(data, 0, header, self._decompress)
             largest = self._walk(unpacked, header)
             marker = self._marker(data, header) if header.is_control else None
@@ -48,7 +51,7 @@ class RecordCheck:
         if header.max_timestamp_ms not in {found_ms, NO_TIMESTAMP}:
             wrong = f"its header says that its largest timestamp is {header.max_timestamp_ms}; it is {found_ms}"
             return CheckedRecords("", f"{wrong}. Its producer sent that; a look-up by time may miss it", marker)
-        return CheckedRecords("", "", marker)
+        return GOOD if marker is None else CheckedRecords("", "", marker)
 
     def _marker(self, data: memoryview, header: BatchHeader) -> EndTransactionMarker | None:
         for record in control_records(data, header, 0, self._decompress):

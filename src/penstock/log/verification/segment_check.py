@@ -141,7 +141,8 @@ class SegmentCheck:
         walk.records += max(header.record_count, 0)
         if seen.data is None:
             self._problem(place, f"the batch at offset {header.base_offset} is damaged: its checksum is wrong")
-        elif checked := self.at.records.check(seen.data, header):
+        else:
+            checked = self.at.records.check(seen.data, header)
             if checked.problem:
                 self._problem(place, f"the batch at offset {header.base_offset}: {checked.problem}")
             if checked.note:
