@@ -53,7 +53,9 @@ class OffsetIndexCheck:
         if self.next < len(self.entries) and self.entries[self.next][1] == position:
             self._end_wide()
             offset = self.entries[self.next][0]
-            if offset >= last_offset:
+            if not position:
+                self._problem(self.next, f"it says {offset} at 0: no broker makes an entry for where a segment begins")
+            elif offset >= last_offset:
                 self.wide = self.next
             else:
                 self._problem(self.next, f"it says {offset} and the batch there ends with {last_offset}")
