@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.common import Actions, add_action, add_json
@@ -104,7 +104,11 @@ def checks_of(directory: str, is_log_directory: bool, progress: Progress) -> Ite
             logs = [(name, state_of(disk, Findings(), is_written=is_written).beside(name))]
         for log, beside in logs:
             path = os.path.join(directory, log) if is_log_directory else directory
-            yield checked_log(disk, path, log, beside, progress)
+            checked = checked_log(disk, path, log, beside, progress)
+            if checked.findings.problems and not is_written and holder_of(parent) is not None:  # a broker has started
+                used = replace(beside, is_written=True, was_stopped_cleanly=False)
+                checked = checked_log(disk, path, log, used, progress)
+            yield checked
     finally:
         disk.close()
 

@@ -151,6 +151,17 @@ def test_beside_a_running_broker_a_torn_tail_is_not_judged(partition: Path, caps
     assert "not judged in part" in capsys.readouterr().out
 
 
+def test_a_broker_that_starts_meanwhile_is_noticed(
+    partition: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with max(path for path in partition.iterdir() if path.suffix == ".log").open("ab") as file:
+        file.write(b"\0" * 30)
+    holders = [None, 4711]
+    monkeypatch.setattr("penstock.server.directory_lock.holder_of", lambda _: holders.pop(0))
+    assert main(["log", "verify", str(partition)]) == 0
+    assert "the tail, which is being written" in capsys.readouterr().out
+
+
 def test_asking_who_holds_a_lock_takes_none(tmp_path: Path) -> None:
     """Neither from another process nor from this one."""
     assert holder_of(str(tmp_path)) is None
