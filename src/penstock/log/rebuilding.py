@@ -23,7 +23,6 @@ from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.loading import listing, load_snapshot, marker_of
 from penstock.log.names import (
     ABORTED_INDEX,
-    CLEANED,
     LEADER_EPOCHS,
     LOG,
     OFFSET_INDEX,
@@ -186,9 +185,9 @@ def entries_of(content: bytes) -> list[tuple[int, ...]]:
 
 
 def check_at_rest(name: str, files: Mapping[str, FileInfo]) -> None:
-    """Raises StorageError where a compaction has not ended: which segments count is for a broker's start to say."""
+    """Raises StorageError in the middle of a swap: which segments count then is for a broker's start to say."""
     for file in files:
-        if file.endswith((CLEANED, SWAP)):
+        if file.endswith(SWAP):
             raise StorageError(
                 f"{name} has {file}, of a compaction that has not ended\n  start the broker once, which ends it"
             )

@@ -129,6 +129,8 @@ def test_a_damaged_segment_is_for_a_recovery() -> None:
 
 def test_an_unfinished_compaction_is_for_a_brokers_start() -> None:
     disk = sound_log().one.disk
+    disk.write(f"{NAME}/{0:020d}.log.cleaned", 0, [b""])
+    assert rebuild(disk) == [], "what is only being written is no part of the log"
     disk.write(f"{NAME}/{0:020d}.log.swap", 0, [b""])
     with pytest.raises(StorageError, match="of a compaction that has not ended"):
         rebuild(disk)

@@ -343,6 +343,14 @@ def test_files_that_are_renamed_missing_or_empty_never_raise(disk: SimulatedDisk
             disk.write(path, 0, [content])
 
 
+def test_indexes_that_a_swap_has_not_renamed_yet_are_not_missing(disk: SimulatedDisk) -> None:
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        disk.rename(path_of(suffix), path_of(suffix) + ".swap")
+    report = checked(disk)
+    assert not report.findings.problems, said(report)
+    assert "before a swap" in said(report)
+
+
 def test_a_torn_tail_is_not_judged_while_a_broker_writes(disk: SimulatedDisk) -> None:
     a_torn_batch(disk)
     report = checked(disk, Beside(is_written=True))

@@ -85,9 +85,9 @@ class SegmentCheck:
         self.times = TimeIndexCheck(
             file_name(base_offset, TIME_INDEX), base_offset, self._entries(TIME_INDEX), findings
         )
-        self.aborted = AbortedIndexCheck(
-            file_name(base_offset, ABORTED_INDEX), self._entries(ABORTED_INDEX), findings, may_lack=self.is_written
-        )
+        aborted = file_name(base_offset, ABORTED_INDEX)
+        may_lack = self.is_written or aborted + SWAP in at.files
+        self.aborted = AbortedIndexCheck(aborted, self._entries(ABORTED_INDEX), findings, may_lack=may_lack)
 
     def _entries(self, suffix: str) -> list[tuple[int, ...]]:
         file = file_name(self.base_offset, suffix)
