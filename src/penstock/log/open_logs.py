@@ -146,6 +146,7 @@ class OpenLogs:
         else:
             self._tie_to_topic(replica, result)
             result.config = self._table.topic_config(replica.topic)  # it may have changed meanwhile
+            result.stale_paths = self._removals.left_over(replica.directory.index, result.stale_paths)
             self._now_open(replica, result, now_ms)
 
     def _broke(self, operation: OpenLog | RecoverLog, error: Exception, now_ms: int) -> None:

@@ -272,12 +272,20 @@ class UnlinkFiles(Operation):
 
 
 def rename_deleted(disk: Disk, paths: Sequence[str]) -> list[str]:
-    """Renames those of the files that exist; returns their new names."""
+    """Renames those of the files that exist; returns their new names.
+
+    A file that had the name before and waits for its removal keeps `.deleted`, since somebody may read it still; the
+    later one becomes `.2.deleted`. A recovery, ours or Apache Kafka's, removes whatever ends so.
+    """
     renamed = []
     for path in paths:
+        number, deleted = 1, path + DELETED
+        while disk.exists(deleted):
+            number += 1
+            deleted = f"{path}.{number}{DELETED}"
         try:
-            disk.rename(path, path + DELETED)
+            disk.rename(path, deleted)
         except FileNotFoundError:
             continue
-        renamed.append(path + DELETED)
+        renamed.append(deleted)
     return renamed

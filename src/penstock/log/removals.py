@@ -22,11 +22,18 @@ class Removals:
         self._outbox = outbox
         self._removals: dict[int, Operation] = {}
         self._removal = 0
+        self._waiting: set[tuple[int, str]] = set()
 
     def unlink_later(self, replica: Replica, paths: Sequence[str], now_ms: int) -> None:
         """Removes a log's files that were renamed to `.deleted`, after the delay."""
-        unlink = UnlinkFiles(replica.directory.index, f"{replica.name}/unlink", self._outbox, paths)
+        index = replica.directory.index
+        unlink = UnlinkFiles(index, f"{replica.name}/unlink", self._outbox, paths)
+        self._waiting.update((index, path) for path in paths)
         self._remove_later(replica.topic, unlink, now_ms)
+
+    def left_over(self, directory: int, paths: Sequence[str]) -> list[str]:
+        """Those of the paths that are not to be removed later: a process that has ended has left them."""
+        return [path for path in paths if (directory, path) not in self._waiting]
 
     def remove_later(self, directory: int, name: str, topic: str, now_ms: int) -> None:
         """Removes a directory that was renamed to `-delete`, after the delay."""
@@ -57,3 +64,5 @@ class Removals:
 
     def _removed(self, operation: Operation, result: None, now_ms: int) -> None:
         self._deadlines.seen(now_ms)
+        if isinstance(operation, UnlinkFiles):
+            self._waiting.difference_update((operation.directory, path) for path in operation.paths)

@@ -130,6 +130,21 @@ def test_a_slice_of_before_the_swap_has_the_old_bytes() -> None:
         read_slice(topic.disk, pieces[0])
 
 
+def test_a_second_pass_soon_after_the_first_takes_no_bytes_from_the_readers_of_either() -> None:
+    topic = Compacted(file_delete_delay_ms=str(10 * MINUTE_MS))
+    held: list[tuple[FileSlice, bytes]] = []
+    for passes in range(1, 4):
+        topic.append(11)
+        for offset in (0, topic.written - 5):
+            for piece in topic.log().read(offset, 1 << 20).slices:
+                held.append((piece, read_slice(topic.disk, piece)))
+        while len(topic.events(LogCleaned)) < passes:
+            topic.wait(SECOND_MS)
+        assert [read_slice(topic.disk, piece) for piece, _ in held] == [data for _, data in held]
+    topic.wait(11 * MINUTE_MS)
+    assert not topic.files(".deleted")
+
+
 class Interrupted(Compacted):
     """One whose passes end only when `go_on` is called."""
 
