@@ -190,12 +190,17 @@ class ClassicMember(Member):
 
     @property
     def _was_kept(self) -> bool:
-        """Whether it joins after a generation that it did not join. A static member is kept in the group (KIP-345), and
-        the leader knew only what it had said before; if it is cooperative it still has what the leader gave away. Its
-        commits are refused until it has synced, and then it has what it is given.
+        """Whether it joins after a generation that it did not join, and is not told so until it syncs; if it is
+        cooperative it still has what was given away. Its commits are refused until then, and then it has what it is
+        given.
+
+        A static member is kept in the group (KIP-345), and the leader knew only what it had said before. A dynamic one
+        is removed; a consumer group takes it in again under its old member id (Kafka's GroupMetadataManager,
+        `classicGroupJoinToConsumerGroup`), where a classic one would say that it is unknown.
         """
         missed = self.generation > self._membership.synced + 1
-        return self.cooperative and self.instance_id is not None and missed
+        may_be_taken_in = self.instance_id is not None or not self.history.one_protocol
+        return self.cooperative and may_be_taken_in and missed
 
     def _send_sync(self, send: partial[None]) -> None:
         """Unless a commit has found meanwhile that the coordinator has moved."""

@@ -31,6 +31,7 @@ REGRESSIONS = {
     "an assignment that is not replicated in time is answered once": ("groups-zombies", 6),
     "partitions are withheld for a static member that came back and has none": ("groups-calm", 1015),
     "a static member is given again what another had in the generation that it missed": ("groups-storm", 415),
+    "a classic member that was silent for a session is taken in again by a consumer group": ("groups-migration", 134),
     "a group that was classic for a moment gives its members another session": ("groups-migration", 507),
 }
 
