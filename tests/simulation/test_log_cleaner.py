@@ -49,8 +49,10 @@ class World:
             "file_delete_delay_ms": "200",
         }
         self.topic = Compacted(seed, settings=SETTINGS, power_fails=bool(self.random.randrange(2)), **config)
-        self.topic.node.replicated = lambda log: max(self.high_watermark, log.log_end_offset - BEHIND)
+        self.topic.node.replicated = self.replicated
         self.history: dict[int, Record] = {}
+        self.batch_ends: list[int] = []
+        self.committed = 0
         self.sequence = 0
         self.topic.wait(SECOND_MS)
         self.append()
@@ -75,6 +77,14 @@ class World:
     def high_watermark(self) -> int:
         return self.topic.node.manager.high_watermark("users", 0)
 
+    def replicated(self, log: Log) -> int:
+        """What the high watermark becomes. What was once below it is on other replicas, too, and is never cut off, also
+        if a crash has taken what this one knew of it.
+        """
+        high_watermark = max(self.high_watermark, log.log_end_offset - BEHIND)
+        self.committed = max(self.committed, high_watermark)
+        return high_watermark
+
     # Actions
 
     def append(self) -> None:
@@ -92,6 +102,7 @@ class World:
             appended = log.append_as_leader(data, 0, self.topic.simulation.now_ms)
             for number, record in enumerate(batch):
                 self.history[appended.base_offset + number] = record
+            self.batch_ends.append(appended.base_offset + len(batch))
 
         self.topic.use(append)
         self.topic.wait(self.random.randrange(100))
@@ -120,10 +131,11 @@ class World:
             self.come_back()
 
     def cut(self) -> None:
-        """As a follower does that has what its leader has not, which is never below the high watermark."""
+        """As a follower does that has batches that its leader has not, none of which was ever committed."""
 
         def cut(log: Log) -> None:
-            offset = max(log.log_end_offset - self.random.randrange(BEHIND), self.high_watermark)
+            lowest = max(log.log_end_offset - self.random.randrange(BEHIND), self.committed)
+            offset = min((end for end in self.batch_ends if end >= lowest), default=log.log_end_offset)
             log.truncate_to(offset, self.topic.simulation.now_ms)
 
         self.topic.wait(50)
@@ -152,6 +164,8 @@ class World:
         """Waits until the log can be used, and forgets what it has lost."""
         log = self.usable()
         self.history = {offset: record for offset, record in self.history.items() if offset < log.log_end_offset}
+        self.batch_ends = [end for end in self.batch_ends if end <= log.log_end_offset]
+        self.committed = min(self.committed, log.log_end_offset)
 
     def usable(self) -> Log:
         while True:

@@ -54,6 +54,14 @@ PREFERRED_DIRECTORIES_MAX = 10_000
 """Replicas that do not exist yet and of which a node remembers the log directory that somebody wants them in."""
 CLEANING_CHUNK_BYTES = 512 * 1024
 """What the cleaner reads or writes at once, little enough to stay in a core's cache; a larger batch is read whole."""
+CLEANING_BATCH_MEMORY_BYTES = 64 * MiB
+"""What one batch may take in the cleaner's memory; one that would take more, by what it unpacks to or by the number of
+its records, is kept as it is and reported."""
+CLEANING_BATCH_MEMORY_RATIO = 5
+"""Those as a multiple of `max.message.bytes`, if that is more: so a large batch that is not compressed has room."""
+CLEANING_RECORD_BYTES = 192
+"""What the cleaner reckons for each record of a batch: its place and its hash, or, in plain Python, a tuple and a
+key."""
 CLEANING_PROBLEMS_REPORTED_MAX = 100
 """Damaged batches and segments that the report of a cleaner's pass names; it counts the others."""
 CLEANING_TASK_MAX_MS = 1_800_000

@@ -32,7 +32,7 @@ class Removals:
         self._remove_later(replica.topic, unlink, now_ms)
 
     def left_over(self, directory: int, paths: Sequence[str]) -> list[str]:
-        """Those of the paths that are not to be removed later: a process that has ended has left them."""
+        """The paths that a process which has ended has left: all but those that are to be removed later."""
         return [path for path in paths if (directory, path) not in self._waiting]
 
     def remove_later(self, directory: int, name: str, topic: str, now_ms: int) -> None:

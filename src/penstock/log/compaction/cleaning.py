@@ -4,9 +4,9 @@ Two readings of the log. The first fills a map with the last offset of each key,
 of what may be cleaned, or to where the map is full; the next pass goes on there. The second copies each group of
 segments into a new one and leaves out the records that the map knows a later one of (`filtering`).
 
-What cannot be read is kept and reported: a batch that is damaged as the bytes it is, a segment in which the batches
-cannot be told apart as a whole. None of their keys comes into the map, and from there on neither delete markers nor
-transaction markers go, because what they are about may be in those bytes.
+What cannot be read is kept and reported: a batch that is damaged, or takes too much memory (`unpacking`), as the bytes
+it is, a segment in which the batches cannot be told apart as a whole. None of their keys comes into the map, and from
+there on neither delete markers nor transaction markers go, because what they are about may be in those bytes.
 
 A pass reads closed segments through a `Disk` and gives new ones to a `Target`, or to nobody when it is only to say what
 it would do. It runs in a worker as well as in the simulator. Source: `Cleaner` of Apache Kafka 4.3.
@@ -21,14 +21,14 @@ from penstock.log.compaction.filtering import BatchFilter
 from penstock.log.compaction.offset_map import LatestOffsets
 from penstock.log.compaction.passes import Pass, SealedSegment, groups_of
 from penstock.log.compaction.report import GroupReport, PassReport
-from penstock.log.compaction.scan import Found, Unframed, batches, check_framing
+from penstock.log.compaction.scan import Found, Unframed, batches, framed
 from penstock.log.compaction.target import Target
 from penstock.log.compaction.transactions import CleanedTransactions
+from penstock.log.compaction.unpacking import Unpacking
 from penstock.log.disk import Disk
 from penstock.log.limits import CLEANING_PROBLEMS_REPORTED_MAX
 from penstock.log.names import LOG, file_name
 from penstock.records.compression import Contexts
-from penstock.records.reader import bounded, record_bytes
 
 
 def run_pass(disk: Disk, work: Pass, offsets: LatestOffsets, target: Target | None) -> PassReport:
@@ -48,7 +48,7 @@ class Cleaner:
         self.offsets = offsets
         self.target = target
         self.contexts = Contexts()
-        self.decompress = bounded(self.contexts)
+        self.unpacking = Unpacking(self.contexts, work.batch_memory_bytes)
         self.report = PassReport(
             work.name, work.first_dirty_offset, work.first_dirty_offset, work.first_uncleanable_offset
         )
@@ -59,7 +59,7 @@ class Cleaner:
         latest_offset = self._fill_map(readable)
         report.end_offset = latest_offset + 1
         report.keys = self.offsets.size
-        filtering = BatchFilter(work, self.offsets, latest_offset, self.decompress, self.contexts)
+        filtering = BatchFilter(work, self.offsets, latest_offset, self.unpacking, self.contexts)
         filtering.transactions.unread = bool(report.left_alone)
         for group in groups_of(work, [segment for segment in readable if segment.base_offset <= latest_offset]):
             report.groups.append(self._clean(group, filtering))
@@ -69,7 +69,8 @@ class Cleaner:
 
     def _is_framed(self, segment: SealedSegment) -> bool:
         try:
-            check_framing(self.disk, self._path(segment), segment.base_offset, segment.end_offset, segment.size_bytes)
+            for _ in framed(self.disk, self._path(segment), segment, self.work.batch_memory_bytes):
+                pass
         except Unframed as error:
             self.report.left_alone.append(segment.base_offset)
             self._note(str(error))
@@ -103,7 +104,7 @@ class Cleaner:
         if transactions.data_is_aborted(header) or not header.record_count:
             return None
         try:
-            added = self.offsets.add(record_bytes(found.data, 0, header, self.decompress), header, start)
+            added = self.offsets.add(self.unpacking.records(found), header, start)
         except (CorruptRecordError, InvalidRecordError):
             return None  # the second reading reports it
         return added.last_offset if added.full else None
@@ -126,7 +127,7 @@ class Cleaner:
         return report
 
     def _batches(self, segment: SealedSegment) -> Iterator[Found]:
-        return batches(self.disk, self._path(segment), segment.base_offset, segment.end_offset, segment.size_bytes)
+        return batches(self.disk, self._path(segment), segment, self.work.batch_memory_bytes)
 
     def _path(self, segment: SealedSegment) -> str:
         return f"{self.work.name}/{file_name(segment.base_offset, LOG)}"

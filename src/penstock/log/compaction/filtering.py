@@ -22,6 +22,7 @@ from penstock.log.compaction.records import Selection, all_of, max_timestamp_ms,
 from penstock.log.compaction.report import GroupReport
 from penstock.log.compaction.scan import Found
 from penstock.log.compaction.transactions import AbortedTransaction, CleanedTransactions
+from penstock.log.compaction.unpacking import Unpacking
 from penstock.log.producer_state import NO_OFFSET
 from penstock.records.batch import (
     CODEC_MASK,
@@ -38,7 +39,6 @@ from penstock.records.batch import (
 )
 from penstock.records.compression import Contexts, compress
 from penstock.records.control import ControlType, control_type
-from penstock.records.reader import Decompress, record_bytes
 
 HORIZON_MAX_MS = 2**63 - 1
 """The latest time that a batch's header holds: with it, delete markers never go."""
@@ -62,12 +62,12 @@ class BatchFilter:
     """
 
     def __init__(
-        self, work: Pass, offsets: LatestOffsets, latest_offset: int, decompress: Decompress, contexts: Contexts
+        self, work: Pass, offsets: LatestOffsets, latest_offset: int, unpacking: Unpacking, contexts: Contexts
     ) -> None:
         self.work = work
         self.offsets = offsets
         self.latest_offset = latest_offset
-        self.decompress = decompress
+        self.unpacking = unpacking
         self.contexts = contexts
         self.transactions = CleanedTransactions(work.aborted)
         self.report = GroupReport([])
@@ -145,7 +145,7 @@ class BatchFilter:
         return header.last_offset == last.last_data_offset
 
     def _records(self, found: Found) -> Buffer:
-        return record_bytes(found.data, 0, found.header, self.decompress) if found.header.record_count else b""
+        return self.unpacking.records(found) if found.header.record_count else b""
 
     def _with(self, found: Found, selection: Selection, *, needs_horizon: bool) -> Kept | None:
         """The batch with the records that were selected."""

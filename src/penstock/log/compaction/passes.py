@@ -17,6 +17,7 @@ from penstock.config.topic import TopicConfig
 from penstock.log.compaction.transactions import AbortedTransaction
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX
+from penstock.log.limits import CLEANING_BATCH_MEMORY_BYTES, CLEANING_BATCH_MEMORY_RATIO
 from penstock.log.loading import Loaded
 from penstock.log.producer_state import NO_OFFSET, ProducerState
 from penstock.log.segment import Segment
@@ -53,6 +54,7 @@ class Pass:
         last_records: by producer id, of the producers that are still remembered.
         now_ms: decides which delete horizons have passed.
         delete_retention_ms, segment_bytes, segment_index_bytes, index_interval_bytes: from the topic's configuration.
+        batch_memory_bytes: what a single batch may take.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Pass:
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
+    batch_memory_bytes: int = CLEANING_BATCH_MEMORY_BYTES
 
 
 class LogState(NamedTuple):
@@ -123,6 +126,7 @@ def plan_pass(
         config.max_segment_bytes,
         config.segment_index_bytes,
         config.index_interval_bytes,
+        max(CLEANING_BATCH_MEMORY_BYTES, CLEANING_BATCH_MEMORY_RATIO * config.max_message_bytes),
     )
 
 

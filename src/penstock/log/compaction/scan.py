@@ -1,8 +1,9 @@
 """The batches of one segment file for the cleaner, damaged ones too.
 
 A batch whose checksum is wrong still has a place and a length, and is kept. Where even that is in doubt (a length that
-leads out of the file, an offset that goes back or belongs to another segment, a message of an old format), nobody can
-say where the next batch begins: such a segment is `Unframed` and stays as it is.
+leads out of the file or to more than the cleaner has memory for, an offset that goes back or belongs to another
+segment, a message of an old format), nobody can say where the next batch begins: such a segment is `Unframed` and stays
+as it is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
+from penstock.log.compaction.passes import SealedSegment
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.limits import CLEANING_CHUNK_BYTES
@@ -29,25 +31,19 @@ class Found(NamedTuple):
     damaged: bool
 
 
-def batches(disk: Disk, path: str, base_offset: int, end_offset: int, size_bytes: int) -> Iterator[Found]:
-    """Every batch of a segment that holds the offsets [`base_offset`, `end_offset`). Raises Unframed."""
-    for header, data in framed(disk, path, base_offset, end_offset, size_bytes):
+def batches(disk: Disk, path: str, segment: SealedSegment, most_bytes: int) -> Iterator[Found]:
+    """Every batch of a segment's file, none of them larger than `most_bytes`. Raises Unframed."""
+    for header, data in framed(disk, path, segment, most_bytes):
         yield Found(header, data, computed_crc(data, 0, len(data)) != header.crc)
 
 
-def check_framing(disk: Disk, path: str, base_offset: int, end_offset: int, size_bytes: int) -> None:
-    """Raises Unframed if `batches` would."""
-    for _ in framed(disk, path, base_offset, end_offset, size_bytes):
-        pass
-
-
-def framed(
-    disk: Disk, path: str, base_offset: int, end_offset: int, size_bytes: int
-) -> Iterator[tuple[BatchHeader, memoryview]]:
+def framed(disk: Disk, path: str, segment: SealedSegment, most_bytes: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """As `batches`; the checksums are not looked at."""
+    base_offset, end_offset, size_bytes, *_ = segment
     next_offset, position = base_offset, 0
     end_offset = min(end_offset, base_offset + RELATIVE_OFFSET_MAX + 1)
     while position < size_bytes:
-        chunk = next_chunk(disk, path, position, size_bytes)
+        chunk = next_chunk(disk, path, position, size_bytes, most_bytes)
         used = 0
         try:
             for at, header in headers(chunk):
@@ -65,7 +61,7 @@ def framed(
         position += used
 
 
-def next_chunk(disk: Disk, path: str, position: int, size_bytes: int) -> memoryview:
+def next_chunk(disk: Disk, path: str, position: int, size_bytes: int, most_bytes: int) -> memoryview:
     """Bytes from `position` on that hold at least one whole batch, or begin with something else. Raises Unframed."""
     chunk = disk.read(path, position, min(CLEANING_CHUNK_BYTES, size_bytes - position))
     try:
@@ -75,6 +71,11 @@ def next_chunk(disk: Disk, path: str, position: int, size_bytes: int) -> memoryv
     if header.size_bytes > size_bytes - position:
         raise Unframed(
             f"{path} at byte {position}: a batch of {header.size_bytes} bytes where {size_bytes - position} are left"
+        )
+    if header.size_bytes > most_bytes:
+        raise Unframed(
+            f"{path} at byte {position}: a batch of {header.size_bytes} bytes, and the cleaner reads {most_bytes} at "
+            "most"
         )
     if header.size_bytes > len(chunk):
         chunk = disk.read(path, position, header.size_bytes)
