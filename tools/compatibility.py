@@ -58,7 +58,7 @@ FEATURES = (
     ("TLS, SASL, ACLs, delegation tokens", "not yet: asking for them stops the start"),
     (
         "Compaction",
-        "yes, with Kafka's rules; `log.cleaner.io.max.bytes.per.second` has no effect yet",
+        "yes, with Kafka's rules",
     ),
     ("Quotas", "not yet"),
     ("Tiered storage", "not yet: asking for it stops the start"),

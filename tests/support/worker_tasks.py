@@ -24,6 +24,7 @@ def command(serve: str) -> tuple[str, ...]:
 
 
 COMMAND = command("serve()")
+COPIED_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,19 @@ class Overwrite(OddTask):
     def run(self, disk: Disk) -> Sum:
         disk.write(self.path, 0, [b"a worker was here"])
         return Sum(0)
+
+
+class Copy(OddTask):
+    """Copies a file to `copy`, in pieces."""
+
+    paced = True
+    writes = True
+
+    def run(self, disk: Disk) -> Sum:
+        size_bytes = disk.size(self.path)
+        for position in range(0, size_bytes, COPIED_BYTES):
+            disk.write("copy", position, [disk.read(self.path, position, COPIED_BYTES)])
+        return Sum(size_bytes)
 
 
 class Look(OddTask):
@@ -165,7 +179,7 @@ class Raise(OddTask):
 
 CLASSES = (
     *(Sum, Process, Add, Ask, Measure, Overwrite, Look, LookSoon, Die, DieOnce, Stop, Compute, ComputeSoon, Babble),
-    *(Boast, Mistake, Swell, Raise),
+    *(Boast, Copy, Mistake, Swell, Raise),
 )
 
 

@@ -53,7 +53,12 @@ is over, the lane begins anew, and takes what it takes."""
 PREFERRED_DIRECTORIES_MAX = 10_000
 """Replicas that do not exist yet and of which a node remembers the log directory that somebody wants them in."""
 CLEANING_CHUNK_BYTES = 512 * 1024
-"""What the cleaner reads or writes at once, little enough to stay in a core's cache; a larger batch is read whole."""
+"""What a pass of the cleaner from the command line reads or writes at once, little enough to stay in a core's cache; a
+larger batch is read whole."""
+CLEANING_CHUNK_MIN_BYTES = 4 * KiB
+"""The least that a pass in a broker reads or writes at once, if `log.cleaner.io.buffer.size` gives it even less."""
+CLEANING_CHUNK_MAX_BYTES = 4 * MiB
+"""The most that a pass in a broker reads or writes at once, if `log.cleaner.io.buffer.size` gives it even more."""
 CLEANING_BATCH_MEMORY_BYTES = 64 * MiB
 """What one batch may take in the cleaner's memory; one that would take more, by what it unpacks to or by the number of
 its records, is kept as it is and reported."""

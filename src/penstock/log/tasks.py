@@ -21,6 +21,7 @@ class Task(ABC):
         report_type: what `run` returns an instance of; plain data, too.
         urgent: whether a client waits for it; such a task reads no files.
         writes: whether it makes files, under names that nobody else uses.
+        paced: whether it may have to wait after it has read or written something.
         what: names the work for a person.
         deadline_ms: how long a worker may take for it.
     """
@@ -29,6 +30,7 @@ class Task(ABC):
     report_type: ClassVar[type]
     urgent: ClassVar[bool] = False
     writes: ClassVar[bool] = False
+    paced: ClassVar[bool] = False
 
     @property
     @abstractmethod

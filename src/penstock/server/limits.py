@@ -63,6 +63,12 @@ WORKERS_MAX = 8
 validate a batch takes twice the memory that it unpacks to, 290 MB at most: 2.3 GB if all have such batches."""
 WORKER_WAIT_MAX_S = 10.0
 """How long a task that a client waits for may wait for a worker; then the lane does it."""
+PACED_BYTES = 256 * KiB
+"""After so many bytes that the log cleaner has read and written it asks whether to go on."""
+PACE_LOOK_S = 0.3
+"""The log cleaner looks so often whether what holds it up has changed."""
+PACE_SLOW_DISK_MAX_S = 5.0
+"""How long the log cleaner waits before it moves `PACED_BYTES` more while a disk is slow."""
 WORKER_START_AGAIN_S = 30.0
 """How long no worker process is started after one did not start; lanes do the tasks."""
 WORKER_START_MAX_MS = 30_000

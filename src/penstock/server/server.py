@@ -32,6 +32,7 @@ from penstock.server.directories import Directories
 from penstock.server.limits import ShellLimits, descriptor_limit
 from penstock.server.listener import Listener, bind_all
 from penstock.server.metrics import process_samples, shell_samples
+from penstock.server.pace import Pace
 from penstock.server.shell import Shell
 from penstock.server.workers import Workers
 
@@ -152,6 +153,11 @@ class Server:
             work_ms=work_ms,
             wall=self._clock.wall,
         )
+        broker = self.broker
+        pace = Pace(
+            lambda: broker.settings.log_cleaner_io_max_bytes_per_second,
+            lambda index: not self.shell.lanes[index].healthy,
+        )
         self.shell = Shell(
             self.broker,
             asyncio.get_running_loop(),
@@ -159,7 +165,7 @@ class Server:
             limits,
             clock=self._clock,
             lane_threads=settings.penstock_lane_threads,
-            workers=Workers({directory.index: directory.path for directory in self._directories.all}),
+            workers=Workers({directory.index: directory.path for directory in self._directories.all}, pace=pace),
             on_turn_end=self._look,
         )
         self._started = True

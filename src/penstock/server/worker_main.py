@@ -14,10 +14,25 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 
+from penstock.log.disk import Buffer
 from penstock.server.disk import BlockingDisk
-from penstock.server.worker_messages import LENGTH, Done, Failed, GarbageError, Order, Ready, decode, encode, release
+from penstock.server.limits import PACED_BYTES
+from penstock.server.worker_messages import (
+    LENGTH,
+    Done,
+    Failed,
+    GarbageError,
+    GoOn,
+    Moved,
+    Order,
+    Ready,
+    decode,
+    encode,
+    release,
+)
 
 NICENESS = 10
 FIRST_TO_DIE = b"500"
@@ -43,7 +58,7 @@ def main() -> None:
             body = receive(broker)
         except EOFError:
             return
-        broker.sendall(encode(answer(body)))
+        broker.sendall(encode(answer(body, broker)))
 
 
 def receive(broker: socket.socket) -> bytearray:
@@ -63,17 +78,52 @@ def receive_exactly(broker: socket.socket, count: int) -> bytearray:
     return data
 
 
-def answer(body: bytes | bytearray) -> Done | Failed:
+class PacedDisk(BlockingDisk):
+    """A log directory of which the broker is told what was read and written, and which waits until it says to go on."""
+
+    def __init__(self, path: str, broker: socket.socket, *, writable: bool) -> None:
+        super().__init__(0, path, descriptors_max=FILES_MAX, writable=writable, probed=False)
+        self._broker = broker
+        self._moved_bytes = 0
+
+    def read(self, path: str, position: int, length: int) -> bytes:
+        data = super().read(path, position, length)
+        self._moved(len(data))
+        return data
+
+    def write(self, path: str, position: int, chunks: Sequence[Buffer]) -> None:
+        super().write(path, position, chunks)
+        self._moved(sum(map(len, chunks)))
+
+    def _moved(self, count: int) -> None:
+        self._moved_bytes += count
+        if self._moved_bytes >= PACED_BYTES:
+            self._broker.sendall(encode(Moved(self._moved_bytes)))
+            self._moved_bytes = 0
+            if decode(receive(self._broker)) != GoOn():
+                raise GarbageError("a task that waits is told to go on")
+
+
+def disk_of(order: Order, broker: socket.socket) -> BlockingDisk:
+    writable = order.task.writes
+    if order.task.paced:
+        return PacedDisk(order.path, broker, writable=writable)
+    return BlockingDisk(0, order.path, descriptors_max=FILES_MAX, writable=writable, probed=False)
+
+
+def answer(body: bytes | bytearray, broker: socket.socket) -> Done | Failed:
     """Runs the task of a message. Its files are opened anew, since the broker changes them between tasks."""
     try:
         order = decode(body)
         if not isinstance(order, Order):
             raise GarbageError(f"{type(order).__name__} is no task")
-        disk = BlockingDisk(0, order.path, descriptors_max=FILES_MAX, writable=order.task.writes, probed=False)
+        disk = disk_of(order, broker)
         try:
             return Done(order.task.run(disk))
         finally:
             disk.close()
+    except EOFError:
+        os._exit(0)  # the broker is gone
     except MemoryError:
         os._exit(1)  # the broker is not to try what takes so much
     except Exception as error:

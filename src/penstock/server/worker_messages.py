@@ -1,4 +1,5 @@
 """What the broker and a worker process say to each other: one length-prefixed message for a task, one for its end.
+A task that is paced says in between what it has read and written, and waits for an answer.
 
 Before the first task the worker says of which release it is: it runs what is installed now, which may be another one
 than the broker was started from.
@@ -57,6 +58,18 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """A task has read and written so many bytes since it said so last, and waits to be told to go on."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """A task that has moved something may go on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """A task has ended well."""
 
@@ -85,9 +98,9 @@ COMPACTION = (
 RECOVERY = (PlanRecovery, PlannedRecovery, RecoveryReport, OffsetRange, OpenArguments, TopicConfig, FileInfo)
 REWRITING = (RewriteBatch, Rewritten, Rules, TimestampType, Codec, ErrorCode, bytearray)
 """Tasks, their reports, and what these consist of."""
-ALL = (Ready, Order, Done, Failed, *COMPACTION, *RECOVERY, *REWRITING)
+ALL = (Ready, Order, Moved, GoOn, Done, Failed, *COMPACTION, *RECOVERY, *REWRITING)
 CLASSES = {(each.__module__, each.__qualname__): each for each in ALL}
-Message = Ready | Order | Done | Failed
+Message = Ready | Order | Moved | GoOn | Done | Failed
 
 
 def release() -> str:
@@ -130,6 +143,6 @@ def decode(body: bytes | bytearray) -> Message:
         raise
     except Exception as error:  # pickle says that of bytes that are none
         raise GarbageError(f"{type(error).__name__}: {error}") from None
-    if not isinstance(message, (Ready, Order, Done, Failed)):
+    if not isinstance(message, Message):
         raise GarbageError(f"{type(message).__name__} is no message")
     return message

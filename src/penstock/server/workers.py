@@ -22,6 +22,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import NamedTuple
@@ -37,12 +38,15 @@ from penstock.server.limits import (
     WORKER_WAIT_MAX_S,
     WORKERS_MAX,
 )
+from penstock.server.pace import Pace
 from penstock.server.worker_messages import (
     LENGTH,
     Done,
     Failed,
     GarbageError,
+    GoOn,
     Message,
+    Moved,
     Order,
     Ready,
     decode,
@@ -58,6 +62,7 @@ END_TIMEOUT_S = 2.0
 COMMAND = (sys.executable, "-P", "-m", "penstock.server.worker_main")
 
 Ended = Callable[[Done | Failed], None]
+Paced = Callable[[int, Callable[[float], bool]], None]
 
 
 class WorkerFailedError(Exception):
@@ -86,6 +91,7 @@ class Workers:
         idle_s: for how long a worker waits for a task before it is ended.
         wait_max_s: for how long a task that a client waits for may wait for a worker.
         command: what starts one.
+        pace: when tasks that are paced may go on; None: at once.
 
     Attributes: `pools`, for their figures.
     """
@@ -98,11 +104,15 @@ class Workers:
         idle_s: float = WORKER_IDLE_S,
         wait_max_s: float = WORKER_WAIT_MAX_S,
         command: tuple[str, ...] = COMMAND,
+        pace: Pace | None = None,
     ) -> None:
         most = processes_max or cores()
         of_directory = min(WORKERS_MAX, max(1, most // max(1, len(paths))))
         niced = (*command, "gives-way")
-        self._of_directories = {index: Pool(path, of_directory, idle_s, niced) for index, path in paths.items()}
+        self._of_directories = {
+            index: Pool(path, of_directory, idle_s, niced, pace=partial(pace.wait, index) if pace else None)
+            for index, path in paths.items()
+        }
         left_to_the_loop = min(WORKERS_MAX, max(1, most - 1))
         self._urgent = Pool("/", left_to_the_loop, idle_s, command, wait_max_s)
         self.pools = [self._urgent, *self._of_directories.values()]
@@ -126,7 +136,14 @@ class Pool:
     """
 
     def __init__(
-        self, path: str, processes_max: int, idle_s: float, command: tuple[str, ...], wait_max_s: float = inf
+        self,
+        path: str,
+        processes_max: int,
+        idle_s: float,
+        command: tuple[str, ...],
+        wait_max_s: float = inf,
+        *,
+        pace: Paced | None = None,
     ) -> None:
         self.started = self.done = self.failed = 0
         self._path = path
@@ -134,6 +151,7 @@ class Pool:
         self._idle_s = idle_s
         self._command = command
         self._wait_max_s = wait_max_s
+        self._pace = pace
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._jobs: deque[Job] = deque()
@@ -251,7 +269,7 @@ class Pool:
             except Exception as error:  # of the system, or another release; whichever, the job must end
                 return None, None if self._closing.is_set() else Failed(f"{what}: no worker can be started: {error}")
             try:
-                end = process.run(self._path, job.task)
+                end = process.run(self._path, job.task, self._moved)
                 if isinstance(end, Failed):
                     logger.warning("a task has failed", task=what, reason=end.reason)
                 return process, end
@@ -266,6 +284,11 @@ class Pool:
             if given_up:
                 break
         return None, Failed(f"{what} failed in a worker process (try {tries} of {TRIES}): {reason}", crashed=True)
+
+    def _moved(self, count: int) -> None:
+        """A task has read and written so many bytes: waits until it may go on."""
+        if self._pace is not None:
+            self._pace(count, self._closing.wait)
 
     def _start(self) -> WorkerProcess:
         """Raises WorkerFailedError or OSError; also for a while after it did."""
@@ -323,9 +346,21 @@ class WorkerProcess:
         if message != Ready(release()):
             raise WorkerFailedError("another release than that of this broker is installed: restart the broker")
 
-    def run(self, path: str, task: Task) -> Done | Failed:
-        """Has a task done. Raises WorkerFailedError, or OSError; the worker is of no more use then."""
-        message = self._hear(task.deadline_ms, encode(Order(path, task)))
+    def run(self, path: str, task: Task, moved: Callable[[int], None]) -> Done | Failed:
+        """Has a task done. Raises WorkerFailedError, or OSError; the worker is of no more use then.
+
+        `moved` is told what a paced task has read and written, and returns when it may go on. That time does not count.
+        """
+        left_ms = task.deadline_ms
+        message: Message = Order(path, task)
+        while True:
+            began_s = monotonic()
+            message = self._hear(max(left_ms, 1), encode(message))
+            if not isinstance(message, Moved) or not task.paced:
+                break
+            left_ms -= int((monotonic() - began_s) * 1000)
+            moved(message.count)
+            message = GoOn()
         if isinstance(message, Failed):
             return message
         if not isinstance(message, Done) or not isinstance(message.report, task.report_type):

@@ -69,7 +69,7 @@ class Cleaner:
 
     def _is_framed(self, segment: SealedSegment) -> bool:
         try:
-            for _ in framed(self.disk, self._path(segment), segment, self.work.batch_memory_bytes):
+            for _ in framed(self.disk, self._path(segment), segment, self.work):
                 pass
         except Unframed as error:
             self.report.left_alone.append(segment.base_offset)
@@ -127,7 +127,7 @@ class Cleaner:
         return report
 
     def _batches(self, segment: SealedSegment) -> Iterator[Found]:
-        return batches(self.disk, self._path(segment), segment, self.work.batch_memory_bytes)
+        return batches(self.disk, self._path(segment), segment, self.work)
 
     def _path(self, segment: SealedSegment) -> str:
         return f"{self.work.name}/{file_name(segment.base_offset, LOG)}"

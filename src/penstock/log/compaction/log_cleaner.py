@@ -30,7 +30,12 @@ from penstock.log.deadlines import Deadlines
 from penstock.log.directory_operations import ReadRange
 from penstock.log.events import LogCleaned, LogEvent, LogNotCleaned
 from penstock.log.failures import Failures
-from penstock.log.limits import CLEANING_AGAIN_MS, CLEANING_LOOK_REPLICAS_MAX
+from penstock.log.limits import (
+    CLEANING_AGAIN_MS,
+    CLEANING_CHUNK_MAX_BYTES,
+    CLEANING_CHUNK_MIN_BYTES,
+    CLEANING_LOOK_REPLICAS_MAX,
+)
 from penstock.log.log import Log
 from penstock.log.not_open import NotOpen
 from penstock.log.open_logs import OpenLogs
@@ -240,7 +245,15 @@ class LogCleaner:
             high_watermark=min(replica.high_watermark, log.log_end_offset),
             clean_offset=replica.directory.clean_offsets.get(replica.key),
             now_ms=self._wall.at(now_ms),
+            chunk_bytes=self._chunk_bytes,
         )
+
+    @property
+    def _chunk_bytes(self) -> int:
+        """What a pass reads or writes at once."""
+        settings = self._table.settings
+        share_bytes = settings.log_cleaner_io_buffer_size // max(settings.log_cleaner_threads, 1)
+        return max(CLEANING_CHUNK_MIN_BYTES, min(share_bytes // 2, CLEANING_CHUNK_MAX_BYTES))
 
     def _cleaned(self, cleaning: Cleaning, operation: CleanLog, outcome: PassOutcome, now_ms: int) -> None:
         """A pass has ended, well or not."""

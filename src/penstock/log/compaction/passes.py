@@ -17,7 +17,7 @@ from penstock.config.topic import TopicConfig
 from penstock.log.compaction.transactions import AbortedTransaction
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX
-from penstock.log.limits import CLEANING_BATCH_MEMORY_BYTES, CLEANING_BATCH_MEMORY_RATIO
+from penstock.log.limits import CLEANING_BATCH_MEMORY_BYTES, CLEANING_BATCH_MEMORY_RATIO, CLEANING_CHUNK_BYTES
 from penstock.log.loading import Loaded
 from penstock.log.producer_state import NO_OFFSET, ProducerState
 from penstock.log.segment import Segment
@@ -55,6 +55,7 @@ class Pass:
         now_ms: decides which delete horizons have passed.
         delete_retention_ms, segment_bytes, segment_index_bytes, index_interval_bytes: from the topic's configuration.
         batch_memory_bytes: what a single batch may take.
+        chunk_bytes: what is read or written at once; a larger batch is read whole.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Pass:
     segment_index_bytes: int
     index_interval_bytes: int
     batch_memory_bytes: int = CLEANING_BATCH_MEMORY_BYTES
+    chunk_bytes: int = CLEANING_CHUNK_BYTES
 
 
 class LogState(NamedTuple):
@@ -89,6 +91,7 @@ def plan_pass(
     high_watermark: int,
     clean_offset: int | None,
     now_ms: int,
+    chunk_bytes: int = CLEANING_CHUNK_BYTES,
 ) -> Pass:
     """The pass that is possible over a log now. It has no segments when there is nothing to clean.
 
@@ -127,6 +130,7 @@ def plan_pass(
         config.segment_index_bytes,
         config.index_interval_bytes,
         max(CLEANING_BATCH_MEMORY_BYTES, CLEANING_BATCH_MEMORY_RATIO * config.max_message_bytes),
+        chunk_bytes,
     )
 
 

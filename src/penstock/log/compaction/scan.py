@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
-from penstock.log.compaction.passes import SealedSegment
+from penstock.log.compaction.passes import Pass, SealedSegment
 from penstock.log.disk import Disk
 from penstock.log.index import RELATIVE_OFFSET_MAX
-from penstock.log.limits import CLEANING_CHUNK_BYTES
 from penstock.records.batch import HEADER_BYTES, BatchHeader, computed_crc, headers, read_header
 
 
@@ -31,19 +30,19 @@ class Found(NamedTuple):
     damaged: bool
 
 
-def batches(disk: Disk, path: str, segment: SealedSegment, most_bytes: int) -> Iterator[Found]:
-    """Every batch of a segment's file, none of them larger than `most_bytes`. Raises Unframed."""
-    for header, data in framed(disk, path, segment, most_bytes):
+def batches(disk: Disk, path: str, segment: SealedSegment, work: Pass) -> Iterator[Found]:
+    """Every batch of a segment's file, none of which takes more memory than the pass gives it. Raises Unframed."""
+    for header, data in framed(disk, path, segment, work):
         yield Found(header, data, computed_crc(data, 0, len(data)) != header.crc)
 
 
-def framed(disk: Disk, path: str, segment: SealedSegment, most_bytes: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+def framed(disk: Disk, path: str, segment: SealedSegment, work: Pass) -> Iterator[tuple[BatchHeader, memoryview]]:
     """As `batches`; the checksums are not looked at."""
     base_offset, end_offset, size_bytes, *_ = segment
     next_offset, position = base_offset, 0
     end_offset = min(end_offset, base_offset + RELATIVE_OFFSET_MAX + 1)
     while position < size_bytes:
-        chunk = next_chunk(disk, path, position, size_bytes, most_bytes)
+        chunk = next_chunk(disk, path, position, size_bytes, work)
         used = 0
         try:
             for at, header in headers(chunk):
@@ -61,9 +60,9 @@ def framed(disk: Disk, path: str, segment: SealedSegment, most_bytes: int) -> It
         position += used
 
 
-def next_chunk(disk: Disk, path: str, position: int, size_bytes: int, most_bytes: int) -> memoryview:
+def next_chunk(disk: Disk, path: str, position: int, size_bytes: int, work: Pass) -> memoryview:
     """Bytes from `position` on that hold at least one whole batch, or begin with something else. Raises Unframed."""
-    chunk = disk.read(path, position, min(CLEANING_CHUNK_BYTES, size_bytes - position))
+    chunk = disk.read(path, position, min(work.chunk_bytes, size_bytes - position))
     try:
         header = read_header(chunk)
     except (CorruptRecordError, InvalidRecordError) as error:
@@ -72,10 +71,10 @@ def next_chunk(disk: Disk, path: str, position: int, size_bytes: int, most_bytes
         raise Unframed(
             f"{path} at byte {position}: a batch of {header.size_bytes} bytes where {size_bytes - position} are left"
         )
-    if header.size_bytes > most_bytes:
+    if header.size_bytes > work.batch_memory_bytes:
         raise Unframed(
-            f"{path} at byte {position}: a batch of {header.size_bytes} bytes, and the cleaner reads {most_bytes} at "
-            "most"
+            f"{path} at byte {position}: a batch of {header.size_bytes} bytes, and the cleaner reads "
+            f"{work.batch_memory_bytes} at most"
         )
     if header.size_bytes > len(chunk):
         chunk = disk.read(path, position, header.size_bytes)

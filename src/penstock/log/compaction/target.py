@@ -8,7 +8,6 @@ from penstock.log.compaction.filtering import Kept
 from penstock.log.compaction.passes import Pass
 from penstock.log.compaction.transactions import AbortedTransaction
 from penstock.log.disk import Buffer, Disk
-from penstock.log.limits import CLEANING_CHUNK_BYTES
 from penstock.log.segment import Segment
 from penstock.records.batch import NO_TIMESTAMP
 
@@ -32,6 +31,7 @@ class NewSegment:
         self._target = target
         self._segment = Segment(target.name, base_offset, work.now_ms)
         self._index_interval_bytes = work.index_interval_bytes
+        self._chunk_bytes = work.chunk_bytes
         self._chunks: list[Buffer] = []
         self._waiting_bytes = 0
         self._written_bytes = 0
@@ -46,7 +46,7 @@ class NewSegment:
         is_view = isinstance(kept.data, memoryview)  # which would hold all that was read with it
         self._chunks.append(bytes(kept.data) if is_view else kept.data)
         self._waiting_bytes += len(kept.data)
-        if self._waiting_bytes >= CLEANING_CHUNK_BYTES:
+        if self._waiting_bytes >= self._chunk_bytes:
             self._write()
 
     def append_aborted(self, aborted: AbortedTransaction) -> None:

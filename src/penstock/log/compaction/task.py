@@ -43,6 +43,7 @@ class RunPass(Task):
 
     report_type: ClassVar[type] = PassOutcome
     writes: ClassVar[bool] = True
+    paced: ClassVar[bool] = True
     work: Pass
     buffer_bytes: int
     load_factor: float
