@@ -12,7 +12,7 @@ BUSY_LOGS_PASSED_OVER_MAX = 100
 PRODUCER_IDS_PER_PARTITION_MAX = 100_000
 """Idempotent producers remembered in one partition; the one idle longest is forgotten beyond it."""
 RETENTION_WALL_STEP_MS = 1_000
-"""By so much the machine's clock must be set ahead for retention to look anew at what falls due by it."""
+"""By so much the machine's clock must be set for retention and the cleaner to look anew at what falls due by it."""
 PRODUCERS_EXPIRED_PER_STEP = 10_000
 """Idempotent producers of several logs that are looked at in one step for those that are idle."""
 BATCHES_PER_PRODUCER = 5

@@ -383,6 +383,7 @@ class LogManager:
         if self.table.stopping:
             return
         self._retention.clock_moved()
+        self._cleaning.clock_moved()
         for function in self.deadlines.due(now_ms):
             function(now_ms)
             if self._retention.look_due:

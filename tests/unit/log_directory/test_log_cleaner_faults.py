@@ -11,7 +11,8 @@ from penstock.config.server import Settings
 from penstock.errors import StorageError
 from penstock.log.checkpoints import CLEANER_OFFSET, parse_checkpoint
 from penstock.log.compaction.dirt import Dirt
-from penstock.log.events import LogCleaned
+from penstock.log.events import LogCleaned, LogNotCleaned
+from penstock.log.limits import CLEANING_AGAIN_MS
 from penstock.log.replica import Replica, State
 
 
@@ -138,6 +139,60 @@ def test_where_the_last_pass_ended_is_lowered_where_a_recovery_finds_less() -> N
     topic.wait(100)
     assert topic.node.manager.table.directories[0].clean_offsets.get(("users", 0)) == 11
     assert parse_checkpoint(topic.disk.read(CLEANER_OFFSET, 0, 1000)) == {("users", 0): 11}
+
+
+def test_a_last_pass_that_ended_beyond_the_logs_end_counts_for_nothing() -> None:
+    topic = Compacted(min_compaction_lag_ms=str(30 * MINUTE_MS))
+    topic.append(11)
+    topic.node.stop()
+    topic.wait(SECOND_MS)
+    topic.disk.write(CLEANER_OFFSET, 0, [b"0\n1\nusers 0 99\n"])
+    topic.configure()
+    topic.node.start()
+    topic.wait(MINUTE_MS)
+    assert len(topic.events(LogCleaned)) == 1
+    assert topic.node.manager.table.directories[0].clean_offsets.get(("users", 0)) == 10
+    topic.reads_the_latest()
+    topic.wait(5 * MINUTE_MS)
+    assert len(topic.events(LogCleaned)) == 1
+
+
+def test_a_last_pass_that_ended_within_the_active_segment_counts() -> None:
+    topic = Compacted()
+    topic.append(11)
+    topic.wait(3 * MINUTE_MS)
+    topic.append(2)
+    topic.use(lambda log: log.truncate_to(12, topic.simulation.now_ms))
+    topic.wait(SECOND_MS)
+    topic.disk.write(CLEANER_OFFSET, 0, [b"0\n1\nusers 0 12\n"])
+    topic.node.stop()
+    topic.wait(SECOND_MS)
+    topic.node.start()
+    topic.wait(5 * MINUTE_MS)
+    assert len(topic.events(LogCleaned)) == 1
+
+
+def test_a_clock_that_is_set_back_holds_no_log() -> None:
+    topic = Compacted()
+    topic.append(11)
+    topic.disk.capacity_bytes = sum(entry.size_bytes for entry in topic.disk.list("users-0")) + 1_000
+    topic.wait(MINUTE_MS)
+    assert len(topic.events(LogNotCleaned)) == 1
+    topic.disk.capacity_bytes = None
+    topic.node.wall.ahead_ms -= 24 * 60 * MINUTE_MS
+    topic.wait(CLEANING_AGAIN_MS + MINUTE_MS)
+    assert len(topic.events(LogCleaned)) == 1
+
+
+def test_a_clock_that_is_set_ahead_makes_a_log_due() -> None:
+    topic = Compacted(min_compaction_lag_ms=str(600 * MINUTE_MS))
+    topic.append(11)
+    topic.wait(5 * MINUTE_MS)
+    assert not topic.events(LogCleaned)
+    topic.node.wall.ahead_ms += 601 * MINUTE_MS
+    topic.append(1)
+    topic.wait(MINUTE_MS)
+    assert len(topic.events(LogCleaned)) == 1
 
 
 def test_a_broken_log_is_not_looked_at_over_and_over() -> None:

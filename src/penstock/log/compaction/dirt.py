@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from penstock.config.topic import TopicConfig
 from penstock.config.values import LONG_MAX
-from penstock.errors import CorruptRecordError, InvalidRecordError
+from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log.disk import Disk, Operation, OperationOwner
+from penstock.log.loading import listing, load_active, load_segments
 from penstock.log.names import LOG, file_name
 from penstock.log.replica import Replica
 from penstock.log.retiring import SegmentFile, largest_timestamp_ms, list_segments
@@ -29,11 +30,6 @@ class Bounds(NamedTuple):
     clean_offset: int | None
     log_start_offset: int
     high_watermark: int
-
-    @property
-    def first_dirty(self) -> int:
-        """Where the next pass begins to look for keys."""
-        return max(self.clean_offset or 0, self.log_start_offset)
 
 
 class Dirt(NamedTuple):
@@ -93,8 +89,10 @@ def measured(disk: Disk, name: str, bounds: Bounds, config: TopicConfig, wall_ms
 
 def dirt_of(disk: Disk, name: str, bounds: Bounds, config: TopicConfig, wall_ms: int) -> Dirt:
     """What can be cleaned of a log. Raises FileNotFoundError if it is gone."""
-    closed = list(pairwise(list_segments(disk, name)))
-    dirty = [(each, following) for each, following in closed if following.base_offset > bounds.first_dirty]
+    segments = list_segments(disk, name)
+    closed = list(pairwise(segments))
+    first_dirty = first_dirty_offset(disk, name, bounds, segments)
+    dirty = [(each, following) for each, following in closed if following.base_offset > first_dirty]
     clean_bytes = sum(each.log.size_bytes for each, _ in closed[: len(closed) - len(dirty)])
     cleanable_bytes = 0
     again_ms: list[int] = []
@@ -114,6 +112,28 @@ def dirt_of(disk: Disk, name: str, bounds: Bounds, config: TopicConfig, wall_ms:
             overdue = overdue_ms < wall_ms
             again_ms.append(max(overdue_ms + 1, wall_ms))
     return Dirt(clean_bytes, cleanable_bytes, overdue, min(again_ms, default=None))
+
+
+def first_dirty_offset(disk: Disk, name: str, bounds: Bounds, segments: Sequence[SegmentFile]) -> int:
+    """Where the next pass begins to look for keys.
+
+    A clean offset beyond the log's end, as Apache Kafka may have left it, says nothing, and all counts as dirty. It is
+    looked for only if the active segment begins below, which it seldom does.
+    """
+    clean_offset = bounds.clean_offset or 0
+    if segments and clean_offset > segments[-1].base_offset and clean_offset > end_offset(disk, name):
+        clean_offset = 0
+    return max(clean_offset, bounds.log_start_offset)
+
+
+def end_offset(disk: Disk, name: str) -> int:
+    """Where a log ends, by its active segment; if that cannot be read, where that begins."""
+    active = None
+    try:
+        active = load_segments(name, listing(disk, name), 0)[-1]
+        return load_active(disk, active)
+    except StorageError:
+        return active.base_offset if active is not None else 0
 
 
 def first_batch_ms(disk: Disk, name: str, segment: SegmentFile) -> int:

@@ -145,7 +145,7 @@ class LogCleaner:
         for replica, dirt in zip(operation.replicas, results, strict=True):
             if dirt is None or not self._is_ours(replica) or replica in self._running:
                 continue
-            if self._not_before_ms.get(replica, 0) > self._wall.at(now_ms):
+            if self._not_before_ms.get(replica, 0) > now_ms:
                 continue
             if dirt.is_due(self._table.topic_config(replica.topic)):
                 self._due[replica] = dirt
@@ -271,10 +271,10 @@ class LogCleaner:
     def _failed(self, cleaning: Cleaning, reason: str, now_ms: int) -> None:
         replica = cleaning.replica
         if self._is_ours(replica) and not self._table.stopping:
-            again_ms = self._not_before_ms[replica] = self._wall.at(now_ms) + CLEANING_AGAIN_MS
+            self._not_before_ms[replica] = now_ms + CLEANING_AGAIN_MS
             self.uncleanable[replica] = reason
             self._report(LogNotCleaned(replica.name, reason))
-            self._schedule.look_at(replica, again_ms)
+            self._schedule.look_at(replica, self._wall.at(now_ms) + CLEANING_AGAIN_MS)
         self._end(cleaning, now_ms)
 
     def _end(self, cleaning: Cleaning, now_ms: int) -> None:

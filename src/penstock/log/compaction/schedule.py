@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from penstock.log.deadlines import Deadlines
-from penstock.log.limits import CLEANING_BACKOFF_MIN_MS, CLEANING_LOOKED_AT_MAX
+from penstock.log.limits import CLEANING_BACKOFF_MIN_MS, CLEANING_LOOKED_AT_MAX, RETENTION_WALL_STEP_MS
 from penstock.log.replica import Replica
 from penstock.log.table import ReplicaTable
 from penstock.records.wall import WallTime
@@ -29,6 +29,7 @@ class CleaningSchedule:
         self._sequence = 0
         self._earliest_look_ms = 0
         self._look_set_ms: int | None = None
+        self._ahead_ms = wall.ahead_ms
 
     def begin(self, now_ms: int) -> None:
         """Sets the first deadline."""
@@ -51,6 +52,19 @@ class CleaningSchedule:
     def look_later(self, replica: Replica, now_ms: int) -> None:
         """Sets when to look at a replica for which it is too early: after the interval. Then call `arm`."""
         self.look_at(replica, self._wall.at(now_ms) + self._backoff_ms)
+
+    def clock_moved(self) -> None:
+        """The clock may have been set: ahead, so that replicas are due sooner, or back, so that none of the times at
+        which to look again means what it was set for.
+        """
+        moved_ms = self._wall.ahead_ms - self._ahead_ms
+        if moved_ms <= -RETENTION_WALL_STEP_MS:
+            self._changed.update(dict.fromkeys(self._in_heap))
+            self._heap.clear()
+            self._in_heap.clear()
+        if abs(moved_ms) >= RETENTION_WALL_STEP_MS:
+            self._ahead_ms = self._wall.ahead_ms
+            self.arm()
 
     @property
     def _backoff_ms(self) -> int:
