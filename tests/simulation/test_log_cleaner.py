@@ -1,4 +1,5 @@
-"""The log cleaner under random work and faults, by seed: what readers see of each key is what was written last.
+"""The log cleaner under random work and faults, by seed: what readers see of each key is what was written last, and no
+batch that a producer repeats is taken twice.
 
 Segments are small, passes frequent, and power fails, processes die, disks fill and logs are cut at any moment.
 """
@@ -6,15 +7,18 @@ Segments are small, passes frequent, and power fails, processes die, disks fill 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from random import Random
 
 import pytest
 from support.compacted import SECOND_MS, Compacted
 
 from penstock.config.server import Settings
+from penstock.errors import RequestError
 from penstock.log.events import LogCleaned
 from penstock.log.log import Log
 from penstock.log.names import CLEANED, SWAP
+from penstock.log.results import Appended, Duplicate
 from penstock.records.batch import headers
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
@@ -52,6 +56,11 @@ class World:
         self.topic.node.replicated = self.replicated
         self.history: dict[int, Record] = {}
         self.batch_ends: list[int] = []
+        self.producer_id = 0
+        self.next_sequence = 0
+        self.sent: list[bytes] = []
+        self.end_offset = 0
+        self.repeated = 0
         self.committed = 0
         self.sequence = 0
         self.topic.wait(SECOND_MS)
@@ -62,7 +71,15 @@ class World:
     def run(self) -> int:
         """The number of passes that were taken into use."""
         actions = [self.append] * 8 + [self.wait] * 4
-        actions += [self.flush, self.crash, self.kill, self.cut, self.delete_records, self.restart, self.fill]
+        actions += [self.repeat] * 2 + [
+            self.flush,
+            self.crash,
+            self.kill,
+            self.cut,
+            self.delete_records,
+            self.restart,
+            self.fill,
+        ]
         for _ in range(ACTIONS):
             self.random.choice(actions)()
         self.topic.disk.crash_at = None
@@ -89,23 +106,55 @@ class World:
 
     def append(self) -> None:
         codec = self.random.choice([Codec.NONE, Codec.NONE, Codec.LZ4])
-        builder = BatchBuilder(codec=codec)
+        is_idempotent = self.random.random() < 0.5
         batch: list[Record] = []
         for _ in range(self.random.randrange(1, 6)):
             self.sequence += 1
             value = b"%d" % self.sequence if self.random.random() < 0.8 else None
             batch.append((b"key %d" % self.random.randrange(KEYS), value))
-            builder.append(self.topic.simulation.now_ms, *batch[-1])
-        data = bytearray(builder.build())
 
         def append(log: Log) -> None:
-            appended = log.append_as_leader(data, 0, self.topic.simulation.now_ms)
+            self.look_for_losses(log)
+            builder = BatchBuilder(codec=codec)
+            if is_idempotent:
+                builder = BatchBuilder(
+                    codec=codec, producer_id=self.producer_id, producer_epoch=0, base_sequence=self.next_sequence
+                )
+            for record in batch:
+                builder.append(self.topic.simulation.now_ms, *record)
+            data = bytes(builder.build())
+            appended = log.append_as_leader(bytearray(data), 0, self.topic.simulation.now_ms)
+            assert isinstance(appended, Appended)
             for number, record in enumerate(batch):
                 self.history[appended.base_offset + number] = record
             self.batch_ends.append(appended.base_offset + len(batch))
+            self.end_offset = log.reserved_end_offset
+            if is_idempotent:
+                self.sent.append(data)
+                self.next_sequence += len(batch)
 
         self.topic.use(append)
         self.topic.wait(self.random.randrange(100))
+
+    def look_for_losses(self, log: Log) -> None:
+        """If a crash or a cut has taken what was written, a new producer goes on."""
+        if log.reserved_end_offset < self.end_offset:
+            self.producer_id, self.next_sequence = self.producer_id + 1, 0
+            self.sent.clear()
+        self.end_offset = log.reserved_end_offset
+
+    def repeat(self) -> None:
+        """A producer repeats one of its last batches, since it has not heard of its end. It is not taken twice."""
+
+        def repeat(log: Log) -> None:
+            self.look_for_losses(log)
+            if self.sent:
+                again = bytearray(self.random.choice(self.sent[-5:]))
+                with suppress(RequestError):
+                    assert isinstance(log.append_as_leader(again, 0, self.topic.simulation.now_ms), Duplicate)
+                self.repeated += 1
+
+        self.topic.use(repeat)
 
     def wait(self) -> None:
         self.topic.wait(self.random.randrange(1_500))
@@ -166,6 +215,7 @@ class World:
         self.history = {offset: record for offset, record in self.history.items() if offset < log.log_end_offset}
         self.batch_ends = [end for end in self.batch_ends if end <= log.log_end_offset]
         self.committed = min(self.committed, log.log_end_offset)
+        self.look_for_losses(log)
 
     def usable(self) -> Log:
         while True:
