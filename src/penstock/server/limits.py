@@ -67,8 +67,9 @@ PACED_BYTES = 256 * KiB
 """After so many bytes that the log cleaner has read and written it asks whether to go on."""
 PACE_LOOK_S = 0.3
 """The log cleaner looks so often whether what holds it up has changed."""
-PACE_SLOW_DISK_MAX_S = 5.0
-"""How long the log cleaner waits before it moves `PACED_BYTES` more while a disk is slow."""
+PACE_SLOW_DISK_MAX_S = 0.5
+"""How long the log cleaner waits before it moves `PACED_BYTES` more while a disk is slow, or was a while ago: so it
+moves half a MB a second."""
 WORKER_START_AGAIN_S = 30.0
 """How long no worker process is started after one did not start; lanes do the tasks."""
 WORKER_START_MAX_MS = 30_000

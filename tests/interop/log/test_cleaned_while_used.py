@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from threading import Event
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -131,3 +133,45 @@ def test_offsets_that_groups_have_committed_outlive_the_cleaning_of_their_topic(
         assert [each.offset for each in committed] == [offset] * 4
     finally:
         consumer.close()
+
+
+SLOWLY = {**SETTINGS, "log_cleaner_io_max_bytes_per_second": 8_000_000}
+"""A pass takes half a second or so: long enough to be met in the middle of it."""
+KILLS, ATTEMPTS = 50, 200
+
+
+@pytest.mark.long
+def test_a_broker_that_is_killed_in_passes_has_the_last_value_of_every_key(tmp_path: Path) -> None:
+    random = Random(1)
+    settings = {**SLOWLY, "offsets_topic_replication_factor": 1}
+    in_passes = number = 0
+    latest: dict[bytes, bytes] = {}
+    with Cluster(tmp_path, 1, **settings) as cluster:
+        data = cluster.path(1) / "data" / f"{TOPIC}-0"
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, 1, config=COMPACTED)])[TOPIC].result(TIMEOUT_S)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+
+        def left_by_a_pass() -> list[Path]:
+            return [*data.glob("*.cleaned"), *data.glob("*.swap")]
+
+        for _ in range(ATTEMPTS):
+            for _ in range(4_000):
+                key, value = b"%d" % random.randrange(KEYS), b"%d " % number + b"v" * 500
+                producer.produce(TOPIC, value, key, partition=0)
+                latest[key] = value
+                number += 1
+                producer.poll(0)
+            assert producer.flush(TIMEOUT_S) == 0
+            wait_until(lambda: bool(left_by_a_pass()), "a pass is under way")
+            Event().wait(random.random())
+            cluster.kill(1)
+            in_passes += bool(left_by_a_pass())
+            cluster.start(1)
+            cluster.wait_ready(1)
+            assert read_all(cluster)[1] == latest
+            assert not list(data.glob("*.swap"))
+            if in_passes == KILLS:
+                break
+        assert in_passes == KILLS
+        assert cluster.log(1).count(f"{TOPIC}-0: cleaned") > 0
