@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.coordinator.runtime.runtime import Runtime
     from penstock.log.log import Log
     from penstock.log.manager import LogManager
+    from penstock.log.replica import Replica
     from penstock.metadata.image import MetadataImage, PartitionRegistration
     from penstock.node.outgoing import Outgoing
     from penstock.node.quorum import Quorum
@@ -157,17 +158,44 @@ def partition_samples(logs_here: LogManager) -> Steps:
         yield Sample("kafka_log_log_logendoffset", GAUGE, "Offset after a log's last.", log.log_end_offset, labels)
     for labels, log in logs:
         yield Sample("kafka_log_log_numlogsegments", GAUGE, "Segments of a log.", len(log.segments.all), labels)
-    cleaner = logs_here.cleaner
-    text = "Logs that the cleaner could not clean, or not all of."
-    yield Sample("kafka_log_logcleanermanager_uncleanable_partitions_count", GAUGE, text, len(cleaner.uncleanable))
-    text = "Share of the dirtiest log that was not cleaned when the cleaner looked last, in percent."
-    yield Sample("kafka_log_logcleanermanager_max_dirty_percent", GAUGE, text, round(100 * cleaner.max_dirty_ratio))
-    yield Sample("penstock_log_cleaner_passes_total", COUNTER, "Passes over logs in use now.", cleaner.cleaned_logs)
-    text = "Bytes by which the cleaner has made logs smaller."
-    yield Sample("penstock_log_cleaner_removed_bytes_total", COUNTER, text, cleaner.removed_bytes)
+    yield from cleaner_samples(logs_here)
     yield from fsync_samples(logs_here)
     text = "Replicas here without metrics of their own: there are too many."
     yield Sample("penstock_metrics_partitions_left_out", GAUGE, text, left_out)
+
+
+def cleaner_samples(logs_here: LogManager) -> Steps:
+    """What the log cleaner does, with Kafka's names where it has them; figures of a pass are the last one's."""
+    cleaner, name = logs_here.cleaner, "kafka_log_logcleanermanager"
+    uncleanable: dict[str, list[Replica]] = {each.path: [] for each in logs_here.table.directories}
+    for replica in cleaner.uncleanable:
+        uncleanable[replica.directory.path].append(replica)
+    text = "Logs of a directory that the cleaner could not clean, or not all of."
+    for path, replicas in uncleanable.items():
+        yield Sample(f"{name}_uncleanable_partitions_count", GAUGE, text, len(replicas), {"logDirectory": path})
+    for path, replicas in uncleanable.items():
+        size_bytes = sum(map(size_of, replicas))
+        yield Sample(f"{name}_uncleanable_bytes", GAUGE, "Bytes of these logs.", size_bytes, {"logDirectory": path})
+    text = "Share of the dirtiest log that was not cleaned when the cleaner looked last, in percent."
+    yield Sample(f"{name}_max_dirty_percent", GAUGE, text, round(100 * cleaner.max_dirty_ratio))
+    text = "Time since the cleaner looked at logs last; it does when some may be due."
+    yield Sample(f"{name}_time_since_last_run_ms", GAUGE, text, max(logs_here.deadlines.now_ms - cleaner.looked_ms, 0))
+    name, last = "kafka_log_logcleaner", cleaner.last_pass
+    text = "How far beyond max.compaction.lag.ms a log was when the cleaner looked last."
+    yield Sample(f"{name}_max_compaction_delay_secs", GAUGE, text, cleaner.max_delay_ms // 1000)
+    yield Sample(f"{name}_max_clean_time_secs", GAUGE, "Time that a pass took.", last.took_ms // 1000)
+    text = "Share of a log that was left by a pass, in percent."
+    yield Sample(f"{name}_cleaner_recopy_percent", GAUGE, text, round(100 * last.recopied_ratio))
+    text = "Share of its buffer that a pass has filled with keys, in percent."
+    yield Sample(f"{name}_max_buffer_utilization_percent", GAUGE, text, round(100 * last.buffer_used_ratio))
+    yield Sample("penstock_log_cleaner_passes_total", COUNTER, "Passes over logs in use now.", cleaner.cleaned_logs)
+    text = "Bytes by which the cleaner has made logs smaller."
+    yield Sample("penstock_log_cleaner_removed_bytes_total", COUNTER, text, cleaner.removed_bytes)
+
+
+def size_of(replica: Replica) -> int:
+    """The bytes of a log, as far as they are known."""
+    return replica.log.size_bytes if replica.log is not None else replica.size_bytes or 0
 
 
 def fsync_samples(logs_here: LogManager) -> Iterator[Sample]:

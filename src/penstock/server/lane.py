@@ -31,7 +31,7 @@ from typing import Any
 from penstock.events import events
 from penstock.log.disk import Disk, Operation
 from penstock.log.tasks import Task, TaskOperation
-from penstock.server.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_MS
+from penstock.server.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_LATELY_MS, LANE_SLOW_MS
 from penstock.server.waiting import near_dirty_limit, times_waited
 from penstock.server.worker_messages import Done, Failed
 from penstock.server.workers import Workers
@@ -116,6 +116,7 @@ class Lane:
         self._running: dict[str, int] = {}
         self._clock_s = clock_s
         self._inline_from_s = 0.0
+        self._slow_until_s = 0.0
         self._dirty_checked_s = -DIRTY_CHECK_EVERY_S
 
     @property
@@ -127,6 +128,11 @@ class Lane:
     def healthy(self) -> bool:
         """Whether appends run on the loop now."""
         return self._clock_s() >= self._inline_from_s
+
+    @property
+    def slow(self) -> bool:
+        """Whether an append was slow just now, or the kernel was near its limit of dirty pages."""
+        return self._clock_s() < self._slow_until_s
 
     @property
     def queued_operations(self) -> int:
@@ -181,7 +187,7 @@ class Lane:
         if now_s - self._dirty_checked_s >= DIRTY_CHECK_EVERY_S:
             self._dirty_checked_s = now_s
             if near_dirty_limit():
-                self._inline_from_s = now_s + DIRTY_CHECK_EVERY_S
+                self._inline_from_s = self._slow_until_s = now_s + DIRTY_CHECK_EVERY_S
                 return False
         return True
 
@@ -192,7 +198,9 @@ class Lane:
             logger.info(
                 "slow append, the lane takes over", directory=self.directory, order=order, elapsed_ms=elapsed_ms
             )
-        self._inline_from_s = self._clock_s() + LANE_HEALTHY_AFTER_MS / 1000
+        now_s = self._clock_s()
+        self._inline_from_s = now_s + LANE_HEALTHY_AFTER_MS / 1000
+        self._slow_until_s = now_s + LANE_SLOW_LATELY_MS / 1000
 
     def _start(self, order: str, operations: list[Operation]) -> None:
         last = next((number for number, each in enumerate(operations) if isinstance(each, TaskOperation)), None)

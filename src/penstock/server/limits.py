@@ -54,6 +54,8 @@ DESCRIPTORS_RESERVED = 64
 """Descriptors kept from clients and log files: listeners, the loop, links to other nodes, checkpoints, lock files."""
 LANE_SLOW_MS = 10
 """An append on the loop that took longer sends its directory's appends to the lane."""
+LANE_SLOW_LATELY_MS = 1_000
+"""For so long after a slow append the log cleaner lets its disk be."""
 LANE_HEALTHY_AFTER_MS = 10_000
 """How long all appends of a lane must have been fast before they run on the loop again."""
 WORKER_IDLE_S = 30.0
@@ -68,8 +70,7 @@ PACED_BYTES = 256 * KiB
 PACE_LOOK_S = 0.3
 """The log cleaner looks so often whether what holds it up has changed."""
 PACE_SLOW_DISK_MAX_S = 0.5
-"""How long the log cleaner waits before it moves `PACED_BYTES` more while a disk is slow, or was a while ago: so it
-moves half a MB a second."""
+"""How long the log cleaner waits before it moves `PACED_BYTES` more, however slow the disk is: half a MB a second."""
 WORKER_START_AGAIN_S = 30.0
 """How long no worker process is started after one did not start; lanes do the tasks."""
 WORKER_START_MAX_MS = 30_000

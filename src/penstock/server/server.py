@@ -156,7 +156,7 @@ class Server:
         broker = self.broker
         pace = Pace(
             lambda: broker.settings.log_cleaner_io_max_bytes_per_second,
-            lambda index: not self.shell.lanes[index].healthy,
+            lambda index: self.shell.lanes[index].slow,
         )
         self.shell = Shell(
             self.broker,

@@ -16,6 +16,7 @@ from penstock.log.limits import CLEANING_AGAIN_MS
 from penstock.log.manager import ReplicaRequest
 from penstock.log.names import CLEANED, SWAP
 from penstock.log.replica import State
+from penstock.node.samples import cleaner_samples
 
 
 def test_of_each_key_the_last_record_stays() -> None:
@@ -284,6 +285,30 @@ def test_a_full_disk_ends_a_pass_and_not_the_directory() -> None:
     assert len(topic.events(LogCleaned)) == 1
     assert not topic.node.manager.cleaner.uncleanable
     topic.reads_the_latest()
+
+
+def figures(topic: Compacted) -> dict[str, float]:
+    samples = [each for each in cleaner_samples(topic.node.manager) if each is not None]
+    return {sample.name.removeprefix("kafka_log_"): sample.value for sample in samples}
+
+
+def test_figures_have_kafkas_names() -> None:
+    topic = Compacted(max_compaction_lag_ms=str(MINUTE_MS // 2))
+    topic.append(11)
+    topic.disk.capacity_bytes = sum(entry.size_bytes for entry in topic.disk.list("users-0")) + 1_000
+    topic.wait(3 * MINUTE_MS)
+    found = figures(topic)
+    assert found["logcleanermanager_uncleanable_partitions_count"] == 1
+    assert found["logcleanermanager_uncleanable_bytes"] > 10_000
+    assert found["logcleanermanager_max_dirty_percent"] == 100
+    assert found["logcleaner_max_compaction_delay_secs"] > 10
+    topic.disk.capacity_bytes = None
+    topic.wait(CLEANING_AGAIN_MS + MINUTE_MS)
+    found = figures(topic)
+    assert found["logcleanermanager_uncleanable_partitions_count"] == 0
+    assert found["logcleanermanager_uncleanable_bytes"] == 0
+    assert 0 < found["logcleaner_cleaner_recopy_percent"] < 50
+    assert found["penstock_log_cleaner_passes_total"] == 1
 
 
 def test_a_damaged_batch_is_kept_and_said() -> None:

@@ -12,7 +12,7 @@ import pytest
 from penstock.node.effects import Run
 from penstock.server import lane as lane_module
 from penstock.server.lane import Completions, Lane
-from penstock.server.limits import LANE_HEALTHY_AFTER_MS
+from penstock.server.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_LATELY_MS
 from penstock.server.waiting import near_dirty_limit
 
 
@@ -102,13 +102,18 @@ def test_a_slow_append_sends_appends_to_the_lane_until_it_has_been_healthy(
     lane = Lane(0, None, completions, threads=1, clock_s=lambda: now_s)  # type: ignore[arg-type]
     notes: list[str] = []
     assert lane.run(note("fast", notes, inline=True)) is not None
+    assert not lane.slow
     assert lane.run(Slow("slow", notes, inline=True)) is not None
     assert not lane.healthy
+    assert lane.slow
     assert lane.run(note("in the lane", notes, inline=True)) is None
     assert woken.wait(5)
     for outcome in completions.take():
         lane.heard(outcome)
     assert notes == ["fast", "in the lane"]
+    now_s += LANE_SLOW_LATELY_MS / 1000
+    assert not lane.slow
+    assert not lane.healthy
     now_s += LANE_HEALTHY_AFTER_MS / 1000
     assert lane.run(note("inline again", notes, inline=True)) is not None
     lane.close()

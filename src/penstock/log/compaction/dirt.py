@@ -37,14 +37,18 @@ class Dirt(NamedTuple):
 
     Attributes:
         clean_bytes, cleanable_bytes: of the segments below and above the offset at which the last pass ended.
-        overdue: a record there is older than `max.compaction.lag.ms`.
+        delay_ms: by how much a record there is older than `max.compaction.lag.ms`; 0 if none is.
         next_ms: the wall time at which more is due without another append; None for never.
     """
 
     clean_bytes: int
     cleanable_bytes: int
-    overdue: bool = False
+    delay_ms: int = 0
     next_ms: int | None = None
+
+    @property
+    def overdue(self) -> bool:
+        return self.delay_ms > 0
 
     @property
     def ratio(self) -> float:
@@ -104,14 +108,14 @@ def dirt_of(disk: Disk, name: str, bounds: Bounds, config: TopicConfig, wall_ms:
             again_ms.append(max(young_until_ms + 1, wall_ms))
             break
         cleanable_bytes += each.log.size_bytes
-    overdue = False
+    delay_ms = 0
     if config.max_compaction_lag_ms < LONG_MAX:
         times_ms = [first_ms for each, _ in dirty if (first_ms := first_batch_ms(disk, name, each)) > 0]
         if times_ms:
             overdue_ms = min(times_ms) + config.max_compaction_lag_ms
-            overdue = overdue_ms < wall_ms
+            delay_ms = max(wall_ms - overdue_ms, 0)
             again_ms.append(max(overdue_ms + 1, wall_ms))
-    return Dirt(clean_bytes, cleanable_bytes, overdue, min(again_ms, default=None))
+    return Dirt(clean_bytes, cleanable_bytes, delay_ms, min(again_ms, default=None))
 
 
 def first_dirty_offset(disk: Disk, name: str, bounds: Bounds, segments: Sequence[SegmentFile]) -> int:

@@ -21,6 +21,7 @@ from random import Random
 from penstock.errors import NotResident, StorageError
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.compaction.dirt import Bounds, Dirt, MeasureDirt
+from penstock.log.compaction.offset_map import ENTRY_BYTES
 from penstock.log.compaction.passes import LogState, Pass, plan_pass
 from penstock.log.compaction.report import PassReport
 from penstock.log.compaction.schedule import CleaningSchedule
@@ -57,13 +58,25 @@ READY = (State.CLOSED, State.RETIRING, State.OPENING, State.OPEN, State.CLOSING)
 class Cleaning:
     """One log from its choice to the end of its swap.
 
-    Attributes: `cuts`, those of the replica when the pass was planned; `report`, of the pass once it has ended.
+    Attributes: `cuts`, those of the replica when the pass was planned; `began_ms`, when that was; `keys_max`, for how
+    many its map had room; `report`, of the pass once it has ended.
     """
 
     replica: Replica
     cuts: int
     work: Pass | None = None
     report: PassReport | None = None
+    began_ms: int = 0
+    keys_max: int = 0
+
+
+@dataclass(slots=True)
+class LastPass:
+    """Figures of the pass that was taken into use last."""
+
+    took_ms: int = 0
+    recopied_ratio: float = 0.0
+    buffer_used_ratio: float = 0.0
 
 
 @dataclass(eq=False)
@@ -73,7 +86,9 @@ class LogCleaner:
     Attributes:
         uncleanable: why logs could not be cleaned the last time, or not all of them.
         cleaned_logs: passes that were taken into use since the start; `removed_bytes` by them.
-        max_dirty_ratio: the largest share of dirty bytes of the logs looked at last.
+        max_dirty_ratio: the largest share of dirty bytes of the logs looked at last; `max_delay_ms`: for how long one
+            of them is overdue. `looked_ms`: when that was.
+        last_pass: figures of the last one.
     """
 
     _table: ReplicaTable
@@ -92,6 +107,9 @@ class LogCleaner:
     cleaned_logs: int = field(default=0, init=False)
     removed_bytes: int = field(default=0, init=False)
     max_dirty_ratio: float = field(default=0.0, init=False)
+    max_delay_ms: int = field(default=0, init=False)
+    looked_ms: int = field(default=0, init=False)
+    last_pass: LastPass = field(default_factory=LastPass, init=False)
     _not_before_ms: dict[Replica, int] = field(default_factory=dict, init=False)
     _due: dict[Replica, Dirt] = field(default_factory=dict, init=False)
     _running: dict[Replica, Cleaning] = field(default_factory=dict, init=False)
@@ -106,6 +124,7 @@ class LogCleaner:
 
     def look(self, now_ms: int) -> None:
         """Looks at the logs that may have become due."""
+        self.looked_ms = now_ms
         requests: dict[int, list[tuple[Replica, Bounds]]] = {}
         settings = self._table.settings
         for replica in self._schedule.take(now_ms):
@@ -141,11 +160,15 @@ class LogCleaner:
 
     def _measured(self, operation: MeasureDirt, results: Sequence[Dirt | None], now_ms: int) -> None:
         self._deadlines.seen(now_ms)
-        self.max_dirty_ratio = max((dirt.ratio for dirt in results if dirt is not None), default=0.0)
+        found = [dirt for dirt in results if dirt is not None]
+        self.max_dirty_ratio = max((dirt.ratio for dirt in found), default=0.0)
+        self.max_delay_ms = max((dirt.delay_ms for dirt in found), default=0)
         for replica, dirt in zip(operation.replicas, results, strict=True):
             if dirt is None or not self._is_ours(replica) or replica in self._running:
                 continue
-            if self._not_before_ms.get(replica, 0) > now_ms:
+            not_before_ms = self._not_before_ms.get(replica, 0)
+            if not_before_ms > now_ms:  # what was set for then may have given way to an earlier look
+                self._schedule.look_at(replica, self._wall.at(not_before_ms))
                 continue
             if dirt.is_due(self._table.topic_config(replica.topic)):
                 self._due[replica] = dirt
@@ -226,6 +249,7 @@ class LogCleaner:
         cleaning.work = work
         buffer_bytes = settings.log_cleaner_dedupe_buffer_size // max(settings.log_cleaner_threads, 1)
         load_factor = settings.log_cleaner_io_buffer_load_factor
+        cleaning.began_ms, cleaning.keys_max = now_ms, int(buffer_bytes / ENTRY_BYTES * load_factor)
         task = RunPass(work, buffer_bytes, load_factor, self._random.randbytes(HASH_KEY_BYTES))
         self._outbox.emit(
             CleanLog(replica, self._outbox, task),
@@ -347,15 +371,18 @@ class LogCleaner:
                 self._removals.unlink_later(replica, result.deleted_paths, now_ms)
                 replica.size_bytes = result.size_bytes
                 self._checkpointing.note(replica, replica.directory.clean_offsets, report.end_offset)
-                self._note(cleaning, report)
+                self._note(cleaning, report, now_ms)
             self._logs.now_closed(replica, now_ms)
             self._schedule.changed(replica)
         self._end(cleaning, now_ms)
 
-    def _note(self, cleaning: Cleaning, report: PassReport) -> None:
+    def _note(self, cleaning: Cleaning, report: PassReport, now_ms: int) -> None:
         replica = cleaning.replica
         before = sum(group.before.bytes for group in report.groups)
         after = sum(group.after.bytes for group in report.groups)
+        self.last_pass = LastPass(
+            now_ms - cleaning.began_ms, after / max(before, 1), report.keys / max(cleaning.keys_max, 1)
+        )
         self.cleaned_logs += 1
         self.removed_bytes += before - after
         removed = sum(group.removed for group in report.groups)
