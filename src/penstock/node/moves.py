@@ -56,6 +56,7 @@ class Move:
         follower: of the future log. target: the directory that the future log is in.
         source: the log in use when it was last read; from `finishing` on the frozen one.
         asked: where the read under way begins, the log, and its generation; None if there is none.
+        resumed: its future log was found at the start, and not looked at since.
         closing: the log in use is frozen. finishing: it is closed, too. swapping: the future log is frozen as well.
     """
 
@@ -66,6 +67,7 @@ class Move:
         self.follower = Follower(*key, topic_id, leader_id=node_id, leader_epoch=ANY_EPOCH, owner=owner)
         self.source: Log | None = None
         self.asked: tuple[Position, Log, int] | None = None
+        self.resumed = False
         self.closing = False
         self.finishing = False
         self.swapping = False
@@ -136,9 +138,24 @@ class Moves:
                 moving.abandon(key, now_ms)
             elif self._logs.exists(*key):
                 replica.topic_id = topic.id
-                self._add(Move(key, topic.id, replica.directory, self, self._state.node_id))
+                self._resume(key, topic.id, replica.directory)
             elif found.directory(self._state.node_id) == replica.directory.id:
                 moving.promote(key, topic.id)
+
+    def _resume(self, key: Key, topic_id: UUID, target: LogDirectory) -> None:
+        move = Move(key, topic_id, target, self, self._state.node_id)
+        move.resumed = True
+        self._add(move)
+
+    def _is_older_than_a_pass(self, move: Move, log: Log) -> bool:
+        """Whether the log cleaner may have gone over the log in use since it was copied so far, before the start that
+        has resumed the move or while the directory of the copy was away. What it has removed there, delete markers
+        among it, is missing from what is still to be copied, and the copy would keep what they were about.
+        """
+        resumed, move.resumed = move.resumed, False
+        replica = self._logs.table.find(*move.key) if resumed else None
+        clean_offset = replica.directory.clean_offsets.get(move.key) if replica is not None else None
+        return clean_offset is not None and log.log_start_offset < log.log_end_offset < clean_offset
 
     def directory_failed(self, index: int, now_ms: int) -> None:
         """Cancels moves from and to this directory."""
@@ -207,6 +224,10 @@ class Moves:
         if follower.state is State.BROKEN:
             raise StorageError("its future log cannot be written")
         log = self._moving.log(move.key, now_ms)
+        if self._is_older_than_a_pass(move, log):
+            self.cancel(*move.key, now_ms)
+            self.begin(*move.key, move.topic_id, move.target, now_ms)
+            return
         if follower.log is not log:
             follower.state = State.OPENING
         if follower.state is State.OPENING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 from support.broker import Client, Node
@@ -12,8 +13,11 @@ from support.replicated import Cluster
 from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 
 from penstock.errors import ErrorCode
+from penstock.log.checkpoints import CLEANER_OFFSET
+from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import ReadBytes, SetAside
 from penstock.log.disk import Operation
+from penstock.log.moving import Moving
 from penstock.log.replica import Replica, State
 from penstock.metadata.image import ConfigResource
 from penstock.node import limits
@@ -223,6 +227,36 @@ def test_a_crash_at_any_moment_of_a_move_loses_nothing(node: Node, operations: i
     expected += fill(node.connect(), 2, first=30)
     assert move(node, "/data/1") is ErrorCode.NONE
     node.advance(1_000)
+    assert moved(node)
+    assert values(node) == expected
+
+
+@pytest.mark.parametrize(("clean_offset", "begins_anew"), [(29, True), (1, False)])
+def test_a_copy_that_is_older_than_a_pass_of_the_cleaner_begins_anew(
+    node: Node, clean_offset: int, begins_anew: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.change([ConfigRecord(resource_type=ConfigResource.TOPIC, resource_name="t", name="flush.messages", value="1")])
+    expected = fill(node.connect(), 30)
+    before = len(node.ran)
+    node.held = lambda operation: len(node.ran) >= before + 8
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(200)
+    (copy,) = names(node, 1)
+    copied_bytes = node.disks[1].size(f"{copy}/{0:020d}.log")
+    assert RECORD_BYTES < copied_bytes < 29 * RECORD_BYTES
+    node.held = None
+    node.disks[0].replace(CLEANER_OFFSET, b"0\n1\nt 0 %d\n" % clean_offset)
+    begun: list[str] = []
+    begin = Moving.begin
+
+    def noted(moving: Moving, key: tuple[str, int], topic_id: UUID, directory: LogDirectory) -> None:
+        begun.append(directory.path)
+        begin(moving, key, topic_id, directory)
+
+    monkeypatch.setattr(Moving, "begin", noted)
+    node.crash(power_failed=False)
+    node.advance(2_000)
+    assert begun == (["/data/1"] if begins_anew else [])
     assert moved(node)
     assert values(node) == expected
 
