@@ -277,7 +277,7 @@ class ClusterWorld:
 
     def _look(self) -> None:
         """Looks at the replicas every now and then; it changes nothing of the run."""
-        for partition in self._replicated():
+        for partition in self._alike():
             self.replica_rules.look(self.checker.image, partition.topic, partition.index, unclean=partition.unclean)
         self.replica_rules.look_at_waiting()
         self.checker.quorum_rules.look()
@@ -404,6 +404,10 @@ class ClusterWorld:
     def _replicated(self) -> Sequence[PartitionHistory]:
         """The partitions whose replicas have to come back into sync."""
         return self.partitions
+
+    def _alike(self) -> Sequence[PartitionHistory]:
+        """Those of them whose replicas have the same bytes at any time."""
+        return self._replicated()
 
     def _unsynced(self) -> list[str]:
         """Partitions whose replicas are not all in sync and at the same end, with the reason."""

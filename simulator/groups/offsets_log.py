@@ -1,6 +1,6 @@
 """What the log of the groups must be, record by record: everything the coordinators have decided is there, in order.
 
-Nobody compacts it within a run, so that it tells of all that was. For each group:
+Mostly nobody compacts it within a run, so that it tells of all that was (otherwise see `last_values`). For each group:
 
 - its generations and epochs go on only, and so do the member epochs;
 - after each batch no partition has two owners, and one that is to be given up still has its owner;
@@ -157,3 +157,25 @@ def check_log(content: bytes, logs: dict[str, GroupLog]) -> int:
         for log in touched.values():
             log.check_owners(batch[-1][0])
     return count
+
+
+def last_values(content: bytes) -> dict[bytes, bytes]:
+    """The last value of each key in a log that is compacted; a key whose last record is a delete marker has none."""
+    found: dict[bytes, bytes] = {}
+    for position, header in headers(memoryview(content)):
+        for record in records(content[position : position + header.size_bytes], header):
+            assert record.key is not None
+            if record.value is None:
+                found.pop(bytes(record.key), None)
+            else:
+                found[bytes(record.key)] = bytes(record.value)
+    return found
+
+
+def replay_last(values: dict[bytes, bytes], logs: dict[str, GroupLog]) -> None:
+    """Applies the last commits of a compacted log; each must be one that a member attempted."""
+    for raw_key, raw_value in values.items():
+        key = decode_coordinator_key(PACKAGE, raw_key)
+        if isinstance(key, OffsetCommitKey) and key.group in logs:
+            value, _ = decode_coordinator_value(PACKAGE, key.KEY, raw_value)
+            logs[key.group].replay(0, key, value)

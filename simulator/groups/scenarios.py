@@ -19,6 +19,7 @@ class GroupScenario(Scenario):
     Attributes:
         protocols: of the groups, one group each: the protocols of its members.
         sizes: how many members a group has. churn_interval_ms: bounds of the time until something happens to a member.
+        cleaned: the log of the groups is compacted all the time, by each of its replicas for itself.
         assignment_step: members beyond which a group is assigned in steps; None: as usual.
     """
 
@@ -28,9 +29,21 @@ class GroupScenario(Scenario):
     churn_interval_ms: tuple[int, int] = (200, 1_500)
     load_ms: int = 10_000
     assignment_step: int | None = None
+    cleaned: bool = False
 
 
 COORDINATOR = (faults.coordinator_killed, faults.coordinator_killed, faults.coordinator_stopped)
+
+CLEANED = {
+    "log_roll_ms": 300,
+    "log_initial_task_delay_ms": 0,
+    "log_cleaner_backoff_ms": 100,
+    "log_cleaner_min_cleanable_ratio": 0.01,
+    "log_cleaner_delete_retention_ms": 600_000,
+    "log_segment_delete_delay_ms": 500,
+}
+"""Segments end after a fraction of a second, and the cleaner has something to do all the time. Delete markers outlive
+every replica that is away."""
 
 GROUP_SCENARIOS = {
     scenario.name: scenario
@@ -67,6 +80,17 @@ GROUP_SCENARIOS = {
             sizes=(4, 5, 6),
             churn_interval_ms=(100, 1_000),
             assignment_step=1,
+        ),
+        GroupScenario(
+            "groups-cleaned",
+            "the log of the groups is compacted all the time, while coordinators die and stop and machines lose power",
+            kinds=(*COORDINATOR, cluster_faults.kill, cluster_faults.power_loss),
+            durable=True,
+            at_once_max=1,
+            churn_interval_ms=(200, 800),
+            load_ms=5_000,
+            settings=CLEANED,
+            cleaned=True,
         ),
         GroupScenario(
             "groups-storm",

@@ -29,7 +29,7 @@ from simulator.groups.coordinators import ListedGroups, SilentMembers
 from simulator.groups.history import NOTHING, Place
 from simulator.groups.load import GroupLoad
 from simulator.groups.oddities import Oddities, Oddity, Visitors
-from simulator.groups.offsets_log import GroupLog, check_log
+from simulator.groups.offsets_log import GroupLog, check_log, last_values, replay_last
 from simulator.groups.scenarios import GroupScenario
 from simulator.world.checks import check
 
@@ -48,7 +48,7 @@ class GroupWorld(ClusterWorld):
     """See the module's head.
 
     Attributes:
-        groups, churn: the groups and what happens to them.
+        groups, churn: the groups and what happens to them. passes: of the log cleaner, since the nodes' last starts.
     """
 
     def __init__(self, seed: int, scenario: GroupScenario) -> None:
@@ -75,6 +75,7 @@ class GroupWorld(ClusterWorld):
         self.listed = ListedGroups(self.checker)
         self.silent = SilentMembers(self.checker, self._living, self._session_ms + SPARE_MS)
         self._answers: dict[str, Any] = {}
+        self.passes = 0
 
     def _settings(self, controller_ids: Sequence[int]) -> dict[str, Any]:
         self._session_ms = self.random.choice(SESSION_MS)
@@ -156,8 +157,16 @@ class GroupWorld(ClusterWorld):
         topic = self.checker.image.topics_by_name.get(OFFSETS_TOPIC)
         return range(0 if topic is None else len(topic.partitions))
 
+    def _alike(self) -> Sequence[PartitionHistory]:
+        assert isinstance(self.scenario, GroupScenario)
+        return super()._replicated() if self.scenario.cleaned else self._replicated()
+
     def _check_log(self) -> None:
         """The log of the groups is what the members know, in every replica."""
+        assert isinstance(self.scenario, GroupScenario)
+        if self.scenario.cleaned:
+            self._check_cleaned_log()
+            return
         logs = {group.history.group_id: GroupLog(group.history) for group in self.groups}
         for index in self._offsets_partitions:
             replicas = self._offsets_partition(index).replicas
@@ -168,6 +177,24 @@ class GroupWorld(ClusterWorld):
             self.simulation.trace(f"{OFFSETS_TOPIC}-{index} has {count} records")
         for log in logs.values():
             log.check_whole()
+        self._logs = logs
+
+    def _check_cleaned_log(self) -> None:
+        """A reader from the start sees the same last value of each key, in whichever replica; and that is, of a commit,
+        what the members know.
+        """
+        logs = {group.history.group_id: GroupLog(group.history) for group in self.groups}
+        for index in self._offsets_partitions:
+            replicas = self._offsets_partition(index).replicas
+            found = [last_values(replica_bytes(self.checker.machines[each], OFFSETS_TOPIC, index)) for each in replicas]
+            for each, values in zip(replicas, found, strict=True):
+                different = sorted(key for key in {*values, *found[0]} if values.get(key) != found[0].get(key))
+                where = f"{OFFSETS_TOPIC}-{index} of {replicas[0]} and {each}: {different[:3]}"
+                check(not different, "replicas have the same last values", where)
+            replay_last(found[0], logs)
+        passes = [machine.broker.logs.cleaner.cleaned_logs for machine in self.checker.machines.values()]
+        self.simulation.trace(f"{sum(passes)} passes of the cleaner since the last starts")
+        self.passes = sum(passes)
         self._logs = logs
 
     def _ask_committed(self) -> None:

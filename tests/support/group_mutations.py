@@ -23,12 +23,13 @@ from penstock.coordinator.runtime.loading import Loader
 from penstock.coordinator.runtime.result import Result
 from penstock.coordinator.runtime.shard import Batch, PendingWrite, Shard
 from penstock.errors import ErrorCode, RequestError, raise_it
+from penstock.log.compaction.offset_map import OffsetMap
 from penstock.node.handlers import heartbeat as handler
 from penstock.protocol.messages.heartbeat_response import HeartbeatResponse
 from penstock.protocol.messages.offset_commit_request import OffsetCommitRequest
 from penstock.records.batch import BatchHeader
 from simulator.groups.coordinators import SILENT
-from simulator.groups.history import DELIVERED, EPOCHS, FENCED, ONE_OWNER, STALE, SURVIVES
+from simulator.groups.history import DELIVERED, EPOCHS, FENCED, ONE_OWNER, STALE, STAYS, SURVIVES
 from simulator.groups.offsets_log import TWO_OWNERS
 from simulator.groups.world import KNOWS, SETTLES
 
@@ -252,6 +253,12 @@ class Mutation:
         return str(violation).startswith(self.rules)
 
 
+def map_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    """The log cleaner takes each record for one that has a later one with its key."""
+    get = OffsetMap.get
+    patch.setattr(OffsetMap, "get", lambda offsets, key: get(offsets, key) + 1)
+
+
 LOST = (SURVIVES, KNOWS)
 
 MUTATIONS = {
@@ -279,5 +286,6 @@ MUTATIONS = {
     "an assignment that is not stored is told": Mutation(
         unstored_assignment_is_told, "groups-zombies", 1, (ONE_OWNER, EPOCHS)
     ),
+    "the map of the cleaner is off by one": Mutation(map_is_off_by_one, "groups-cleaned", 1, (*LOST, STAYS, SETTLES)),
     "an assignment ends after its first part": Mutation(assignment_ends_early, "groups-large", 1, (SETTLES,)),
 }
