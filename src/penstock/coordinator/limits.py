@@ -48,3 +48,7 @@ GROUP_STABLE_HEARTBEAT_MIN_MS = 500
 """Shortest time between two heartbeats of a stable member, on a broker that has few members."""
 GROUP_SETTLING_HEARTBEATS_PER_SECOND = 500
 """Heartbeats a second of a group that is changing its assignment; in a larger one the intervals are longer."""
+SETTLING_HEARTBEATS_PER_SECOND = 1_000
+"""Heartbeats a second of all groups of a broker that are changing theirs, about a twentieth of a core."""
+SETTLING_BACKLOG_MAX_MS = 5_000
+"""More of them are not put off by more than this, and nobody waits for what came before for longer."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from penstock.coordinator.group.consumer.pace import SettlingPace
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.maintenance import delete_topics
 from penstock.coordinator.group.settings import GroupSettings
@@ -64,6 +65,7 @@ class GroupService:
         self._replicas = host.replicas
         self._logs = host.logs
         self._settings = GroupSettings(lambda: state.settings)
+        self._pace = SettlingPace()
         self._deleted: dict[int, list[tuple[str, UUID]]] = {}
         self.spec = offsets_topic(state.settings)
         self.write_timeout_ms = state.settings.offsets_commit_timeout_ms
@@ -74,7 +76,12 @@ class GroupService:
         scheduler = self._scheduler
         self._deleted.pop(index, None)
         state = GroupState(
-            timers, settings=self._settings, random=scheduler.random, image=self._state.image, wall=scheduler.wall
+            timers,
+            settings=self._settings,
+            random=scheduler.random,
+            image=self._state.image,
+            wall=scheduler.wall,
+            pace=self._pace,
         )
         return GroupMachine(state)
 

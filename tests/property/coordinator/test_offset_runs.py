@@ -9,6 +9,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.coordinator.group.consumer.pace import SettlingPace
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.offsets.run import OffsetRun, TopicOffsets, one_by_one
 from penstock.coordinator.group.records import NO_TIMESTAMP
@@ -45,7 +46,14 @@ class World:
 
     def __init__(self) -> None:
         settings = GroupSettings(lambda: None)  # type: ignore[arg-type, return-value]
-        state = GroupState(Timers().of(0), settings=settings, random=Random(1), image=EMPTY_IMAGE, wall=WallTime())
+        state = GroupState(
+            Timers().of(0),
+            settings=settings,
+            random=Random(1),
+            image=EMPTY_IMAGE,
+            wall=WallTime(),
+            pace=SettlingPace(),
+        )
         self.machine = GroupMachine(state)
         self.state = state
         self.offset = BASE

@@ -8,10 +8,13 @@ import pytest
 from unit.coordinator.consumers import Consumer, ConsumerWorld, topic_id, with_topics
 
 from penstock.coordinator.group.consumer.describe import describe_consumer_groups
+from penstock.coordinator.group.consumer.pace import SettlingPace
 from penstock.coordinator.limits import (
     GROUP_SETTLING_HEARTBEATS_PER_SECOND,
     GROUP_SETTLING_MS,
     GROUP_STABLE_HEARTBEAT_MIN_MS,
+    SETTLING_BACKLOG_MAX_MS,
+    SETTLING_HEARTBEATS_PER_SECOND,
 )
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.consumer_group_describe_response import DescribedGroup
@@ -69,6 +72,34 @@ def test_a_large_group_does_not_come_all_at_once() -> None:
     for member in members:
         member.join()
     assert members[-1].last.value.heartbeat_interval_ms == 399 * 1_000 // GROUP_SETTLING_HEARTBEATS_PER_SECOND
+
+
+def test_many_groups_that_settle_do_not_come_all_at_once() -> None:
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=100_000)
+    groups = 1_500
+    for number in range(groups):
+        for name in "abcd":
+            joined = Consumer(world, name, f"g{number}").join().value.heartbeat_interval_ms
+        if number < 2:
+            assert joined == 300, "few settle"
+    waiting = 3 * groups
+    assert joined == waiting * 1_000 // SETTLING_HEARTBEATS_PER_SECOND
+    world.advance(1_000)
+    fresh = Consumer(world, "a", "fresh")
+    assert fresh.join().value.heartbeat_interval_ms == 5_000, "it has everything, and draws on nothing"
+    again = Consumer(world, "b", "fresh").join().value.heartbeat_interval_ms
+    turn_ms = 1_000 // SETTLING_HEARTBEATS_PER_SECOND
+    assert again == joined - 1_000 + turn_ms, "turns pass with time, and this is one more"
+    world.advance(joined)
+    assert Consumer(world, "c", "fresh").join().value.heartbeat_interval_ms == 300, "and have all passed"
+
+
+def test_turns_are_not_given_out_for_longer_than_kafkas_interval() -> None:
+    pace = SettlingPace()
+    for _ in range(100_000):
+        last = pace.interval_ms(300, 7)
+    assert last == SETTLING_BACKLOG_MAX_MS
+    assert pace.interval_ms(300, 7 + SETTLING_BACKLOG_MAX_MS) == 300
 
 
 def test_stable_members_come_sooner_while_they_are_few_on_the_broker() -> None:

@@ -17,6 +17,7 @@ from penstock.config.server import Settings
 from penstock.coordinator.group import maintenance
 from penstock.coordinator.group.classic.describe import describe_groups
 from penstock.coordinator.group.classic_requests import heartbeat, join_group, leave_group, sync_group
+from penstock.coordinator.group.consumer.pace import SettlingPace
 from penstock.coordinator.group.context import Context
 from penstock.coordinator.group.machine import GroupMachine
 from penstock.coordinator.group.offsets.commit import commit_offsets
@@ -149,13 +150,21 @@ class World:
         self.configure(**settings)
         self.group_settings = GroupSettings(lambda: self.settings)
         self.commits = True
+        pace = SettlingPace()
         self.bugs: list[Exception] = []
         self._work: list[Iterator[None]] = []
         self.runtime: Runtime[GroupMachine] = Runtime(
             "__consumer_offsets",
             "group",
             lambda index, timers: GroupMachine(
-                GroupState(timers, settings=self.group_settings, random=self.random, image=self.image, wall=self.wall)
+                GroupState(
+                    timers,
+                    settings=self.group_settings,
+                    random=self.random,
+                    image=self.image,
+                    wall=self.wall,
+                    pace=pace,
+                )
             ),
             do=self._work.append,
             now=lambda: self.now_ms,

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.config.group import GroupConfigs
 from penstock.coordinator.group.classic.pending import PendingMembers
+from penstock.coordinator.group.consumer.pace import SettlingPace
 from penstock.coordinator.group.consumer.topics import Topics
 from penstock.coordinator.group.groups import Groups
 from penstock.coordinator.group.offsets.state import Offsets
@@ -26,7 +27,8 @@ class GroupState:
 
     Args:
         timers: of the partition's shard. random: for member ids. image: the committed metadata. wall: for
-        timestamps of commits, states and assignments, and the expiry of offsets.
+        timestamps of commits, states and assignments, and the expiry of offsets. pace: of the groups of all shards that
+        are settling.
 
     Attributes:
         timeline, groups, offsets: the replicated state.
@@ -37,18 +39,26 @@ class GroupState:
     """
 
     __slots__ = (
-        "ended", "groups", "image", "offsets", "pending", "random", "settings", "timeline", "timers", "topics",
+        "ended", "groups", "image", "offsets", "pace", "pending", "random", "settings", "timeline", "timers", "topics",
         "unexpired", "wall",
     )  # fmt: skip
 
     def __init__(
-        self, timers: ShardTimers, *, settings: GroupSettings, random: Random, image: MetadataImage, wall: WallTime
+        self,
+        timers: ShardTimers,
+        *,
+        settings: GroupSettings,
+        random: Random,
+        image: MetadataImage,
+        wall: WallTime,
+        pace: SettlingPace,
     ) -> None:
         self.timers = timers
         self.settings = settings
         self.random = random
         self.image = image
         self.wall = wall
+        self.pace = pace
         self.timeline = Timeline()
         self.groups = Groups(self.timeline)
         self.offsets = Offsets(self.timeline)

@@ -11,7 +11,6 @@ stable ones come sooner, too, so that they hear soon of who joins and leaves; se
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -88,10 +87,11 @@ def steady(state: GroupState, context: Context, request: ConsumerGroupHeartbeatR
         return None
     times = state.settings_of(group.group_id)
     state.timers.set((timers.SESSION, group.group_id, member.member_id), now_ms + times.consumer_session_timeout_ms)
-    choose_ms = stable_interval_ms
     if settled is None and is_settling(group):
-        choose_ms = partial(soon_interval_ms, len(group.members))
-    return Stays(member.member_id, member.member_epoch, choose_ms(state, times.consumer_heartbeat_interval_ms))
+        interval = soon_interval_ms(state, len(group.members), times.consumer_heartbeat_interval_ms, now_ms)
+    else:
+        interval = stable_interval_ms(state, times.consumer_heartbeat_interval_ms)
+    return Stays(member.member_id, member.member_epoch, interval)
 
 
 def settled_member(
@@ -322,19 +322,22 @@ def interval_ms(change: target.Change, assignment_epoch: int, group_epoch: int) 
     state, group = change.state, change.group
     stable_ms = state.settings_of(group.group_id).consumer_heartbeat_interval_ms
     if not change.new.is_reconciled_to(assignment_epoch):
-        return soon_interval_ms(len(group.members), state, stable_ms)
+        return soon_interval_ms(state, len(group.members), stable_ms, change.now_ms)
     epoch = group.epoch()
     is_new = assignment_epoch != epoch.assignment
     is_recent = is_new or state.wall.within(epoch.assignment_timestamp_ms, GROUP_SETTLING_MS, change.now_ms)
     if group_epoch > assignment_epoch or (is_recent and others_reconcile(change, assignment_epoch)):
-        return soon_interval_ms(len(group.members), state, stable_ms)
+        return soon_interval_ms(state, len(group.members), stable_ms, change.now_ms)
     return stable_interval_ms(state, stable_ms)
 
 
-def soon_interval_ms(members: int, state: GroupState, configured_ms: int) -> int:
-    """When a member of a group that changes should send its next heartbeat; of many members each comes more seldom."""
+def soon_interval_ms(state: GroupState, members: int, configured_ms: int, now_ms: int) -> int:
+    """When a member of a group that changes should send its next heartbeat; of many members each comes more seldom, and
+    so does each of many groups that change at the same time (`pace`).
+    """
     soon_ms = state.settings.broker().penstock_group_consumer_reconcile_heartbeat_interval_ms
-    return min(max(soon_ms, members * 1000 // GROUP_SETTLING_HEARTBEATS_PER_SECOND), configured_ms)
+    soon_ms = max(soon_ms, members * 1000 // GROUP_SETTLING_HEARTBEATS_PER_SECOND)
+    return configured_ms if soon_ms >= configured_ms else min(state.pace.interval_ms(soon_ms, now_ms), configured_ms)
 
 
 def stable_interval_ms(state: GroupState, configured_ms: int) -> int:
