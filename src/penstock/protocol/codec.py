@@ -123,7 +123,9 @@ def make_decoder(cls: type[Message], version: int) -> Decoder:
     if cls.NAME == "ProduceRequest" and version >= plain_produce.FLEXIBLE_FROM:
         decoder = plain_produce.plain_decoder(version, decoder)
     elif cls.NAME == "FetchRequest" and version >= plain_fetch.REQUESTS_FROM:
-        decoder = plain_fetch.plain_decoder(version, decoder)
+        decoder = plain_fetch.plain_request_decoder(version, decoder)
+    elif cls.NAME == "FetchResponse" and version >= plain_fetch.RESPONSES_FROM:
+        decoder = plain_fetch.plain_response_decoder(decoder)
     DECODERS[cls, version] = decoder
     return decoder
 
@@ -133,7 +135,9 @@ def make_encoder(cls: type[Message], version: int) -> Encoder:
     written = encoder_source(schema_of(cls, version), version, classes_of(cls))
     encoder: Encoder = compiled("encode", written, cls, version)
     if cls.NAME == "FetchResponse" and version >= plain_fetch.RESPONSES_FROM:
-        encoder = plain_fetch.plain_encoder(encoder)
+        encoder = plain_fetch.plain_response_encoder(encoder)
+    elif cls.NAME == "FetchRequest" and version >= plain_fetch.REQUESTS_FROM:
+        encoder = plain_fetch.plain_request_encoder(encoder)
     ENCODERS[cls, version] = encoder
     return encoder
 

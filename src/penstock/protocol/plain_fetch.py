@@ -1,5 +1,5 @@
 """The plain Fetch, of one partition: a consumer or a follower that has caught up sends one for nearly every record. Its
-request is read, and its answer with records written, at half the cost of the generated codecs.
+request, and its answer with records, are read and written at half the cost of the generated codecs.
 
 What is not plain is left to the generated codecs: names of topics, other than one partition, forgotten ones, a rack,
 other tagged fields than those of a follower, answers without records. Both give the same messages and bytes.
@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
+from penstock.errors import ProtocolError
 from penstock.protocol.message import ZERO_UUID, Buffer, Chunk, Message
 from penstock.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from penstock.protocol.messages.fetch_response import FetchResponse
-from penstock.protocol.wire import UUIDS, new_uuid, varint
+from penstock.protocol.messages.fetch_response import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+    SnapshotId,
+)
+from penstock.protocol.wire import UUIDS, new_uuid, read_varint, varint
 
 REQUESTS_FROM = 15
 """From this version on the replica is a tagged field, which consumers leave out."""
 WATERMARKS_FROM = 18
-"""From this version on followers tell the high watermark that they know, in a tagged field."""
+"""From this version on followers of Apache Kafka tell the high watermark that they know, in a tagged field."""
 RESPONSES_FROM = 13
 """From this version on answers name topics by their ids."""
 
@@ -32,14 +40,19 @@ leader epoch, offset, last fetched epoch, log start, most bytes of the partition
 CONSUMER_END = b"\0\0\1\1\0"
 """No tagged fields of the partition and the topic, nothing forgotten, no rack, no tagged fields."""
 
-FOLLOWER = Struct(">iiibiiB16sBiiqiqi3sq6siqB")
-"""The same up to the partition's tagged fields: its high watermark, then the replica and its epoch."""
-WATERMARK = b"\1\1\x08"
-"""One tagged field, number 1, 8 bytes."""
+FOLLOWER = Struct(">iiibiiB16sBiiqiqi7siqB")
+"""The same up to the partition's tagged fields, then the replica and its epoch: a follower of ours."""
 REPLICA_STATE = b"\0\1\1\1\1\x0d"
 """As the consumer's end, but with one tagged field, number 1, 13 bytes."""
+FOLLOWER_END = b"\0" + REPLICA_STATE
+"""No tagged fields of the partition."""
 
-ANSWER = Struct(">ihiB16sBihqqqBi").pack
+TELLING_FOLLOWER = Struct(">iiibiiB16sBiiqiqi3sq6siqB")
+"""As the follower's, with the partition's high watermark: a follower of Apache Kafka."""
+WATERMARK = b"\1\1\x08"
+"""One tagged field, number 1, 8 bytes."""
+
+ANSWER = Struct(">ihiB16sBihqqqBi")
 """Throttle time, error, session, topics, topic id, partitions, index, error, high watermark, last stable offset, log
 start, aborted transactions, preferred replica; the length of the records follows."""
 ANSWER_END = b"\0\0\0"
@@ -51,7 +64,7 @@ Decoder = Callable[[Buffer, int], tuple[Message, int]]
 Encoder = Callable[[Message], list[Chunk]]
 
 
-def plain_decoder(version: int, general: Decoder) -> Decoder:
+def plain_request_decoder(version: int, general: Decoder) -> Decoder:
     """A decoder that reads plain requests itself and leaves all others to `general`."""
 
     def decode(view: Buffer, position: int) -> tuple[Message, int]:
@@ -65,12 +78,19 @@ def plain_decoder(version: int, general: Decoder) -> Decoder:
                 rest,
             ) = CONSUMER.unpack_from(view, position)  # fmt: skip
             plain = rest == CONSUMER_END
-        elif end - position == FOLLOWER.size and version >= WATERMARKS_FROM:
+        elif end - position == FOLLOWER.size:
+            (
+                max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
+                topics, topic_id, partitions, index, leader_epoch, offset, last_epoch, log_start_offset, limit_bytes,
+                end_begins, replica_id, replica_epoch, tags,
+            ) = FOLLOWER.unpack_from(view, position)  # fmt: skip
+            plain = end_begins == FOLLOWER_END and not tags
+        elif end - position == TELLING_FOLLOWER.size and version >= WATERMARKS_FROM:
             (
                 max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
                 topics, topic_id, partitions, index, leader_epoch, offset, last_epoch, log_start_offset, limit_bytes,
                 watermark, high_watermark, end_begins, replica_id, replica_epoch, tags,
-            ) = FOLLOWER.unpack_from(view, position)  # fmt: skip
+            ) = TELLING_FOLLOWER.unpack_from(view, position)  # fmt: skip
             plain = watermark == WATERMARK and end_begins == REPLICA_STATE and not tags
         else:
             return general(view, position)
@@ -110,7 +130,91 @@ def plain_decoder(version: int, general: Decoder) -> Decoder:
     return decode
 
 
-def plain_encoder(general: Encoder) -> Encoder:
+def plain_request_encoder(general: Encoder) -> Encoder:
+    """An encoder that writes plain requests of followers itself and leaves all others to `general`."""
+
+    def encode(message: Message) -> list[Chunk]:
+        assert message.__class__ is FetchRequest
+        topics = message.topics
+        if len(topics) != 1 or len(topics[0].partitions) != 1 or message.forgotten_topics_data:
+            return general(message)
+        topic = topics[0]
+        partition = topic.partitions[0]
+        state = message.replica_state
+        if (
+            state.replica_id == -1
+            or message.replica_id != -1
+            or message.rack_id
+            or message.cluster_id is not None
+            or partition.high_watermark != NO_WATERMARK
+            or partition.replica_directory_id is not ZERO_UUID
+        ):
+            return general(message)
+        return [
+            FOLLOWER.pack(
+                message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id,
+                message.session_epoch, ONE, topic.topic_id.bytes, ONE, partition.partition,
+                partition.current_leader_epoch, partition.fetch_offset, partition.last_fetched_epoch,
+                partition.log_start_offset, partition.partition_max_bytes, FOLLOWER_END, state.replica_id,
+                state.replica_epoch, 0,
+            )
+        ]  # fmt: skip
+
+    return encode
+
+
+def plain_response_decoder(general: Decoder) -> Decoder:
+    """A decoder that reads plain answers itself and leaves all others to `general`."""
+
+    def decode(view: Buffer, position: int) -> tuple[Message, int]:
+        data = view if view.__class__ is memoryview else memoryview(view)
+        end = len(data)
+        if end - position < ANSWER.size + len(ANSWER_END):
+            return general(view, position)
+        (
+            throttle_time_ms, error_code, session_id, topics, topic_id, partitions, index, partition_error,
+            high_watermark, last_stable_offset, log_start_offset, aborted, preferred_read_replica,
+        ) = ANSWER.unpack_from(data, position)  # fmt: skip
+        if topics != ONE or partitions != ONE or aborted > 1:
+            return general(view, position)
+        try:
+            length, start = read_varint(data, position + ANSWER.size)
+        except (ProtocolError, IndexError):
+            return general(view, position)
+        records_end = start + length - 1
+        if not length or records_end + len(ANSWER_END) != end or data[records_end:] != ANSWER_END:
+            return general(view, position)
+        partition = new(PartitionData)
+        partition.partition_index = index
+        partition.error_code = partition_error
+        partition.high_watermark = high_watermark
+        partition.last_stable_offset = last_stable_offset
+        partition.log_start_offset = log_start_offset
+        diverging = partition.diverging_epoch = new(EpochEndOffset)
+        diverging.epoch = diverging.end_offset = -1
+        leader = partition.current_leader = new(LeaderIdAndEpoch)
+        leader.leader_id = leader.leader_epoch = -1
+        snapshot = partition.snapshot_id = new(SnapshotId)
+        snapshot.end_offset = snapshot.epoch = -1
+        partition.aborted_transactions = [] if aborted else None
+        partition.preferred_read_replica = preferred_read_replica
+        partition.records = data[start:records_end]
+        topic = new(FetchableTopicResponse)
+        topic.topic = ""
+        topic.topic_id = UUIDS.get(topic_id) or new_uuid(topic_id)
+        topic.partitions = [partition]
+        response = new(FetchResponse)
+        response.throttle_time_ms = throttle_time_ms
+        response.error_code = error_code
+        response.session_id = session_id
+        response.responses = [topic]
+        response.node_endpoints = []
+        return response, end
+
+    return decode
+
+
+def plain_response_encoder(general: Encoder) -> Encoder:
     """An encoder that writes plain answers itself and leaves all others to `general`."""
 
     def encode(message: Message) -> list[Chunk]:
@@ -135,7 +239,7 @@ def plain_encoder(general: Encoder) -> Encoder:
             or snapshot.epoch != -1
         ):
             return general(message)
-        start = ANSWER(
+        start = ANSWER.pack(
             message.throttle_time_ms, message.error_code, message.session_id, ONE, topic.topic_id.bytes, ONE,
             partition.partition_index, partition.error_code, partition.high_watermark, partition.last_stable_offset,
             partition.log_start_offset, 0 if aborted is None else 1, partition.preferred_read_replica,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,7 +15,7 @@ from penstock.protocol import plain_fetch
 from penstock.protocol.codec import BROKEN, UNWRITABLE, classes_of, compiled, encode_bytes, make_decoder, schema_of
 from penstock.protocol.decoder import decoder_source
 from penstock.protocol.encoder import encoder_source
-from penstock.protocol.message import Chunk, Message
+from penstock.protocol.message import Buffer, Chunk, Message
 from penstock.protocol.messages.fetch_request import (
     FetchPartition,
     FetchRequest,
@@ -40,23 +41,29 @@ uuids = st.binary(min_size=16, max_size=16).map(lambda raw: UUID(bytes=raw))
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 NO_LEADER = LeaderIdAndEpoch()
+LEADERS_FROM = 16
+"""From this version on an answer may name the leaders of refused partitions."""
 
 
-def general_decoder(version: int) -> plain_fetch.Decoder:
-    source = decoder_source(schema_of(FetchRequest, version), version, classes_of(FetchRequest))
-    decoder: plain_fetch.Decoder = compiled("decode", source, FetchRequest, version)
+def general_decoder(cls: type[Message], version: int) -> plain_fetch.Decoder:
+    source = decoder_source(schema_of(cls, version), version, classes_of(cls))
+    decoder: plain_fetch.Decoder = compiled("decode", source, cls, version)
     return decoder
 
 
-def general_encoder(version: int) -> plain_fetch.Encoder:
-    source = encoder_source(schema_of(FetchResponse, version), version, classes_of(FetchResponse))
-    encoder: plain_fetch.Encoder = compiled("encode", source, FetchResponse, version)
+def general_encoder(cls: type[Message], version: int) -> plain_fetch.Encoder:
+    source = encoder_source(schema_of(cls, version), version, classes_of(cls))
+    encoder: plain_fetch.Encoder = compiled("encode", source, cls, version)
     return encoder
 
 
-GENERAL = {version: general_decoder(version) for version in VERSIONS}
-SHORT = {version: make_decoder(FetchRequest, version) for version in VERSIONS}
-GENERAL_ENCODERS = {version: general_encoder(version) for version in ANSWERED}
+KEYS: list[tuple[type[Message], int]] = [
+    *((FetchRequest, version) for version in VERSIONS),
+    *((FetchResponse, version) for version in ANSWERED),
+]
+GENERAL = {key: general_decoder(*key) for key in KEYS}
+SHORT = {key: make_decoder(*key) for key in KEYS}
+GENERAL_ENCODERS = {key: general_encoder(*key) for key in KEYS}
 
 
 def outcome(decoder: plain_fetch.Decoder, data: bytes, position: int) -> tuple[Message, int] | str:
@@ -67,29 +74,33 @@ def outcome(decoder: plain_fetch.Decoder, data: bytes, position: int) -> tuple[M
         return f"{type(error).__name__}: {error}"
 
 
-def read_both_ways(data: bytes, version: int) -> None:
-    """Reads a request with and without the shortcut, after some bytes of another one."""
+def read_both_ways(data: bytes, version: int, cls: type[Message] = FetchRequest) -> None:
+    """Reads a message with and without the shortcut, after some bytes of another one."""
     before = b"header"
-    found = outcome(SHORT[version], before + data, len(before))
-    assert found == outcome(GENERAL[version], before + data, len(before))
+    found = outcome(SHORT[cls, version], before + data, len(before))
+    assert found == outcome(GENERAL[cls, version], before + data, len(before))
 
 
-def request_of(version: int, *, follower: bool, **fields: int) -> bytes:
+SENDERS = ["consumer", "follower", "telling follower"]
+"""A telling follower is one of Apache Kafka's, which says what high watermark it knows."""
+
+
+def request_of(version: int, sender: str, **fields: int) -> FetchRequest:
     wanted = FetchPartition(partition=3, current_leader_epoch=7, fetch_offset=1 << 40, partition_max_bytes=1 << 20)
     request = FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic_id=UUID(int=5), partitions=[wanted])])
-    if follower:
+    if sender != "consumer":
         request.replica_state = ReplicaState(replica_id=2, replica_epoch=9)
-        if version >= plain_fetch.WATERMARKS_FROM:
+        if sender == "telling follower" and version >= plain_fetch.WATERMARKS_FROM:
             wanted.high_watermark = 1 << 39
     for name, value in fields.items():
         setattr(request, name, value)
-    return encode_bytes(request, version)
+    return request
 
 
-@pytest.mark.parametrize("follower", [False, True])
+@pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_plain_request_with_any_byte_changed_or_cut_off_is_read_the_same(version: int, follower: bool) -> None:
-    data = request_of(version, follower=follower, session_id=77, session_epoch=3)
+def test_a_plain_request_with_any_byte_changed_or_cut_off_is_read_the_same(version: int, sender: str) -> None:
+    data = encode_bytes(request_of(version, sender, session_id=77, session_epoch=3), version)
     for place in range(len(data)):
         for value in ODD_BYTES:
             read_both_ways(data[:place] + bytes((value,)) + data[place + 1 :], version)
@@ -98,15 +109,22 @@ def test_a_plain_request_with_any_byte_changed_or_cut_off_is_read_the_same(versi
     read_both_ways(data, version)
 
 
-@pytest.mark.parametrize(
-    ("version", "follower"), [*((version, False) for version in VERSIONS), (plain_fetch.WATERMARKS_FROM, True)]
-)
-def test_a_plain_request_is_not_left_to_the_general_decoder(version: int, follower: bool) -> None:
+@pytest.mark.parametrize("sender", SENDERS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_plain_request_is_not_left_to_the_general_decoder(version: int, sender: str) -> None:
     def general(view: object, position: int) -> tuple[Message, int]:
         raise AssertionError
 
-    data = request_of(version, follower=follower)
-    assert plain_fetch.plain_decoder(version, general)(memoryview(data), 0)[1] == len(data)
+    data = encode_bytes(request_of(version, sender), version)
+    assert plain_fetch.plain_request_decoder(version, general)(memoryview(data), 0)[1] == len(data)
+
+
+def test_a_plain_request_of_a_follower_is_not_left_to_the_general_encoder() -> None:
+    def general(message: Message) -> list[Chunk]:
+        raise AssertionError
+
+    request = request_of(18, "follower")
+    assert plain_fetch.plain_request_encoder(general)(request) == GENERAL_ENCODERS[FetchRequest, 18](request)
 
 
 partitions = st.builds(
@@ -145,12 +163,32 @@ def test_any_request_is_read_the_same(
     read_both_ways(encode_bytes(request, version) + rest, version)
 
 
-def written(encoder: plain_fetch.Encoder, answer: FetchResponse) -> list[Chunk] | type[Exception]:
+def written(encoder: plain_fetch.Encoder, message: Message) -> list[Chunk] | type[Exception]:
     """The chunks, or the error."""
     try:
-        return encoder(answer)
+        return encoder(message)
     except (UnsupportedVersionError, *UNWRITABLE) as error:
         return type(error)
+
+
+ODD_FIELDS = {"replica_id": 2, "max_wait_ms": 1 << 31, "rack_id": "r" * 200}
+ODD_OF_PARTITIONS = {
+    "high_watermark": 3,
+    "replica_directory_id": UUID(int=9),
+    "fetch_offset": 1 << 63,
+    "log_start_offset": None,
+}
+
+
+@settings(max_examples=400)
+@given(requests, st.sampled_from(VERSIONS), st.sampled_from(["", "", "", *ODD_FIELDS, *ODD_OF_PARTITIONS]))
+def test_any_request_is_written_the_same(request: FetchRequest, version: int, odd: str) -> None:
+    if odd in ODD_FIELDS:
+        setattr(request, odd, ODD_FIELDS[odd])
+    elif odd and request.topics:
+        setattr(request.topics[0].partitions[0], odd, ODD_OF_PARTITIONS[odd])
+    general = GENERAL_ENCODERS[FetchRequest, version]
+    assert written(plain_fetch.plain_request_encoder(general), request) == written(general, request)
 
 
 slices = st.builds(FileSlice, st.just(0), st.just("t-0/0.log"), int64, st.integers(1, 1 << 31))
@@ -195,8 +233,8 @@ answers = st.builds(
 @settings(max_examples=1000)
 @given(answers, st.sampled_from(ANSWERED))
 def test_any_answer_is_written_the_same(answer: FetchResponse, version: int) -> None:
-    general = GENERAL_ENCODERS[version]
-    assert written(plain_fetch.plain_encoder(general), answer) == written(general, answer)
+    general = GENERAL_ENCODERS[FetchResponse, version]
+    assert written(plain_fetch.plain_response_encoder(general), answer) == written(general, answer)
 
 
 @pytest.mark.parametrize("length", [1, 126, 127, 16382, 16383, (1 << 21) - 1, 1 << 30])
@@ -208,7 +246,7 @@ def test_a_plain_answer_is_not_left_to_the_general_encoder(length: int, aborted:
     piece = FileSlice(0, "t-0/0.log", 0, length)
     data = PartitionData(partition_index=1, records=[piece], aborted_transactions=aborted)
     answer = FetchResponse(responses=[FetchableTopicResponse(topic_id=UUID(int=5), partitions=[data])])
-    assert plain_fetch.plain_encoder(general)(answer) == GENERAL_ENCODERS[17](answer)
+    assert plain_fetch.plain_response_encoder(general)(answer) == GENERAL_ENCODERS[FetchResponse, 17](answer)
 
 
 @pytest.mark.parametrize(
@@ -226,4 +264,48 @@ def test_an_answer_with_any_tagged_field_is_written_the_same(name: str, value: o
     data = PartitionData(partition_index=1, records=[FileSlice(0, "t-0/0.log", 0, 70)])
     setattr(data, name, value)
     answer = FetchResponse(responses=[FetchableTopicResponse(topic_id=UUID(int=5), partitions=[data])])
-    assert plain_fetch.plain_encoder(GENERAL_ENCODERS[17])(answer) == GENERAL_ENCODERS[17](answer)
+    general = GENERAL_ENCODERS[FetchResponse, 17]
+    assert plain_fetch.plain_response_encoder(general)(answer) == general(answer)
+
+
+def answer_with(records: Buffer | None, **fields: Any) -> FetchResponse:
+    data = PartitionData(partition_index=3, high_watermark=1 << 40, records=records, **fields)
+    topic = FetchableTopicResponse(topic_id=UUID(int=5), partitions=[data])
+    return FetchResponse(session_id=77, responses=[topic])
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, 126, 127, 128, 200])
+@pytest.mark.parametrize("aborted", [None, []])
+def test_a_plain_answer_with_any_byte_changed_or_cut_off_is_read_the_same(
+    size: int, aborted: list[AbortedTransaction] | None
+) -> None:
+    data = encode_bytes(answer_with(b"r" * size, aborted_transactions=aborted), 18)
+    for place in (*range(70), *range(len(data) - 6, len(data))):
+        for value in ODD_BYTES:
+            read_both_ways(data[:place] + bytes((value,)) + data[place + 1 :], 18, FetchResponse)
+        read_both_ways(data[:place], 18, FetchResponse)
+        read_both_ways(data[:place] + b"\0" + data[place:], 18, FetchResponse)
+        read_both_ways(data[:place] + b"\xff\xff\xff\xff\xff", 18, FetchResponse)
+    read_both_ways(data, 18, FetchResponse)
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 16382, 16383, 1 << 21])
+@pytest.mark.parametrize("version", ANSWERED)
+def test_a_plain_answer_is_not_left_to_the_general_decoder(size: int, version: int) -> None:
+    def general(view: object, position: int) -> tuple[Message, int]:
+        raise AssertionError
+
+    data = encode_bytes(answer_with(b"r" * size), version)
+    assert plain_fetch.plain_response_decoder(general)(memoryview(data), 0)[1] == len(data)
+
+
+@settings(max_examples=400)
+@given(answers, st.sampled_from(ANSWERED), st.sampled_from([None, b"", b"r", b"r" * 200]), st.binary(max_size=2))
+def test_any_answer_is_read_the_same(answer: FetchResponse, version: int, records: bytes | None, rest: bytes) -> None:
+    answer.session_id &= 0x7FFF_FFFF
+    if version < LEADERS_FROM:
+        answer.node_endpoints = []
+    for topic in answer.responses:
+        for data in topic.partitions:
+            data.records = records
+    read_both_ways(encode_bytes(answer, version) + rest, version, FetchResponse)
