@@ -123,14 +123,15 @@ class Writer:
     def flush(self) -> bool:
         """Sends what the socket takes in one turn. True if nothing is left; otherwise it will be called again."""
         chunks = self._chunks
-        if len(chunks) == 1 and type(chunks[0]) is bytes and not self._waits and self._reading is None:
-            return self._flush_one(chunks[0])  # one small answer: nearly always
+        if not (self._waits or self._ready or self._reading is not None or self._failure is not None):
+            if len(chunks) == 1 and type(chunks[0]) is bytes:
+                return self._flush_one(chunks[0])  # one small answer: nearly always
+            if len(chunks) == 3 and type(chunks[1]) is FileSlice:
+                return self._flush_fetched(*chunks)  # one with records: nearly always a Fetch's
         return self._flush_all()
 
     def _flush_one(self, chunk: bytes) -> bool:
         """Sends the only chunk; what the socket does not take of it is queued as usual."""
-        if self._ready or self._failure is not None:
-            return self._flush_all()
         try:
             sent_bytes = self._transport.send(chunk)
         except (BlockingIOError, InterruptedError):
@@ -141,6 +142,38 @@ class Writer:
             return self._flush_all()
         self._chunks.clear()
         return not self._transport.unsent or self._flush_all()
+
+    def _flush_fetched(self, head: Chunk, piece: Chunk, tail: Chunk) -> bool:
+        """Sends the only chunks, one of them a range of a file, if that is resident. What the socket does not take of
+        them is queued as usual.
+        """
+        assert isinstance(piece, FileSlice)
+        if isinstance(head, FileSlice) or isinstance(tail, FileSlice) or piece.length > self._room_bytes():
+            return self._flush_all()
+        try:
+            data = self._host.resident_disk(piece.directory).read_slice(piece)
+        except OSError:
+            return self._flush_all()  # which meets it, too
+        if len(data) < piece.length:
+            return self._flush_all()
+        try:
+            sent_bytes = self._transport.send_many((head, data, tail))
+        except (BlockingIOError, InterruptedError):
+            sent_bytes = 0
+        self._chunks.clear()
+        own_bytes = len(head) + len(tail)
+        if sent_bytes == own_bytes + piece.length:
+            self.queued_bytes -= own_bytes
+            return not self._transport.unsent or self._flush_all()
+        self._ready.extend((head, data, tail))
+        self._origins.extend((None, piece, None))
+        self._ready_bytes = own_bytes + piece.length
+        self._piece_bytes = piece.length
+        self._host.unsent_pieces_bytes += piece.length
+        self._sent_some(sent_bytes)
+        self._keep_or_give_back()
+        self._wake(True)
+        return False
 
     def _flush_all(self) -> bool:
         transport = self._transport
@@ -155,8 +188,7 @@ class Writer:
             sent_bytes, full = self._send()
             budget_bytes -= sent_bytes
             if full:
-                if self._reading is None and self._host.unsent_pieces_bytes > UNSENT_PIECES_MAX_BYTES:
-                    self._give_back()
+                self._keep_or_give_back()
                 break
         full = bool(self._ready) or transport.unsent
         unsent = full or bool(self._chunks)
@@ -255,6 +287,12 @@ class Writer:
             self.queued_bytes -= sent_bytes - self._piece_bytes
             self._forget_ready()
             return sent_bytes, False
+        self._sent_some(sent_bytes)
+        return sent_bytes, True
+
+    def _sent_some(self, sent_bytes: int) -> None:
+        """Takes off what is ready what the socket has taken, which is not all of it."""
+        ready = self._ready
         self._ready_bytes -= sent_bytes
         left_bytes = sent_bytes
         while True:
@@ -262,7 +300,7 @@ class Writer:
             if size_bytes > left_bytes:
                 self._sent(self._origins[0], left_bytes)
                 ready[0] = memoryview(ready[0])[left_bytes:]
-                return sent_bytes, True
+                return
             left_bytes -= size_bytes
             origin = self._origins.popleft()
             self._sent(origin, size_bytes)
@@ -283,6 +321,11 @@ class Writer:
             self.queued_bytes -= size_bytes
         else:
             self._piece_bytes -= size_bytes
+
+    def _keep_or_give_back(self) -> None:
+        """The socket takes no more now: what is ready waits in memory, unless that is short."""
+        if self._reading is None and self._host.unsent_pieces_bytes > UNSENT_PIECES_MAX_BYTES:
+            self._give_back()
 
     def _give_back(self) -> None:
         """Drops the file bytes that are ready; their unsent slices return to the front.

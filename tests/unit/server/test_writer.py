@@ -98,6 +98,42 @@ def test_partial_writes_lose_and_repeat_nothing(step: int) -> None:
     assert (writer.queued_bytes, host.unsent_pieces_bytes) == (0, 0)
 
 
+FETCHED = [b"head", FileSlice(0, "f", 3, 60), b"tail"]
+"""The answer to a Fetch of one partition."""
+FETCHED_BYTES = b"head" + bytes(range(3, 63)) + b"tail"
+
+
+@pytest.mark.parametrize("others_unsent_bytes", [0, UNSENT_PIECES_MAX_BYTES])
+@pytest.mark.parametrize("first", range(69))
+def test_a_fetched_answer_of_which_some_is_sent_loses_and_repeats_nothing(first: int, others_unsent_bytes: int) -> None:
+    sock, host = StingySocket([first] if first else []), Host(bytes(range(200)))
+    host.unsent_pieces_bytes = others_unsent_bytes
+    writer = writer_on(sock, host)
+    writer.queue(FETCHED)
+    done = writer.flush()
+    assert (done, host.waits) == (first == 68, first < 68)
+    unsent = host.unsent_pieces_bytes - others_unsent_bytes
+    assert unsent == (60 if first < 64 and not others_unsent_bytes else 0), "in full until its last byte is sent"
+    assert writer.queued_bytes == 8 - min(first, 4) - max(first - 64, 0)
+    if not done:
+        writer.queue([b"next"])
+        sock.takes.extend([1 << 20] * 2)
+        assert writer.flush()
+    assert bytes(sock.received) == FETCHED_BYTES + (b"" if done else b"next")
+    assert (writer.queued_bytes, host.unsent_pieces_bytes) == (0, others_unsent_bytes)
+
+
+@pytest.mark.parametrize("resident", [0, 1, 59])
+def test_a_fetched_answer_that_is_not_resident_is_read_in_the_lane(resident: int) -> None:
+    sock, host = StingySocket([1 << 20] * 5), Host(bytes(range(200)), resident)
+    writer = writer_on(sock, host)
+    writer.queue(FETCHED)
+    assert not writer.flush()
+    host.lane_reads()
+    assert writer.flush()
+    assert bytes(sock.received) == FETCHED_BYTES
+
+
 def test_no_more_buffers_in_a_call_than_the_kernel_takes() -> None:
     sock, host = StingySocket([1 << 20] * 10), Host()
     writer = writer_on(sock, host)
