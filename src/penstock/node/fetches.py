@@ -26,6 +26,7 @@ from penstock.node.fetch_answers import (
     sum_of,
     to_be_told,
 )
+from penstock.node.fetch_parking import finds_nothing
 from penstock.node.gate import Gate
 from penstock.node.leaders import current_leader, endpoints_of
 from penstock.node.metrics import TopicMetrics
@@ -170,7 +171,7 @@ class Fetch:
         self.deadline_ms = request.arrived_ms + body.max_wait_ms
         self.missing_bytes = 0
         self.timer: Timer | None = None
-        self.answers: dict[Key, tuple[Subscription, PartitionData]] = {}
+        self.answers: dict[Subscription, PartitionData] = {}
         self.looks_left = 0
         self.size_bytes = 0
         self.at_once = False
@@ -185,6 +186,9 @@ class Fetch:
         if not self.answers:
             self.looks_left = len(session.ready)
             self.throttled.clear()
+            if self.looks_left == 1 and self.timer is None and finds_nothing(self, now_ms):
+                self.park(now_ms)
+                return LATER
         if self.looks_left > 0:
             self.look_at_some(now_ms)
             if self.looks_left > 0:
@@ -194,7 +198,7 @@ class Fetch:
             if len(self.answers) > limits.PARTITIONS_PER_STEP:
                 return self.respond_in_steps()
             said = Said()
-            for subscription, answer in self.answers.values():
+            for subscription, answer in self.answers.items():
                 self.say(subscription, answer, said)
             return self.respond(said, now_ms)
         self.park(now_ms)
@@ -214,10 +218,10 @@ class Fetch:
                 not_open = error
                 continue
             ready.pop(subscription.key, None)
-            before = self.answers.pop(subscription.key, None)
+            before = self.answers.pop(subscription, None)
             if before is not None:
-                self.size_bytes -= sum_of(before[1])
-            self.answers[subscription.key] = (subscription, answer)
+                self.size_bytes -= sum_of(before)
+            self.answers[subscription] = answer
             self.size_bytes += sum_of(answer)
             self.looks_left -= 1
             self.fetches.looked_at += 1
@@ -308,10 +312,7 @@ class Fetch:
             return data
         if self.rack and self.is_closer_elsewhere(partition, offset, data):
             return data
-        if not self.consumer:
-            upper_offset = log.log_end_offset
-        else:
-            upper_offset = stable_offset if committed else partition.high_watermark
+        upper_offset = log.log_end_offset if not self.consumer else self.seen_end(partition)
         if offset >= upper_offset or (limit_bytes <= 0 and not first):
             return data
         if self.replica_id >= 0 and isinstance(partition, Partition) and self.holds_back(subscription, partition):
@@ -321,6 +322,11 @@ class Fetch:
         if found.size_bytes:
             put_records(data, log, offset, found)
         return data
+
+    def seen_end(self, partition: Partition | Follower) -> int:
+        """The offset up to which a consumer sees the records of a partition."""
+        committed = self.isolation_level == READ_COMMITTED
+        return partition.last_stable_offset if committed else partition.high_watermark
 
     def is_closer_elsewhere(self, partition: Partition | Follower, offset: int, data: PartitionData) -> bool:
         """Whether a consumer should read from another replica, in its rack, which is then put into `data`."""
@@ -371,7 +377,7 @@ class Fetch:
         """Waits on the session's ready set and the deadline. Partitions without anything new are no longer ready."""
         session = self.session
         self.missing_bytes = self.min_bytes - self.size_bytes
-        for subscription, answer in self.answers.values():
+        for subscription, answer in self.answers.items():
             if sum_of(answer) or to_be_told(subscription, answer) or self.has_more(subscription):
                 session.ready[subscription.key] = subscription
         self.answers.clear()
@@ -424,8 +430,8 @@ class Fetch:
     def abandon(self) -> None:
         """The connection is gone. A session stays; the subscriptions of a fetch without one end."""
         self.stop_waiting()
-        for key, (subscription, _) in self.answers.items():
-            self.session.ready[key] = subscription
+        for subscription in self.answers:
+            self.session.ready[subscription.key] = subscription
         if self.session.id == INVALID_SESSION_ID:
             self.session.close()
 
@@ -443,7 +449,7 @@ class Fetch:
         """The response with many partitions. From now on nothing wakes the fetch."""
         self.stop_waiting()
         said, pace = Said(), Pace()
-        for subscription, answer in self.answers.values():
+        for subscription, answer in self.answers.items():
             if pace.is_over():
                 yield None
             self.say(subscription, answer, said)
@@ -496,7 +502,7 @@ class Fetch:
         for subscription in served:
             partition = subscription.partition
             if isinstance(partition, Partition) and throttles.leads_throttled(partition):
-                throttles.leader.record(sum_of(self.answers[subscription.key][1]), now_ms)
+                throttles.leader.record(sum_of(self.answers[subscription]), now_ms)
 
     def has_more(self, subscription: Subscription) -> bool:
         """Whether only the limits kept a partition from giving more records."""
