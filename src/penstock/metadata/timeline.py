@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -168,10 +169,8 @@ class TimelineMap(Generic[K, V]):
         """Replaces or adds many values."""
         undo = self._timeline._undo_of(self)
         if undo is not None:
-            earlier = self._current.get
-            for key in values:
-                if key not in undo:
-                    undo[key] = earlier(key, _ABSENT)
+            saved = values if undo.keys().isdisjoint(values) else [key for key in values if key not in undo]
+            undo.update(zip(saved, map(self._current.get, saved, repeat(_ABSENT)), strict=True))
         self._current.update(values)
 
     def copy(self) -> dict[K, V]:

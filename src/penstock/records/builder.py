@@ -11,6 +11,7 @@ the first record. Source: `MemoryRecordsBuilder` and `DefaultRecord` of Apache K
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain, repeat
 
 from penstock.records.batch import (
     CONTROL_FLAG,
@@ -134,25 +135,36 @@ class BatchBuilder:
         return self.base_offset + offset_delta
 
     def append_all(self, timestamp_ms: int, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Adds records of these keys and values, all of one time and without headers: as `append` does, for less."""
-        base_timestamp_ms = self._base_timestamp_ms if self._count else timestamp_ms
-        head = b"\0" + varint(timestamp_ms - base_timestamp_ms)
-        first = delta = self._last_offset_delta
-        bodies = []
-        for key, value in pairs:
-            delta += 1
-            if value is None:
-                body = b"".join((head, varint(delta), varint(len(key)), key, b"\1\0"))
-            else:
-                body = b"".join((head, varint(delta), varint(len(key)), key, varint(len(value)), value, b"\0"))
-            bodies.append(varint(len(body)))
-            bodies.append(body)
-        if delta > first:
-            self._records += b"".join(bodies)
-            self._count += delta - first
-            self._last_offset_delta = delta
-            self._base_timestamp_ms = base_timestamp_ms
-            self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
+        """Adds records of these keys and values, all of one time and without headers: as `append` does, for less.
+
+        Column by column: a thousand records take no step of the interpreter each.
+        """
+        columns = tuple(zip(*pairs, strict=True))
+        if not columns:
+            return
+        keys, values = columns
+        lengths: Iterable[int] = map(len, values)
+        if None in values:
+            lengths = [-1 if value is None else len(value) for value in values]
+            values = tuple(value or b"" for value in values)
+        if not self._count:
+            self._base_timestamp_ms = timestamp_ms
+        head = b"\0" + varint(timestamp_ms - self._base_timestamp_ms)
+        deltas = range(self._last_offset_delta + 1, self._last_offset_delta + 1 + len(keys))
+        fields = zip(
+            repeat(head),
+            map(varint, deltas),
+            map(varint, map(len, keys)),
+            keys,
+            map(varint, lengths),
+            values,
+            repeat(b"\0"),
+        )
+        bodies = list(map(b"".join, fields))
+        self._records += b"".join(chain.from_iterable(zip(map(varint, map(len, bodies)), bodies, strict=True)))
+        self._count += len(keys)
+        self._last_offset_delta = deltas[-1]
+        self._max_timestamp_ms = max(self._max_timestamp_ms, timestamp_ms)
 
     def build(self, *, last_offset: int | None = None) -> bytearray:
         """The batch. `last_offset` is that of the last record unless the batch covers more, as after compaction."""

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from penstock.coordinator.runtime.partition_log import PartitionLog
@@ -390,7 +391,7 @@ def encode_all(records: Sequence[CoordinatorRecord]) -> list[Encoded]:
 
 def size_of(encoded: Sequence[Encoded]) -> int:
     """An upper bound for what records add to a batch, in bytes."""
-    return RECORD_OVERHEAD_BYTES * len(encoded) + sum([len(key) + len(value or b"") for key, value in encoded])
+    return RECORD_OVERHEAD_BYTES * len(encoded) + sum(map(len, filter(None, chain.from_iterable(encoded))))
 
 
 def sizes(records: Sequence[CoordinatorRecord]) -> int:

@@ -7,6 +7,7 @@ to the group's coordinator (`coordinator.group.offsets.commit`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 
 TOPIC_IDS_FROM = 10
+INDEX = attrgetter("partition_index")
 Merged = dict[str | UUID, OffsetCommitResponseTopic]
 LEAST_RECORD_BYTES = 32
 """What the record of an offset takes at least, beside the names of its group and its topic."""
@@ -112,9 +114,11 @@ def sort_out(
         if some is None:
             yield None
             continue
-        known = [each for each in some if 0 <= each.partition_index < count]
-        good += known
-        if len(known) < len(some):
+        indexes = list(map(INDEX, some))
+        if min(indexes) >= 0 and max(indexes) < count:
+            good += some
+        else:
+            good += [each for each in some if 0 <= each.partition_index < count]
             bad += [each for each in some if not 0 <= each.partition_index < count]
     if good and found is not None:
         accepted.append(OffsetCommitRequestTopic(name=name, topic_id=found.id, partitions=good))

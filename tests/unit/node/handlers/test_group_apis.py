@@ -255,6 +255,13 @@ def test_offsets_of_partitions_that_are_not_there_are_refused_one_by_one(client:
     assert committed(client) == {("t", 0): 1}
 
 
+@pytest.mark.parametrize("bad", [-1, 3])
+def test_one_partition_that_is_not_there_is_seen_among_others(client: Client, bad: int) -> None:
+    (topic,) = client.ask(commit({("t", 0): 1, ("t", bad): 3}), 8).topics
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert {each.partition_index: each.error_code for each in topic.partitions} == {0: ErrorCode.NONE, bad: unknown}
+
+
 def test_each_partition_is_answered_if_a_request_names_a_topic_twice(client: Client) -> None:
     twice = commit({("t", 7): 1})
     twice.topics += commit({("t", 8): 1, ("t", 0): 5}).topics + commit({("t", 9): 1}).topics

@@ -8,6 +8,8 @@ ids: the caller has looked up what the request lacks, and refused topics that do
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from penstock.coordinator.group.base import Group, PartitionCheck
 from penstock.coordinator.group.classic.group import ClassicGroup, State
 from penstock.coordinator.group.classic.rebalance import renew_session
@@ -27,6 +29,7 @@ from penstock.protocol.messages.offset_commit_response import (
 
 GROUP_NOT_FOUND_FROM = 9
 NO_RETENTION = -1
+TEXT = attrgetter("committed_metadata")
 
 
 def commit_offsets(
@@ -44,17 +47,18 @@ def commit_offsets(
     limit = state.settings.broker().offset_metadata_max_bytes
     answers, written = [], []
     for topic in request.topics:
-        kept, partitions = [], []
-        for partition in topic.partitions:
-            code = ErrorCode.NONE
-            if check is not None:
-                check(topic.name, topic.topic_id, partition.partition_index)
-            text = partition.committed_metadata
-            if text and is_too_long(text, limit):
-                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                kept.append(partition)
-            partitions.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code))
+        kept = topic.partitions
+        if check is not None:
+            for each in kept:
+                check(topic.name, topic.topic_id, each.partition_index)
+        partitions = [OffsetCommitResponsePartition(partition_index=each.partition_index) for each in kept]
+        if any(map(TEXT, kept)):
+            kept = []
+            for each, answer in zip(topic.partitions, partitions, strict=True):
+                if is_too_long(each.committed_metadata or "", limit):
+                    answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    kept.append(each)
         answers.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         if kept:
             written.append(TopicOffsets(topic.name, topic.topic_id, kept))

@@ -1,13 +1,16 @@
 """The offsets of one commit as records that are encoded and replayed together.
 
 A commit of a thousand partitions differs from record to record in the partition, the offset and the leader epoch only:
-the rest of keys and values is encoded once for each topic, and the state takes the offsets of a topic at once.
+the rest of keys and values is encoded once for each topic, and the state takes the offsets of a topic at once. What is
+left for a partition is done column by column, without a step of the interpreter for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, overload
+from itertools import count, repeat
+from operator import add, attrgetter
+from typing import Any, NamedTuple, overload
 from uuid import UUID
 
 from penstock.coordinator.group import records
@@ -28,6 +31,7 @@ from penstock.protocol.messages.offset_commit_request import OffsetCommitRequest
 from penstock.protocol.record_frames import encode_coordinator_key, encode_coordinator_value
 
 Partitions = Sequence[OffsetCommitRequestPartition]
+COLUMNS = attrgetter("partition_index", "committed_offset", "committed_leader_epoch", "committed_metadata")
 
 
 class TopicOffsets(NamedTuple):
@@ -68,34 +72,45 @@ class OffsetRun(RecordRun):
 
     def encoded(self) -> list[Encoded]:
         """Keys and values in their stored form."""
-        pack, value_pack = PARTITION.pack, FLEXIBLE_HEAD.pack
         found: list[Encoded] = []
         for topic, topic_id, partitions in self._topics:
             head = encode_coordinator_key(OffsetCommitKey(group=self._group_id, topic=topic))[: -PARTITION.size]
-            tail = flexible_tail(self._wall_ms, topic_id)
-            for each in partitions:
-                if each.committed_metadata:
-                    message = records.offset_value(committed_of(each, topic_id, self._wall_ms))
-                    value = encode_coordinator_value(message, OFFSET_COMMIT_VERSION)
-                else:
-                    value = value_pack(FLEXIBLE, each.committed_offset, each.committed_leader_epoch, NO_TEXT) + tail
-                found.append((head + pack(each.partition_index), value))
+            indexes, offsets, epochs, texts = columns_of(partitions)
+            values: Iterable[bytes]
+            if any(texts):
+                values = [self._encoded_value(each, topic_id) for each in partitions]
+            else:
+                heads = map(FLEXIBLE_HEAD.pack, repeat(FLEXIBLE), offsets, epochs, repeat(NO_TEXT))
+                values = map(add, heads, repeat(flexible_tail(self._wall_ms, topic_id)))
+            found += zip(map(add, repeat(head), map(PARTITION.pack, indexes)), values, strict=True)
         return found
+
+    def _encoded_value(self, partition: OffsetCommitRequestPartition, topic_id: UUID) -> bytes:
+        message = records.offset_value(committed_of(partition, topic_id, self._wall_ms))
+        return encode_coordinator_value(message, OFFSET_COMMIT_VERSION)
 
     def replay(self, offset: int) -> None:
         """Applies the offsets to the state; the first record has this offset."""
-        wall_ms = self._wall_ms
         for topic, topic_id, partitions in self._topics:
             ensure_group(self._state, self._group_id)
-            self._state.offsets.committed.put_all(
-                self._group_id,
-                topic,
-                {
-                    each.partition_index: committed_of(each, topic_id, wall_ms, record_offset)
-                    for record_offset, each in enumerate(partitions, offset)
-                },
+            indexes, offsets, epochs, texts = columns_of(partitions)
+            fields = zip(
+                offsets,
+                epochs,
+                (text or "" for text in texts) if None in texts else texts,
+                repeat(self._wall_ms),
+                repeat(NO_TIMESTAMP),
+                repeat(topic_id),
+                count(offset),
             )
+            committed = dict(zip(indexes, map(tuple.__new__, repeat(CommittedOffset), fields), strict=True))
+            self._state.offsets.committed.put_all(self._group_id, topic, committed)
             offset += len(partitions)
+
+
+def columns_of(partitions: Partitions) -> Any:
+    """Partition indexes, offsets, leader epochs and texts, each as a tuple. There is at least one partition."""
+    return zip(*map(COLUMNS, partitions), strict=True)
 
 
 def one_by_one(
