@@ -15,7 +15,9 @@ from penstock.server.logs import configure
 
 
 @pytest.fixture(autouse=True)
-def the_logger_as_it_was() -> Iterator[None]:
+def the_logger_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing"):
+        monkeypatch.setattr(logging, name, getattr(logging, name))
     root = logging.getLogger("penstock")
     before = (root.handlers[:], root.level, root.propagate)
     yield

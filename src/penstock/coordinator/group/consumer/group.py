@@ -50,6 +50,9 @@ class Epoch(NamedTuple):
     assignment_timestamp_ms: int = 0
 
 
+FIRST_EPOCH = Epoch()
+
+
 class Subscribers(NamedTuple):
     """How many members subscribe to a topic by its name, and how many regular expressions match it."""
 
@@ -57,6 +60,7 @@ class Subscribers(NamedTuple):
     by_regex: int = 0
 
 
+NO_SUBSCRIBERS = Subscribers()
 Topics = dict[str, Subscribers] | TimelineMap[str, Subscribers]
 
 
@@ -124,7 +128,7 @@ class ConsumerGroup(Group):
 
     def epoch(self, at: int | None = None) -> Epoch:
         """The epochs, now or as of a committed offset."""
-        return self._epoch.get(None, at=at) or Epoch()
+        return self._epoch.get(None, at=at) or FIRST_EPOCH
 
     @property
     def is_empty(self) -> bool:
@@ -414,19 +418,19 @@ def count(counts: TimelineMap[K, int], key: K, by: int) -> None:
 
 def count_names(topics: Topics, member: ConsumerMember | None, by: int) -> None:
     for name in () if member is None else sorted(member.subscribed_topic_names):
-        held = topics.get(name) or Subscribers()
-        set_or_drop(topics, name, held._replace(by_name=held.by_name + by))
+        held = topics.get(name) or NO_SUBSCRIBERS
+        set_or_drop(topics, name, Subscribers(held.by_name + by, held.by_regex))
 
 
 def count_matches(topics: Topics, names: frozenset[str], by: int) -> None:
     """Counts a regular expression that matches."""
     for name in sorted(names):
-        held = topics.get(name) or Subscribers()
-        set_or_drop(topics, name, held._replace(by_regex=held.by_regex + by))
+        held = topics.get(name) or NO_SUBSCRIBERS
+        set_or_drop(topics, name, Subscribers(held.by_name, held.by_regex + by))
 
 
 def set_or_drop(topics: Topics, name: str, subscribers: Subscribers) -> None:
-    if subscribers == Subscribers():
+    if subscribers == NO_SUBSCRIBERS:
         topics.pop(name)
     else:
         topics[name] = subscribers

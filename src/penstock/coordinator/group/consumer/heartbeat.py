@@ -167,7 +167,7 @@ def full_heartbeat(
     response = ConsumerGroupHeartbeatResponse(
         member_id=new.member_id,
         member_epoch=new.member_epoch,
-        heartbeat_interval_ms=interval_ms(change._replace(new=new), assignment_epoch, group_epoch),
+        heartbeat_interval_ms=interval_ms(change, new, assignment_epoch, group_epoch),
     )
     if joins or is_full(request) or new.assigned != old.assigned:
         response.assignment = assignment_of(new)
@@ -313,20 +313,20 @@ def advance(change: target.Change, owned: Owned | None) -> tuple[ConsumerMember,
     return member, new_target.epoch, group_epoch
 
 
-def interval_ms(change: target.Change, assignment_epoch: int, group_epoch: int) -> int:
-    """When the member should send its next heartbeat.
+def interval_ms(change: target.Change, new: ConsumerMember, assignment_epoch: int, group_epoch: int) -> int:
+    """When the member, as it is `new` after all, should send its next heartbeat.
 
     Soon, if it does not have its target yet, or an assignment is due. Soon for a while, too, if others do not: a group
     that has changed is likely to change again. The members of a large group do not all come soon at once.
     """
     state, group = change.state, change.group
     stable_ms = state.settings_of(group.group_id).consumer_heartbeat_interval_ms
-    if not change.new.is_reconciled_to(assignment_epoch):
+    if not new.is_reconciled_to(assignment_epoch):
         return soon_interval_ms(state, len(group.members), stable_ms, change.now_ms)
     epoch = group.epoch()
     is_new = assignment_epoch != epoch.assignment
     is_recent = is_new or state.wall.within(epoch.assignment_timestamp_ms, GROUP_SETTLING_MS, change.now_ms)
-    if group_epoch > assignment_epoch or (is_recent and others_reconcile(change, assignment_epoch)):
+    if group_epoch > assignment_epoch or (is_recent and others_reconcile(group, new, assignment_epoch)):
         return soon_interval_ms(state, len(group.members), stable_ms, change.now_ms)
     return stable_interval_ms(state, stable_ms)
 
@@ -352,10 +352,9 @@ def stable_interval_ms(state: GroupState, configured_ms: int) -> int:
     return min(max(share_ms, GROUP_STABLE_HEARTBEAT_MIN_MS), configured_ms)
 
 
-def others_reconcile(change: target.Change, assignment_epoch: int) -> bool:
+def others_reconcile(group: ConsumerGroup, member: ConsumerMember, assignment_epoch: int) -> bool:
     """Whether a member other than this one does not have its target of this epoch."""
-    group = change.group
-    present = group.members.get(change.new.member_id) or group.static_member(change.new.instance_id)
+    present = group.members.get(member.member_id) or group.static_member(member.instance_id)
     others = len(group.members) - (present is not None)
     stable = group.stable_count(assignment_epoch)
     if present is not None and present.is_reconciled_to(assignment_epoch):

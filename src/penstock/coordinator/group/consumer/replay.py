@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.coordinator.group.assignors.spec import in_order
-from penstock.coordinator.group.consumer.group import ConsumerGroup
+from penstock.coordinator.group.consumer.group import ConsumerGroup, Epoch
 from penstock.coordinator.group.consumer.member import (
     LEAVING_EPOCH,
     NOTHING,
@@ -82,7 +82,8 @@ def check_gone(group: ConsumerGroup) -> None:
 
 def apply_epoch(group: ConsumerGroup, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
     assert value is not None
-    group.apply_epoch(group.epoch()._replace(group=value.epoch, metadata_hash=value.metadata_hash))
+    _, _, *of_assignment = group.epoch()
+    group.apply_epoch(Epoch(value.epoch, value.metadata_hash, *of_assignment))
 
 
 def apply_partition_metadata(
