@@ -26,7 +26,6 @@ from penstock.node.fetch_answers import (
     sum_of,
     to_be_told,
 )
-from penstock.node.fetch_parking import finds_nothing
 from penstock.node.gate import Gate
 from penstock.node.leaders import current_leader, endpoints_of
 from penstock.node.metrics import TopicMetrics
@@ -48,6 +47,7 @@ from penstock.replication.fetch_session import (
 )
 from penstock.replication.partition import Partition
 from penstock.replication.replicas import Replicas
+from penstock.security.authorizer import CLUSTER_NAME
 from penstock.security.rights import ACT_IN_CLUSTER, READ_TOPIC
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Fetch:
         if not self.answers:
             self.looks_left = len(session.ready)
             self.throttled.clear()
-            if self.looks_left == 1 and self.timer is None and finds_nothing(self, now_ms):
+            if self.looks_left == 1 and self.timer is None and self.finds_nothing(now_ms):
                 self.park(now_ms)
                 return LATER
         if self.looks_left > 0:
@@ -203,6 +203,51 @@ class Fetch:
             return self.respond(said, now_ms)
         self.park(now_ms)
         return LATER
+
+    def finds_nothing(self, now_ms: int) -> bool:
+        """The first look at the only ready partition, if it is led here and the client has all of it: nearly every
+        fetch of a follower, and of a consumer without lag. Such a fetch is parked, and no answer made.
+
+        It leaves everything as `look` does, and the partition ready if an answer, when one is made, has to tell
+        something of it. Whatever is unusual, an error above all, is left to `look`, before anything has changed.
+        """
+        fetches, session = self.fetches, self.session
+        (subscription,) = session.ready.values()
+        topic = subscription.topic
+        if topic is None or self.min_bytes <= 0 or now_ms >= self.deadline_ms or self.rack or self.tells_watermarks:
+            return False
+        right, name = (READ_TOPIC, topic) if self.consumer else (ACT_IN_CLUSTER, CLUSTER_NAME)
+        try:
+            partition = fetches.replicas.leader(topic, subscription.index, now_ms)
+            if not isinstance(partition, Partition) or not self.is_at_the_end(subscription, partition):
+                return False
+            if self.at_once or not fetches.gate.would_allow(self.request, right, name):
+                return False
+            subscription.attach(partition)
+            if self.replica_id >= 0:
+                self.follower_has(subscription, partition)
+        except Exception:  # whatever it is, `look` meets it, too, and says or waits for what has to be
+            return False
+        fetches.gate.allowed(self.request, right, name)
+        subscription.seen_bytes = partition.readable_bytes if self.consumer else partition.written_bytes
+        fetches.looked_at += 1
+        log_start_offset = partition.log.log_start_offset
+        known = subscription.high_watermark, subscription.log_start_offset
+        if known == (partition.high_watermark, log_start_offset):
+            session.ready.pop(subscription.key, None)
+        return True
+
+    def is_at_the_end(self, subscription: Subscription, partition: Partition) -> bool:
+        """Whether the client asks, with nothing wrong, for what does not exist yet, or is not to be seen by it yet."""
+        if self.session.uses_topic_ids and partition.topic_id != subscription.topic_id:
+            return False
+        epoch = subscription.leader_epoch
+        if partition.check_epoch(epoch) or (self.replica_id >= 0 and partition.check_replica(self.replica_id, epoch)):
+            return False
+        offset, end_offset = subscription.fetch_offset, partition.log.log_end_offset
+        if offset != end_offset and (not self.consumer or not self.seen_end(partition) <= offset <= end_offset):
+            return False
+        return subscription.last_fetched_epoch < 0 or divergence(partition, subscription) is None
 
     def look_at_some(self, now_ms: int) -> None:
         """Looks at the next partitions of the ready set. If one is not open or not resident, the fetch runs again and

@@ -12,7 +12,7 @@ import pytest
 from support.broker import Node
 from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 
-from penstock.node import fetches
+from penstock.node.fetches import Fetch
 from penstock.replication.partition import Partition
 from penstock.security.authorizer import ResourceType
 
@@ -48,13 +48,13 @@ class Ready:
 def parked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each fetch that asked was parked without an answer."""
     found: list[bool] = []
-    real = fetches.finds_nothing
+    real = Fetch.finds_nothing
 
     def noted(*arguments: Any) -> bool:
         found.append(real(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(fetches, "finds_nothing", noted)
+    monkeypatch.setattr(Fetch, "finds_nothing", noted)
     return found
 
 
@@ -140,7 +140,7 @@ def test_a_moved_watermark_is_told_with_what_comes_next(parked: list[bool]) -> N
 def outcome(seed: int, patch: pytest.MonkeyPatch, *, short: bool) -> tuple[list[Any], int]:
     """What a random client is answered, and when; with the short path or without it, and how often it was taken."""
     random, taken = Random(seed), [0]
-    real = fetches.finds_nothing
+    real = Fetch.finds_nothing
 
     def noted(*arguments: Any) -> bool:
         found = short and real(*arguments)
@@ -149,7 +149,7 @@ def outcome(seed: int, patch: pytest.MonkeyPatch, *, short: bool) -> tuple[list[
 
     seen: list[Any] = []
     with patch.context() as only_now:
-        only_now.setattr(fetches, "finds_nothing", noted)
+        only_now.setattr(Fetch, "finds_nothing", noted)
         ready, end = Ready(random.choice([7, 12, 17])), 1
         for _ in range(60):
             match random.randrange(4):
