@@ -85,7 +85,7 @@ SENDERS = ["consumer", "follower", "telling follower"]
 """A telling follower is one of Apache Kafka's, which says what high watermark it knows."""
 
 
-def request_of(version: int, sender: str, **fields: int) -> FetchRequest:
+def request_of(version: int, sender: str, **fields: Any) -> FetchRequest:
     wanted = FetchPartition(partition=3, current_leader_epoch=7, fetch_offset=1 << 40, partition_max_bytes=1 << 20)
     request = FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic_id=UUID(int=5), partitions=[wanted])])
     if sender != "consumer":
@@ -188,6 +188,28 @@ def test_any_request_is_written_the_same(request: FetchRequest, version: int, od
     elif odd and request.topics:
         setattr(request.topics[0].partitions[0], odd, ODD_OF_PARTITIONS[odd])
     general = GENERAL_ENCODERS[FetchRequest, version]
+    assert written(plain_fetch.plain_request_encoder(general), request) == written(general, request)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"rack_id": "r"},
+        {"cluster_id": "c"},
+        {"replica_id": 2},
+        {"replica_state": ReplicaState(replica_id=-1, replica_epoch=4)},
+        {"replica_state": ReplicaState()},
+        {"forgotten_topics_data": [ForgottenTopic(topic_id=UUID(int=5), partitions=[1])]},
+        {"topics": []},
+        {"topics": [FetchTopic(topic_id=UUID(int=5), partitions=[])]},
+        {"topics": [FetchTopic(topic_id=UUID(int=5), partitions=[FetchPartition(), FetchPartition()])]},
+        {"topics": [FetchTopic(partitions=[FetchPartition(high_watermark=3)])]},
+        {"topics": [FetchTopic(partitions=[FetchPartition(replica_directory_id=UUID(int=9))])]},
+    ],
+)
+def test_a_request_with_any_odd_field_is_written_the_same(odd: dict[str, Any]) -> None:
+    request = request_of(18, "follower", **odd)
+    general = GENERAL_ENCODERS[FetchRequest, 18]
     assert written(plain_fetch.plain_request_encoder(general), request) == written(general, request)
 
 

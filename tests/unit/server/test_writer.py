@@ -123,6 +123,24 @@ def test_a_fetched_answer_of_which_some_is_sent_loses_and_repeats_nothing(first:
     assert (writer.queued_bytes, host.unsent_pieces_bytes) == (0, others_unsent_bytes)
 
 
+def test_a_long_fetched_answer_is_never_in_memory_as_a_whole() -> None:
+    data = bytes(range(256)) * (3 * SEND_PIECE_BYTES // 256)
+    sock, host = StingySocket([1 << 30] * 8), Host(data)
+    longest, read_slice = [0], host.read_slice
+
+    def noted(piece: FileSlice) -> memoryview:
+        longest[0] = max(longest[0], piece.length)
+        return read_slice(piece)
+
+    host.read_slice = noted  # type: ignore[method-assign]
+    writer = writer_on(sock, host)
+    writer.queue([b"head", FileSlice(0, "f", 0, len(data)), b"tail"])
+    while not writer.flush():
+        pass
+    assert bytes(sock.received) == b"head" + data + b"tail"
+    assert longest[0] == SEND_PIECE_BYTES
+
+
 @pytest.mark.parametrize("resident", [0, 1, 59])
 def test_a_fetched_answer_that_is_not_resident_is_read_in_the_lane(resident: int) -> None:
     sock, host = StingySocket([1 << 20] * 5), Host(bytes(range(200)), resident)
