@@ -39,6 +39,8 @@ NAME_CHANGES_REMEMBERED_MAX = 32_768
 answer that is older fails, and its connection is closed."""
 RECOVERY_CHUNK_BYTES = 4 * MiB
 """What a recovery reads at once; a batch larger than that is read whole."""
+RECOVERY_PRODUCER_BATCHES_MAX = 250_000
+"""Batches of producers that a scan of segments keeps in memory at most before they are accounted for."""
 RECOVERY_WORKER_MIN_BYTES = 8 * MiB
 """A recovery that has fewer bytes to scan is done in the lane: with one-record batches that takes about as long as to
 start a worker."""

@@ -11,11 +11,18 @@ from typing import ClassVar
 
 from penstock.config.values import GiB
 from penstock.log.disk import Disk, FileInfo
-from penstock.log.limits import RECOVERY_CHANGES_MAX_BYTES, RECOVERY_TASK_MAX_MS, RECOVERY_WORKER_MIN_BYTES
+from penstock.log.limits import (
+    COMPILED_MIN_BYTES,
+    RECOVERY_CHANGES_MAX_BYTES,
+    RECOVERY_TASK_MAX_MS,
+    RECOVERY_WORKER_MIN_BYTES,
+)
 from penstock.log.loading import OpenArguments, listing
 from penstock.log.names import LOG, offset_of
 from penstock.log.recording_disk import Change, RecordingDisk, apply
 from penstock.log.recovery import RecoveryReport, recover_log
+from penstock.log.segment_scan import scan_segment
+from penstock.log.segment_scanners import fastest_scan
 from penstock.log.tasks import Task
 
 
@@ -56,7 +63,8 @@ class PlanRecovery(Task):
     def run(self, disk: Disk) -> PlannedRecovery:
         files = files_of(disk, self.arguments.name)
         recording = RecordingDisk(disk, RECOVERY_CHANGES_MAX_BYTES)
-        return PlannedRecovery(recover_log(recording, self.arguments), recording.changes, files)
+        scan = fastest_scan() if self.scan_bytes >= COMPILED_MIN_BYTES else scan_segment
+        return PlannedRecovery(recover_log(recording, self.arguments, scan=scan), recording.changes, files)
 
 
 def plan_recovery(disk: Disk, arguments: OpenArguments) -> PlanRecovery | None:
