@@ -44,8 +44,17 @@ RECOVERY_PRODUCER_BATCHES_MAX = 250_000
 RECOVERY_WORKER_MIN_BYTES = 8 * MiB
 """A recovery that has fewer bytes to scan is done in the lane: with one-record batches that takes about as long as to
 start a worker."""
+RECOVERY_TASK_MAX_BYTES = 512 * MiB
+"""A log with more than this to scan is scanned by several workers, one segment a task."""
+RECOVERY_PARTS_MAX = 8
+"""So many segments of one log are with the workers at a time. Their new indexes are kept until all of these are done:
+5 MB for each GiB, with the usual interval between entries."""
+RECOVERY_PART_BATCHES_MAX = 20_000
+"""Batches of producers that the scan of one segment may report; with more, one worker scans the whole log."""
+RECOVERY_SAID_EVERY_MS = 30_000
+"""How often the log says how far the recovery of a directory is."""
 RECOVERY_CHANGES_MAX_BYTES = 64 * MiB
-"""What a worker may report to be written in the recovery of one log; one with more is done in the lane."""
+"""What workers may report to be written when all of a log is scanned; one with more is done in the lane."""
 RECOVERY_TASK_MAX_MS = 120_000
 """How long a worker may take to recover a log, and so much longer for each GiB, which 9 MB/s are enough for. When that
 is over, the lane begins anew, and takes what it takes."""

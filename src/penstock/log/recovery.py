@@ -13,7 +13,7 @@ the disk leaves one too, but there a note says that none was there when the next
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -49,7 +49,7 @@ from penstock.log.names import (
 from penstock.log.producer_state import NO_OFFSET, ProducerState
 from penstock.log.rolls import read_rolls
 from penstock.log.segment import Segment
-from penstock.log.segment_scan import ProducerBatch, Scan, SegmentToScan, scan, scan_segment
+from penstock.log.segment_scan import ProducerBatch, Scan, SegmentScan, SegmentToScan, scan, scan_segment
 from penstock.records.batch import (
     HEADER_BYTES,
     MAGIC,
@@ -216,10 +216,10 @@ class Recovery:
         """
         files = listing(self.disk, self.name)
         epochs = self._leader_epochs(files)
-        first = max((number for number, base in enumerate(bases) if base <= recovery_point), default=0)
+        first = first_doubtful(bases, recovery_point)
         producers: ProducerState | None = None
         for number, base in enumerate(bases):
-            if number < first and not self._lacks_index(base, files):
+            if number < first and not lacks_index(self.name, base, files):
                 continue
             if producers is None or producers.end_offset < base:
                 producers = self._producers_at(base, bases[:number])
@@ -248,14 +248,6 @@ class Recovery:
         """Whether it is known that no offset was missing before this segment. The cleaner removes the notes first."""
         return self.gapless or base in self.rolls
 
-    def _lacks_index(self, base: int, files: dict[str, FileInfo]) -> bool:
-        """Whether an index of an older segment is missing or cannot be whole."""
-        try:
-            load_segment(self.name, files[file_name(base, LOG)], files, self.wall_ms)
-        except RecoveryNeeded:
-            return True
-        return False
-
     def _recover_segment(
         self, base: int, following: int | None, producers: ProducerState, epochs: LeaderEpochs
     ) -> bool:
@@ -275,9 +267,10 @@ class Recovery:
                 epochs.assign(epoch, offset)
         valid_bytes, next_offset = found.valid_bytes, found.next_offset
         producers.end_offset = max(producers.end_offset, next_offset)
-        segment.offset_index.tail += found.offset_index
-        segment.time_index.tail += found.time_index
-        self._write_indexes(segment)
+        aborted = segment.aborted_index
+        if aborted.entries or self.disk.exists(aborted.path):
+            write_whole(self.disk, aborted.path, bytes(aborted.tail))
+        write_indexes(self.disk, segment, found)
         if found.doubtful is not None:
             self._write_again(segment.log_path, found.doubtful, valid_bytes)
         self.report.scanned_segments += 1
@@ -293,13 +286,6 @@ class Recovery:
         for position in range(start, end, RECOVERY_CHUNK_BYTES):
             data = self.disk.read(path, position, min(RECOVERY_CHUNK_BYTES, end - position))
             self.disk.write(path, position, [data])
-
-    def _write_indexes(self, segment: Segment) -> None:
-        for index in (segment.offset_index, segment.time_index, segment.aborted_index):
-            tail = index.take_tail()
-            if tail is not None or index is not segment.aborted_index or self.disk.exists(index.path):
-                self.disk.write(index.path, 0, [tail[2]] if tail else [])
-                self.disk.truncate(index.path, len(tail[2]) if tail else 0)
 
     # What is cut
 
@@ -405,6 +391,33 @@ def base_of(file: str) -> int:
     """The offset that a file's name begins with; -1 for other files."""
     digits = file.partition(".")[0]
     return int(digits) if digits.isascii() and digits.isdigit() else NO_OFFSET
+
+
+def first_doubtful(bases: Sequence[int], recovery_point: int) -> int:
+    """The number of the first segment that is scanned whatever its indexes look like."""
+    return max((number for number, base in enumerate(bases) if base <= recovery_point), default=0)
+
+
+def lacks_index(name: str, base: int, files: Mapping[str, FileInfo]) -> bool:
+    """Whether an index of an older segment is missing or cannot be whole."""
+    try:
+        load_segment(name, files[file_name(base, LOG)], files, 0)
+    except RecoveryNeeded:
+        return True
+    return False
+
+
+def write_indexes(disk: Disk, segment: Segment, found: SegmentScan) -> None:
+    """Writes the indexes of a scanned segment, as far as the scan has made them."""
+    for path, content in ((segment.offset_index.path, found.offset_index), (segment.time_index.path, found.time_index)):
+        if content is not None:
+            write_whole(disk, path, content)
+
+
+def write_whole(disk: Disk, path: str, content: bytes) -> None:
+    """Gives a file this content. A crash leaves any part of it."""
+    disk.write(path, 0, [content] if content else [])
+    disk.truncate(path, len(content))
 
 
 def recover_producers(batches: Iterable[ProducerBatch], producers: ProducerState, segment: Segment) -> None:

@@ -68,15 +68,15 @@ class SegmentScan:
 
     Attributes:
         valid_bytes: up to where the file is good. next_offset: the offset after the last good batch.
-        offset_index, time_index: the content of these files.
+        offset_index, time_index: the content of these files; None if that has been written.
         epochs: each leader epoch that is newer than all before it in the segment, and the offset that it begins at.
         doubtful: the position of the first batch that is to be written again.
     """
 
     valid_bytes: int
     next_offset: int
-    offset_index: bytes
-    time_index: bytes
+    offset_index: bytes | None
+    time_index: bytes | None
     epochs: Sequence[tuple[int, int]]
     doubtful: int | None = None
 
