@@ -242,5 +242,5 @@ def files_of(disk: Disk, name: str) -> list[FileInfo]:
 
 
 def segment_files_of(disk: Disk, name: str) -> list[FileInfo]:
-    """Those of its records."""
+    """The files of a log that have its records."""
     return [info for info in files_of(disk, name) if offset_of(info.name, LOG) is not None]
