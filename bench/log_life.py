@@ -8,6 +8,10 @@ it, uncompressed and with zstd; with the compiled map of keys and, over a tenth 
 time of the process, the kernel's share included; all rates count the records and bytes that the log had before. The
 best of several rounds, so that other work on the machine disturbs little; a first small pass, which loads or compiles
 the loops, is not counted.
+
+recovery: a log of 1 GB with one record a batch after an unclean stop, beside Apache Kafka; see `log_recovery.py`.
+
+    python bench/log_life.py --only recovery --rounds 3 --segments 4
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec, Contexts
 from penstock.server.disk import BlockingDisk
 
-PARTS = ("clean",)
+PARTS = ("clean", "recovery")
 MakeMap = Callable[[int, float, bytes], LatestOffsets]
 NAME, OUT = "bench-0", "cleaned-0"
 NOW_MS = 1_700_000_000_000
@@ -108,12 +112,20 @@ def cleaned(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=PARTS, default="clean", help="the part to run (default: clean, the only one)")
+    parser.add_argument("--only", choices=PARTS, default="clean", help="the part to run (default: clean)")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the log (default: 1000000)")
     parser.add_argument("--keys", type=int, default=500_000, help="distinct ones (default: 500000)")
     parser.add_argument("--batch-records", type=int, default=1000, help="records a batch (default: 1000)")
+    parser.add_argument("--megabytes", type=int, default=1000, help="of the log to recover (default: 1000)")
+    parser.add_argument("--segments", type=int, default=1, help="of the log to recover (default: 1)")
+    parser.add_argument("--rounds", type=int, default=1, help="of recoveries (default: 1)")
     arguments = parser.parse_args()
     keys, batch_records = arguments.keys, arguments.batch_records
+    if arguments.only == "recovery":
+        import log_recovery
+
+        log_recovery.measure(arguments.megabytes * 1_000_000, arguments.segments, arguments.rounds)
+        return
     cleaned(offset_map, 1000, 100, 100, Codec.NONE, rounds=1)
     for codec in (Codec.NONE, Codec.ZSTD):
         compiled = cleaned(offset_map, arguments.records, keys, batch_records, codec)

@@ -190,17 +190,29 @@ class SetAside(Operation):
 
 
 class RemoveDirectory(Operation):
-    """Removes a directory that was set aside to be deleted, with all its files."""
+    """Removes a directory that was set aside to be deleted, with at most `files_max` files (None: all).
 
-    __slots__ = ("name",)
+    The result is whether it is gone; if not, some of its files are.
+    """
 
-    def __init__(self, directory: int, owner: OperationOwner, name: str) -> None:
+    __slots__ = ("files_max", "name")
+
+    def __init__(self, directory: int, owner: OperationOwner, name: str, files_max: int | None) -> None:
         super().__init__(directory, REMOVE_ORDER, owner)
         self.name = name
+        self.files_max = files_max
 
-    def run(self, disk: Disk) -> None:
-        if disk.exists(self.name):
-            disk.remove_directory(self.name)
+    def run(self, disk: Disk) -> bool:
+        if not disk.exists(self.name):
+            return True
+        if self.files_max is not None:
+            files = [info.name for info in disk.list(self.name) if not info.is_directory]
+            if len(files) > self.files_max:
+                for file in files[: self.files_max]:
+                    disk.unlink(f"{self.name}/{file}")
+                return False
+        disk.remove_directory(self.name)
+        return True
 
 
 class ReadRange(Operation):

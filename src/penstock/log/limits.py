@@ -12,6 +12,14 @@ RETENTION_WALL_STEP_MS = 1_000
 """By so much the machine's clock must be set ahead for retention to look anew at what falls due by it."""
 PRODUCERS_EXPIRED_PER_STEP = 10_000
 """Idempotent producers of several logs that are looked at in one step for those that are idle."""
+RETENTION_LOOKED_AT_MAX = 20
+"""Replicas that retention goes through in one step; the next step follows a millisecond later."""
+UNLINKS_PER_STEP = 50
+"""Files of one log directory that are removed at a time. With the next limit: 500 a second at most."""
+UNLINK_STEP_MS = 100
+"""So much later the next ones are removed."""
+FILES_OF_A_LOG = 8
+"""A directory that is removed counts as so many files: those of a segment, its own and itself."""
 BATCHES_PER_PRODUCER = 5
 """Batches remembered for each producer id to recognise duplicates (as Kafka: the in-flight limit of clients)."""
 RECALLED_INDEX_ENTRIES = 8
