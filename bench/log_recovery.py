@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import URLError
 from urllib.request import urlopen
 
 from confluent_kafka import Producer
@@ -94,9 +95,13 @@ def writing(bootstrap: str) -> Iterator[None]:
 
 
 def turns(address: str) -> dict[float, float]:
-    """The loop's turns so far by their upper bound in seconds, cumulated."""
-    found = {}
-    with urlopen(f"http://{address}/metrics") as answer:
+    """The loop's turns so far by their upper bound in seconds, cumulated; none before the broker serves."""
+    found: dict[float, float] = {}
+    try:
+        answer = urlopen(f"http://{address}/metrics")
+    except URLError:
+        return found
+    with answer:
         for line in answer.read().decode().splitlines():
             if line.startswith('penstock_loop_turn_seconds_bucket{le="'):
                 bound, _, count = line.partition('le="')[2].partition('"} ')
@@ -132,7 +137,7 @@ def recover(name: str, segments: Path) -> tuple[float, float, float]:
             before = turns(address) if name == "penstock" else {}
             wait_for_line(peer, DONE[name], position)
             spent = time.perf_counter() - began_s, peer.cpu_seconds() - began_cpu_s
-            return (*spent, quantile_ms(before, turns(address), 0.999) if before else 0.0)
+            return (*spent, quantile_ms(before, turns(address), 0.999) if name == "penstock" else 0.0)
 
 
 def measure(size_bytes: int, segments: int, rounds: int) -> None:

@@ -222,7 +222,7 @@ def segments_to_scan(disk: Disk, arguments: OpenArguments) -> list[SegmentToScan
     interval_bytes = arguments.config.index_interval_bytes
     return [
         SegmentToScan(name, base, sizes[base], following, interval_bytes, account_from=0)
-        for number, (base, following) in enumerate(zip(bases, [*bases[1:], None], strict=True))
+        for number, (base, following) in enumerate(zip(bases, [*bases[1:], None], strict=False))
         if number >= first or lacks_index(name, base, files)
     ]
 

@@ -44,12 +44,12 @@ class SegmentToCopy(NamedTuple):
     names_version: int
 
 
-def segment_to_copy(source: Log, offset: int | None, upper_offset: int) -> SegmentToCopy | None:
-    """The closed segment that begins at `offset` (None: the first one) and ends at or below `upper_offset`.
+def segment_to_copy(source: Log, offset: int | None) -> SegmentToCopy | None:
+    """The closed segment that begins at `offset` (None: the first one).
 
     None if there is none, or if not all of its files are known to be complete.
     """
-    place = closed_segment_at(source, offset, upper_offset)
+    place = closed_segment_at(source, offset)
     if place is None:
         return None
     segment, end_offset = place
@@ -68,14 +68,14 @@ def segment_to_copy(source: Log, offset: int | None, upper_offset: int) -> Segme
     return SegmentToCopy(files, end_offset, epochs.encode(), segment.size_bytes, source.disk.names_version)
 
 
-def closed_segment_at(source: Log, offset: int | None, upper_offset: int) -> tuple[Segment, int] | None:
+def closed_segment_at(source: Log, offset: int | None) -> tuple[Segment, int] | None:
     """See `segment_to_copy`. Gives the segment and the offset at its end."""
     segments, bases = source.segments.all, source.segments.bases
     place = 0 if offset is None else bisect_left(bases, offset)
     if place + 1 >= len(bases) or (offset is not None and bases[place] != offset):
         return None
     segment, end_offset = segments[place], bases[place + 1]
-    return (segment, end_offset) if segment.flushed and end_offset <= upper_offset else None
+    return (segment, end_offset) if segment.flushed else None
 
 
 class RemoveCopies(Operation):

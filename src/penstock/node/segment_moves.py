@@ -43,16 +43,19 @@ class SegmentMove:
     Attributes:
         end_offset: of what was copied; None while there is nothing.
         segment: the one that is being copied, and its `files` that are left; `done`, those that are copied.
+        source, generation: the log that it is of, and its generation when that began.
         position: in the first of the files. busy: an operation is under way. tries: segments begun in vain.
     """
 
-    __slots__ = ("busy", "done", "end_offset", "files", "position", "segment", "tries")
+    __slots__ = ("busy", "done", "end_offset", "files", "generation", "position", "segment", "source", "tries")
 
     def __init__(self, end_offset: int | None) -> None:
         self.end_offset = end_offset
         self.segment: SegmentToCopy | None = None
         self.files: deque[FileToCopy] = deque()
         self.done: list[str] = []
+        self.source: Log | None = None
+        self.generation = 0
         self.position = 0
         self.busy = False
         self.tries = 0
@@ -91,9 +94,8 @@ class SegmentMoves:
         if key in self._given_up:
             return False
         offset = future_log.log_end_offset if future_log.segments.all else None
-        upper_offset = self._logs.high_watermark(*key)
         size_bytes = 0
-        while (place := closed_segment_at(source, offset, upper_offset)) is not None:
+        while (place := closed_segment_at(source, offset)) is not None:
             size_bytes += place[0].size_bytes
             offset = place[1]
             if size_bytes >= MOVE_FILES_MIN_BYTES:
@@ -121,12 +123,25 @@ class SegmentMoves:
             return
         if move.files:
             self._read(key, move, now_ms)
+        elif self._has_changed(key, move, now_ms):
+            self._look_again(key, move)
         else:
             assert move.segment is not None
             move.busy = True
             outbox = self._logs.outbox
             place = PlaceSegment(future, outbox, move.done, move.segment.leader_epochs, move)
             outbox.emit(place, partial(self._placed, key), broke=partial(self._break, key))
+
+    def _has_changed(self, key: Key, move: SegmentMove, now_ms: int) -> bool:
+        """Whether the log was truncated, so that a file that was read piece by piece may be of two minds."""
+        source = self._logs.log(*key, now_ms)
+        return source is not move.source or source.generation != move.generation or source.truncating
+
+    def _look_again(self, key: Key, move: SegmentMove) -> None:
+        """The cleaner, retention or a truncation has changed what is being copied."""
+        move.segment = None
+        move.tries += 1
+        self._want(key)
 
     def _next_segment(self, key: Key, move: SegmentMove, now_ms: int) -> bool:
         source = self._logs.log(*key, now_ms)
@@ -135,9 +150,10 @@ class SegmentMoves:
             return False
         if source.truncating:
             return False
-        segment = segment_to_copy(source, move.end_offset, self._logs.high_watermark(*key))
+        segment = segment_to_copy(source, move.end_offset)
         if segment is None:
             return False
+        move.source, move.generation = source, source.generation
         move.segment, move.files, move.done, move.position = segment, deque(segment.files), [], 0
         return True
 
@@ -167,8 +183,8 @@ class SegmentMoves:
         if result is None and file.size_bytes is None:  # there is no snapshot of it
             move.files.popleft()
         elif result is None or (file.size_bytes is not None and len(result) != operation.piece.length):
-            move.segment = None  # the cleaner, retention or a truncation was there: look again
-            move.tries += 1
+            self._look_again(key, move)
+            return
         else:
             move.busy = True
             write = WriteCopy(future, self._logs.outbox, (file.name, move.position), result, move)

@@ -57,6 +57,14 @@ def test_little_is_not_worth_a_worker_and_what_must_be_written_again_is_none_of_
     assert from_the_second.task(one.disk) is None, "the first segment is not scanned"
 
 
+def test_a_log_without_a_segment_is_no_work_for_a_worker() -> None:
+    one = OneLog(topic_config(), SimulatedDisk())
+    assert operation(one).task(one.disk) is None
+    report = operation(one).run(one.disk)
+    assert isinstance(report, RecoveryReport)
+    assert report.log_end_offset == 0
+
+
 def test_a_report_is_carried_out() -> None:
     one = torn()
     report = operation(one).finish(one.disk, planned(one))
