@@ -12,6 +12,8 @@ the loops, is not counted.
 recovery: a log of 1 GB with one record a batch after an unclean stop, beside Apache Kafka; see `log_recovery.py`.
 
     python bench/log_life.py --only recovery --rounds 3 --segments 4
+
+retention: 10,000 partitions that fall due in the same minute; see `log_retention.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec, Contexts
 from penstock.server.disk import BlockingDisk
 
-PARTS = ("clean", "recovery")
+PARTS = ("clean", "recovery", "retention")
 MakeMap = Callable[[int, float, bytes], LatestOffsets]
 NAME, OUT = "bench-0", "cleaned-0"
 NOW_MS = 1_700_000_000_000
@@ -118,6 +120,7 @@ def main() -> None:
     parser.add_argument("--batch-records", type=int, default=1000, help="records a batch (default: 1000)")
     parser.add_argument("--megabytes", type=int, default=1000, help="of the log to recover (default: 1000)")
     parser.add_argument("--segments", type=int, default=1, help="of the log to recover (default: 1)")
+    parser.add_argument("--partitions", type=int, default=10_000, help="due for retention (default: 10000)")
     parser.add_argument("--rounds", type=int, default=1, help="of recoveries (default: 1)")
     arguments = parser.parse_args()
     keys, batch_records = arguments.keys, arguments.batch_records
@@ -125,6 +128,11 @@ def main() -> None:
         import log_recovery
 
         log_recovery.measure(arguments.megabytes * 1_000_000, arguments.segments, arguments.rounds)
+        return
+    if arguments.only == "retention":
+        import log_retention
+
+        log_retention.measure(arguments.partitions)
         return
     cleaned(offset_map, 1000, 100, 100, Codec.NONE, rounds=1)
     for codec in (Codec.NONE, Codec.ZSTD):

@@ -23,7 +23,7 @@ from penstock.log.failures import Failures
 from penstock.log.flushes import Flushes
 from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX, RECOVERY_SAID_EVERY_MS
 from penstock.log.listener import LogListener
-from penstock.log.loading import OpenArguments, RecoveryNeeded, nothing
+from penstock.log.loading import OpenArguments, RecoveryNeeded, is_deleted, nothing
 from penstock.log.log import Log
 from penstock.log.names import COORDINATOR_TOPICS
 from penstock.log.outbox import Outbox
@@ -175,6 +175,10 @@ class OpenLogs:
         table = self._table
         replica.state = State.OPEN
         replica.log = log
+        deleted = [path for path in log.stale_paths if is_deleted(path)]
+        if deleted:  # otherwise its next roll removes them, and of many logs that may be many at once
+            log.stale_paths = [path for path in log.stale_paths if not is_deleted(path)]
+            self._removals.unlink_later(replica, deleted, now_ms)
         table.open[log.name] = replica
         self._producers.expect(replica, log)
         replica.done(now_ms)

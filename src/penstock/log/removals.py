@@ -35,10 +35,11 @@ class Removal:
 class Queue:
     """The removals of one log directory by (time, number).
 
-    Attributes: `running` operations; `from_ms`, before which none begins; `set_ms`, the deadline that is set.
+    Attributes: `paths` of all; `running` operations; `from_ms`, before which none begins; `set_ms`, the next deadline.
     """
 
     waiting: list[tuple[int, int, Removal]] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
     running: int = 0
     from_ms: int = 0
     set_ms: int | None = None
@@ -55,8 +56,11 @@ class Removals:
         self._number = 0
 
     def unlink_later(self, replica: Replica, paths: Sequence[str], now_ms: int) -> None:
-        """Removes a log's files that were renamed to `.deleted`, after the delay."""
-        self._later(replica.directory.index, replica.topic, Removal(replica.name, list(paths)), now_ms)
+        """Removes a log's files that were renamed to `.deleted`, after the delay; those that wait for that stay so."""
+        known = self._queues[replica.directory.index].paths
+        new = [path for path in paths if path not in known]
+        if new:
+            self._later(replica.directory.index, replica.topic, Removal(replica.name, new), now_ms)
 
     def remove_later(self, directory: int, name: str, topic: str, now_ms: int) -> None:
         """Removes a directory that was renamed to `-delete`, after the delay."""
@@ -70,7 +74,7 @@ class Removals:
     def stop(self) -> None:
         """Removes all waiting files at once, before a clean stop."""
         for directory, queue in enumerate(self._queues):
-            waiting, queue.waiting = queue.waiting, []
+            waiting, queue.waiting, queue.paths = queue.waiting, [], set()
             for _, _, removal in sorted(waiting):
                 self._emit(directory, removal.name, removal.paths, files_max=None)
 
@@ -83,7 +87,9 @@ class Removals:
 
     def _add(self, directory: int, removal: Removal, due_ms: int) -> None:
         self._number += 1
-        heappush(self._queues[directory].waiting, (due_ms, self._number, removal))
+        queue = self._queues[directory]
+        queue.paths.update(removal.paths)
+        heappush(queue.waiting, (due_ms, self._number, removal))
 
     def _arm(self, directory: int) -> None:
         """Sets the deadline of the next removal, unless some are running: then it is set when they have ended."""
@@ -105,11 +111,13 @@ class Removals:
         queue = self._queues[directory]
         if self._table.directories[directory].error is not None:
             queue.waiting.clear()
+            queue.paths.clear()
         left = UNLINKS_PER_STEP if not queue.running and now_ms >= queue.from_ms else 0
         while left > 0 and queue.waiting and queue.waiting[0][0] <= now_ms:
             removal = queue.waiting[0][2]
             paths = removal.paths[:left]
             del removal.paths[:left]
+            queue.paths.difference_update(paths)
             if not removal.paths:
                 heappop(queue.waiting)
             self._emit(directory, removal.name, paths, files_max=UNLINKS_PER_STEP)

@@ -121,9 +121,14 @@ class RetentionSchedule:
             self.look_due = True
 
     def _next_ms(self) -> int | None:
-        """The earliest wall time at which there is something to look at; 0 for now."""
+        """The earliest wall time at which there may be something to look at; 0 for now.
+
+        If very many settings that have been replaced are in front, it may turn out that there is nothing.
+        """
         if self._changed:
             return 0
-        while self._heap and self._heap[0][2].retention_ms != self._heap[0][0]:
+        for _ in range(RETENTION_LOOKED_AT_MAX):
+            if not self._heap or self._heap[0][2].retention_ms == self._heap[0][0]:
+                break
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
