@@ -2,7 +2,8 @@
 
 The log manager of a node on a simulated disk, in virtual time: what the disk does costs nothing, so that the longest
 calls are what retention costs the loop. A *call* is what runs without a pause there: a tick, the handling of an
-operation's end, the taking of the operations that follow. Then how long the removed files take to go.
+operation's end, the taking of the operations that follow. Its CPU time counts, so that other work on the machine does
+not. Then how many of the removed files go in a second.
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ def measure(partitions: int) -> None:
 
         disk.unlink = noting  # type: ignore[method-assign]
         gc.collect()
-        gc.freeze()
+        gc.disable()  # a server has its own way with garbage, and none of the simulator's
         timed.took_s.clear()
         timed.on = True
         simulation.run(simulation.now_ms + HOUR_MS)
         timed.on = False
-        gc.unfreeze()
+        gc.enable()
         took = sorted(timed.took_s)
         over, state = sum(each > 0.005 for each in took), "closed" if closed else "open"
         print(
