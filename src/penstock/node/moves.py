@@ -108,6 +108,10 @@ class Moves:
     def _moving(self) -> Moving:
         return self._logs.moving
 
+    def copied_offset(self, topic: str, index: int) -> int | None:
+        """Up to where closed segments are copied, while they are; None when they are not."""
+        return self._segments.end_offset((topic, index))
+
     # Beginning and ending
 
     def begin(self, topic: str, index: int, topic_id: UUID, target: LogDirectory, now_ms: int) -> None:

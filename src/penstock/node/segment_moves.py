@@ -89,6 +89,11 @@ class SegmentMoves:
         """Whether segments of this replica are being copied: its future log is closed, or about to."""
         return key in self._moves
 
+    def end_offset(self, key: Key) -> int | None:
+        """The end of what was copied of a replica whose segments are being copied; None for others."""
+        move = self._moves.get(key)
+        return (move.end_offset or 0) if move is not None else None
+
     def begin(self, key: Key, future_log: Log, source: Log, now_ms: int) -> bool:
         """Begins if there is enough to copy as files."""
         if key in self._given_up:

@@ -13,6 +13,7 @@ from penstock.log.log import Log
 from penstock.log.names import INDEX_SUFFIXES, LOG, SNAPSHOT
 from penstock.log.segment_copies import COPY, PlaceSegment, WriteCopy
 from penstock.node import segment_moves
+from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from penstock.replication.follower import Follower
 from simulator.world.disk import PowerLoss
 
@@ -141,6 +142,30 @@ def test_a_power_failure_at_any_change_of_a_disk_loses_nothing_and_the_move_goes
     assert crash_at > (40 if directory else 3)
     if directory:
         assert {(0, 2), (1, 1)} <= set(copied_anew), "segments that were whole are not copied again"
+
+
+def test_how_far_a_copy_of_files_is_behind_can_be_asked(node: Node) -> None:
+    fill(node.connect(), 60)
+    bases = log(node).segments.bases
+    held: list[Operation] = []
+
+    def second_segment(operation: Operation) -> bool:
+        if isinstance(operation, PlaceSegment):
+            held.append(operation)
+        return len(held) == 2
+
+    node.held = second_segment
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(100)
+    answer = node.connect().ask(DescribeLogDirsRequest(topics=None), 4)
+    (future,) = [
+        each for result in answer.results for topic in result.topics for each in topic.partitions if each.is_future_key
+    ]
+    assert future.offset_lag == 60 - bases[1]
+    assert future.partition_size == log(node).segments.all[0].size_bytes
+    node.let_go()
+    node.advance(1_000)
+    assert moved(node)
 
 
 def test_a_clean_stop_in_the_middle_leaves_nothing_behind_and_the_move_goes_on(node: Node) -> None:
