@@ -43,19 +43,23 @@ class SegmentMove:
     Attributes:
         end_offset: of what was copied; None while there is nothing.
         segment: the one that is being copied, and its `files` that are left; `done`, those that are copied.
-        source, generation: the log that it is of, and its generation when that began.
+        source, generation: the log in use, and its generation when this began: what was copied is a beginning of it.
         position: in the first of the files. busy: an operation is under way. tries: segments begun in vain.
+        throttled: a timer is set.
     """
 
-    __slots__ = ("busy", "done", "end_offset", "files", "generation", "position", "segment", "source", "tries")
+    __slots__ = (
+        "busy", "done", "end_offset", "files", "generation", "position", "segment", "source", "throttled", "tries",
+    )  # fmt: skip
 
-    def __init__(self, end_offset: int | None) -> None:
+    def __init__(self, end_offset: int | None, source: Log) -> None:
         self.end_offset = end_offset
+        self.source = source
+        self.generation = source.generation
+        self.throttled = False
         self.segment: SegmentToCopy | None = None
         self.files: deque[FileToCopy] = deque()
         self.done: list[str] = []
-        self.source: Log | None = None
-        self.generation = 0
         self.position = 0
         self.busy = False
         self.tries = 0
@@ -95,8 +99,8 @@ class SegmentMoves:
         return (move.end_offset or 0) if move is not None else None
 
     def begin(self, key: Key, future_log: Log, source: Log, now_ms: int) -> bool:
-        """Begins if there is enough to copy as files."""
-        if key in self._given_up:
+        """Begins if there is enough to copy as files, and the future log is a beginning of the log in use."""
+        if key in self._given_up or not is_beginning(future_log, source):
             return False
         offset = future_log.log_end_offset if future_log.segments.all else None
         size_bytes = 0
@@ -107,7 +111,7 @@ class SegmentMoves:
                 break
         else:
             return False
-        self._moves[key] = SegmentMove(future_log.log_end_offset if future_log.segments.all else None)
+        self._moves[key] = SegmentMove(future_log.log_end_offset if future_log.segments.all else None, source)
         self._moving.freeze(self._logs.table.futures[key], lambda _: self._want(key), now_ms)
         return True
 
@@ -149,24 +153,24 @@ class SegmentMoves:
         self._want(key)
 
     def _next_segment(self, key: Key, move: SegmentMove, now_ms: int) -> bool:
-        source = self._logs.log(*key, now_ms)
         if move.tries >= MOVE_FILE_TRIES_MAX:
             self._given_up.add(key)
             return False
-        if source.truncating:
+        if self._has_changed(key, move, now_ms):  # what was copied may not be in it any more
             return False
-        segment = segment_to_copy(source, move.end_offset)
+        segment = segment_to_copy(move.source, move.end_offset)
         if segment is None:
             return False
-        move.source, move.generation = source, source.generation
         move.segment, move.files, move.done, move.position = segment, deque(segment.files), [], 0
         return True
 
     def _read(self, key: Key, move: SegmentMove, now_ms: int) -> None:
         throttle = self._throttles.moves
         if throttle.exceeded(now_ms):
-            at_ms = min(max(throttle.free_at_ms(now_ms), now_ms + 1), now_ms + THROTTLED_LOOK_MS)
-            self._scheduler.timers.at(at_ms, lambda _: self._want(key), duty=True)
+            if not move.throttled:
+                move.throttled = True
+                at_ms = min(max(throttle.free_at_ms(now_ms), now_ms + 1), now_ms + THROTTLED_LOOK_MS)
+                self._scheduler.timers.at(at_ms, partial(self._wait_over, key, move), duty=True)
             return
         assert move.segment is not None
         file = move.files[0]
@@ -179,6 +183,10 @@ class SegmentMoves:
         move.busy = True
         read = ReadBytes(piece, self._logs.outbox, move, is_data=True)
         self._logs.outbox.emit(read, partial(self._was_read, key), broke=partial(self._break, key))
+
+    def _wait_over(self, key: Key, move: SegmentMove, now_ms: int) -> None:
+        move.throttled = False
+        self._want(key)
 
     def _was_read(self, key: Key, operation: ReadBytes, result: bytes | None, now_ms: int) -> None:
         move = self._taken_up(key, operation.reader)
@@ -230,3 +238,17 @@ class SegmentMoves:
 
     def _break(self, key: Key, operation: object, error: Exception, now_ms: int) -> None:
         self._broke(key, now_ms)
+
+
+def is_beginning(future_log: Log, source: Log) -> bool:
+    """Whether all that is in the future log is in the log in use, by the leader epochs of both.
+
+    Where the log in use was truncated since, the follower finds that out with its next fetch.
+    """
+    if not future_log.segments.all:
+        return True
+    latest = future_log.leader_epochs.latest
+    if latest < 0:
+        return False
+    epoch, end_offset = source.leader_epochs.end_offset_for(latest, source.log_end_offset)
+    return epoch == latest and end_offset >= future_log.log_end_offset

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from support.broker import Node
+from support.logs import OneLog, topic_config
+from support.logs import batch as records
 from support.requests import batch, produced
 
 from penstock.errors import ErrorCode
@@ -13,6 +15,7 @@ from penstock.log.log import Log
 from penstock.log.names import INDEX_SUFFIXES, LOG, SNAPSHOT
 from penstock.log.segment_copies import COPY, PlaceSegment, WriteCopy
 from penstock.node import segment_moves
+from penstock.node.segment_moves import is_beginning
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from penstock.replication.follower import Follower
 from simulator.world.disk import PowerLoss
@@ -183,6 +186,38 @@ def test_a_clean_stop_in_the_middle_leaves_nothing_behind_and_the_move_goes_on(n
     assert moved(node)
     assert not [path for path in node.disks[1].paths() if path.endswith(COPY)]
     assert values(node) == expected
+
+
+def test_a_segment_of_a_log_that_was_truncated_meanwhile_is_copied_anew(node: Node) -> None:
+    expected = fill(node.connect(), 60)
+    node.held = lambda operation: isinstance(operation, WriteCopy) and operation.position > 0
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(100)
+    log(node).generation += 1  # as a truncation does
+    node.let_go()
+    node.advance(1_000)
+    assert moved(node)
+    begun = [each.path for each in node.ran if isinstance(each, WriteCopy) and each.path.endswith(f"{LOG}{COPY}")]
+    first = next(path for path in begun if f"/{0:020d}." in path)
+    assert sum(isinstance(each, WriteCopy) and each.path == first and not each.position for each in node.ran) == 2
+    assert values(node) == expected
+
+
+def test_a_future_log_that_went_another_way_gets_no_file() -> None:
+    def written(*epochs: int) -> Log:
+        one = OneLog(topic_config(segment_bytes=300))
+        for number, epoch in enumerate(epochs):
+            one.append(records(b"%200d" % number), epoch)
+        return one.log
+
+    source = written(1, 1, 3, 3, 3)
+    assert is_beginning(written(), source)
+    assert is_beginning(written(1), source)
+    assert is_beginning(written(1, 1, 3), source)
+    assert not is_beginning(written(1, 1, 1), source), "epoch 1 ended before that"
+    assert not is_beginning(written(1, 1, 2), source), "there is no epoch 2"
+    assert not is_beginning(written(1, 1, 3, 3, 3, 3), source), "it is longer"
+    assert not is_beginning(written(1, 4), source)
 
 
 def test_segments_that_go_while_they_are_copied_are_looked_for_again(node: Node) -> None:
