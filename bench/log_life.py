@@ -11,6 +11,12 @@ best of several rounds, so that other work on the machine disturbs little; a fir
 the loops, is not counted.
 
 fsync: 16 producers whose every append is on disk when it is acknowledged, beside Apache Kafka (`group_fsync.py`).
+
+recovery: a log of 1 GB with one record a batch after an unclean stop, beside Apache Kafka; see `log_recovery.py`.
+
+    python bench/log_life.py --only recovery --rounds 3 --segments 4
+
+retention: 10,000 partitions that fall due in the same minute; see `log_retention.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +29,8 @@ from collections.abc import Callable
 from random import Random
 
 import group_fsync
+import log_recovery
+import log_retention
 
 from penstock.log.compaction.cleaning import run_pass
 from penstock.log.compaction.maps import offset_map
@@ -35,7 +43,7 @@ from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec, Contexts
 from penstock.server.disk import BlockingDisk
 
-PARTS = ("clean", "fsync")
+PARTS = ("clean", "fsync", "recovery", "retention")
 MakeMap = Callable[[int, float, bytes], LatestOffsets]
 NAME, OUT = "bench-0", "cleaned-0"
 NOW_MS = 1_700_000_000_000
@@ -117,12 +125,21 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000, help="of the log (default: 1000000)")
     parser.add_argument("--keys", type=int, default=500_000, help="distinct ones (default: 500000)")
     parser.add_argument("--batch-records", type=int, default=1000, help="records a batch (default: 1000)")
-    parser.add_argument("--rounds", type=int, default=3, help="of fsync (default: 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="of fsync and recovery (default: 3)")
     parser.add_argument("--seconds", type=float, default=5, help="a round of fsync (default: 5)")
     parser.add_argument("--warm", type=float, default=30, help="seconds of appends before (default: 30)")
+    parser.add_argument("--megabytes", type=int, default=1000, help="of the log to recover (default: 1000)")
+    parser.add_argument("--segments", type=int, default=1, help="of the log to recover (default: 1)")
+    parser.add_argument("--partitions", type=int, default=10_000, help="due for retention (default: 10000)")
     arguments = parser.parse_args()
     if arguments.only == "fsync":
         group_fsync.run(rounds=arguments.rounds, seconds=arguments.seconds, warm_s=arguments.warm)
+        return
+    if arguments.only == "recovery":
+        log_recovery.measure(arguments.megabytes * 1_000_000, arguments.segments, arguments.rounds)
+        return
+    if arguments.only == "retention":
+        log_retention.measure(arguments.partitions)
         return
     keys, batch_records = arguments.keys, arguments.batch_records
     cleaned(offset_map, 1000, 100, 100, Codec.NONE, rounds=1)

@@ -65,6 +65,30 @@ class Add(OddTask):
         return Sum(self.left + self.right)
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked(OddTask):
+    place: int = 0
+    value: int = 0
+
+    @property
+    def rank(self) -> int:
+        return self.place
+
+    def run(self, disk: Disk) -> Sum:
+        return Sum(self.value)
+
+
+class Hold(OddTask):
+    """Until there is a file at `path`."""
+
+    rank = 0
+
+    def run(self, disk: Disk) -> Sum:
+        while not os.path.exists(self.path):
+            time.sleep(0.01)
+        return Sum(0)
+
+
 class Ask(Add):
     urgent = True
 
@@ -179,6 +203,7 @@ class Raise(OddTask):
 
 CLASSES = (
     *(Sum, Process, Add, Ask, Measure, Overwrite, Look, LookSoon, Die, DieOnce, Stop, Compute, ComputeSoon, Babble),
+    *(Ranked, Hold),
     *(Boast, Copy, Mistake, Swell, Raise),
 )
 

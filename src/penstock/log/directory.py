@@ -19,6 +19,7 @@ from penstock.log.disk import FSYNC_FAILED, Disk
 from penstock.log.events import CheckpointUnreadable, LogEvent
 from penstock.log.names import parse_future_name, parse_name
 from penstock.log.not_open import Opening
+from penstock.log.recovery_progress import RecoveryProgress
 
 METADATA_LOG = "__cluster_metadata-0"
 """The metadata log's directory: it belongs to the controller, not to the log manager."""
@@ -49,7 +50,7 @@ class LogDirectory:
         clean_epoch: broker epoch of the clean stop before this start; None after an unclean one.
         doubtful: an fsync had failed before this start: what recovery reads is written again before it counts.
         recovery_points, log_starts, high_watermarks, clean_offsets: the checkpoints.
-        replicas: how many it has.
+        replicas: how many it has. recovery: how far that is, after an unclean stop.
         measuring: set while the sizes of its closed logs are being added up.
     """
 
@@ -66,9 +67,7 @@ class LogDirectory:
         "log_starts",
         "measuring",
         "path",
-        "recovered_bytes",
-        "recovered_logs",
-        "recovering",
+        "recovery",
         "recovery_points",
         "replicas",
     )
@@ -87,9 +86,7 @@ class LogDirectory:
         self.high_watermarks = Checkpoint(HIGH_WATERMARK)
         self.clean_offsets = Checkpoint(CLEANER_OFFSET)
         self.replicas = 0
-        self.recovering = 0
-        self.recovered_logs = 0
-        self.recovered_bytes = 0
+        self.recovery = RecoveryProgress()
         self.measuring: Opening | None = None
 
     @property

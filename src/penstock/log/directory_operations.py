@@ -24,10 +24,18 @@ from penstock.log.log import Log
 from penstock.log.names import LOG, PARTITION_METADATA
 from penstock.log.opening import open_log
 from penstock.log.recovery import RecoveryReport, recover_log
-from penstock.log.recovery_task import PlannedRecovery, PlanRecovery, plan_recovery
+from penstock.log.recovery_task import (
+    OTHERS,
+    PlannedRecovery,
+    PlanRecovery,
+    ScannedSegment,
+    SplitRecovery,
+    plan_recovery,
+    split_recovery,
+)
 from penstock.log.replica import Replica
 from penstock.log.results import LogOwner, Randomness
-from penstock.log.tasks import TaskOperation
+from penstock.log.tasks import Parts, TaskOperation
 from penstock.records.wall import WallTime
 
 CHECKPOINTS_ORDER = ".checkpoints"
@@ -112,14 +120,22 @@ class OpenLog(Operation):
 
 
 class RecoverLog(TaskOperation):
-    """Recovers a log after an unclean stop. The result is the report, or the StorageError that prevents it."""
+    """Recovers a log after an unclean stop. The result is the report, or the StorageError that prevents it.
 
-    __slots__ = ("arguments", "replica")
+    Attributes: `precedence`, the rank of its tasks; `segments_left` to scan, as far as that is known.
+    """
 
-    def __init__(self, replica: Replica, owner: OperationOwner, arguments: OpenArguments) -> None:
+    __slots__ = ("arguments", "precedence", "replica", "segments_left", "split")
+
+    def __init__(
+        self, replica: Replica, owner: OperationOwner, arguments: OpenArguments, precedence: int = OTHERS
+    ) -> None:
         super().__init__(replica.directory.index, arguments.name, owner)
         self.replica = replica
         self.arguments = arguments
+        self.precedence = precedence
+        self.segments_left = 0
+        self.split: SplitRecovery | None = None
 
     def run(self, disk: Disk) -> RecoveryReport | StorageError:
         arguments = self.arguments
@@ -129,11 +145,30 @@ class RecoverLog(TaskOperation):
         except StorageError as error:
             return error
 
-    def task(self, disk: Disk) -> PlanRecovery | None:
-        return plan_recovery(disk, self.arguments)
+    def task(self, disk: Disk) -> PlanRecovery | Parts | None:
+        task = plan_recovery(disk, self.arguments, self.precedence)
+        self.segments_left = task.segments if task is not None else 0
+        if task is None:
+            return None
+        self.split = split_recovery(disk, self.arguments)
+        return self.split.next_parts(self.precedence) if self.split is not None else task
 
-    def finish(self, disk: Disk, report: PlannedRecovery) -> RecoveryReport | StorageError:
-        return report.carry_out(disk) if report.still_holds(disk) else self.run(disk)
+    def finish(
+        self, disk: Disk, report: PlannedRecovery | list[ScannedSegment]
+    ) -> RecoveryReport | StorageError | PlanRecovery | Parts:
+        if isinstance(report, PlannedRecovery):
+            return report.carry_out(disk) if report.still_holds(disk) else self.run(disk)
+        assert self.split is not None
+        if not self.split.take(disk, report):
+            self.split = None
+            return plan_recovery(disk, self.arguments, self.precedence) or self.run(disk)
+        self.segments_left = len(self.split.left)
+        if self.split.left:
+            return self.split.next_parts(self.precedence)
+        try:
+            return self.split.carry_out(disk)
+        except StorageError as error:
+            return error
 
     def without_report(self, disk: Disk, reason: str) -> RecoveryReport | StorageError:
         return self.run(disk)
@@ -155,17 +190,29 @@ class SetAside(Operation):
 
 
 class RemoveDirectory(Operation):
-    """Removes a directory that was set aside to be deleted, with all its files."""
+    """Removes a directory that was set aside to be deleted, with at most `files_max` files (None: all).
 
-    __slots__ = ("name",)
+    The result is whether it is gone; if not, some of its files are.
+    """
 
-    def __init__(self, directory: int, owner: OperationOwner, name: str) -> None:
+    __slots__ = ("files_max", "name")
+
+    def __init__(self, directory: int, owner: OperationOwner, name: str, files_max: int | None) -> None:
         super().__init__(directory, REMOVE_ORDER, owner)
         self.name = name
+        self.files_max = files_max
 
-    def run(self, disk: Disk) -> None:
-        if disk.exists(self.name):
-            disk.remove_directory(self.name)
+    def run(self, disk: Disk) -> bool:
+        if not disk.exists(self.name):
+            return True
+        if self.files_max is not None:
+            files = [info.name for info in disk.list(self.name) if not info.is_directory]
+            if len(files) > self.files_max:
+                for file in files[: self.files_max]:
+                    disk.unlink(f"{self.name}/{file}")
+                return False
+        disk.remove_directory(self.name)
+        return True
 
 
 class ReadRange(Operation):

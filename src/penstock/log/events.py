@@ -72,6 +72,20 @@ class RecoveryStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoveryGoesOn:
+    """The recovery of a directory takes a while; this is how far it is."""
+
+    path: str
+    recovered: int
+    logs: int
+    read_bytes: int
+
+    def __str__(self) -> str:
+        done = f"{self.recovered} of {self.logs} logs are recovered, {self.read_bytes} bytes read"
+        return f"log directory {self.path}: {done}"
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryFinished:
     """All logs of a directory are recovered."""
 
@@ -170,6 +184,7 @@ LogEvent = (
     | RecordsLost
     | TailCut
     | RecoveryStarted
+    | RecoveryGoesOn
     | RecoveryFinished
     | CheckpointUnreadable
     | LogCleaned

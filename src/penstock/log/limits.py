@@ -15,6 +15,14 @@ RETENTION_WALL_STEP_MS = 1_000
 """By so much the machine's clock must be set for retention and the cleaner to look anew at what falls due by it."""
 PRODUCERS_EXPIRED_PER_STEP = 10_000
 """Idempotent producers of several logs that are looked at in one step for those that are idle."""
+RETENTION_LOOKED_AT_MAX = 20
+"""Replicas that retention goes through in one step; the next step follows a millisecond later."""
+UNLINKS_PER_STEP = 50
+"""Files of one log directory that are removed at a time. With the next limit: 500 a second at most."""
+UNLINK_STEP_MS = 100
+"""So much later the next ones are removed."""
+FILES_OF_A_LOG = 8
+"""A directory that is removed counts as so many files: those of a segment, its own and itself."""
 BATCHES_PER_PRODUCER = 5
 """Batches remembered for each producer id to recognise duplicates (as Kafka: the in-flight limit of clients)."""
 RECALLED_INDEX_ENTRIES = 8
@@ -42,11 +50,22 @@ NAME_CHANGES_REMEMBERED_MAX = 32_768
 answer that is older fails, and its connection is closed."""
 RECOVERY_CHUNK_BYTES = 4 * MiB
 """What a recovery reads at once; a batch larger than that is read whole."""
+RECOVERY_PRODUCER_BATCHES_MAX = 250_000
+"""Batches of producers that a scan of segments keeps in memory at most before they are accounted for."""
 RECOVERY_WORKER_MIN_BYTES = 8 * MiB
 """A recovery that has fewer bytes to scan is done in the lane: with one-record batches that takes about as long as to
 start a worker."""
+RECOVERY_TASK_MAX_BYTES = 512 * MiB
+"""A log with more than this to scan is scanned by several workers, one segment a task."""
+RECOVERY_PARTS_MAX = 8
+"""So many segments of one log are with the workers at a time. Their new indexes are kept until all of these are done:
+5 MB for each GiB, with the usual interval between entries."""
+RECOVERY_PART_BATCHES_MAX = 20_000
+"""Batches of producers that the scan of one segment may report; with more, one worker scans the whole log."""
+RECOVERY_SAID_EVERY_MS = 30_000
+"""How often the log says how far the recovery of a directory is."""
 RECOVERY_CHANGES_MAX_BYTES = 64 * MiB
-"""What a worker may report to be written in the recovery of one log; one with more is done in the lane."""
+"""What workers may report to be written when all of a log is scanned; one with more is done in the lane."""
 RECOVERY_TASK_MAX_MS = 120_000
 """How long a worker may take to recover a log, and so much longer for each GiB, which 9 MB/s are enough for. When that
 is over, the lane begins anew, and takes what it takes."""

@@ -1,10 +1,14 @@
 """Replicas on their way to another log directory of the node: *future* replicas, as Kafka names them (KIP-113).
 
 A future replica is a second one of its partition, in `<topic>-<partition>.<32 hex digits>-future` of the directory it
-goes to. Who drives the move (the node) fills it from the one in use. When it has nearly everything, the log in use is
-*frozen*: it closes, and whoever wants it waits, as for any log that is being opened. The rest is copied, the future
-log closes as well, and the two swap: the old directory is renamed to `-delete`, then the new one to the partition's
-name. Whoever waits gets the new log.
+goes to. Who drives the move (the node) fills it from the one in use: closed segments as files, the rest by batches.
+When it has nearly everything, the log in use is *frozen*: it closes, and whoever wants it waits, as for any log that is
+being opened. The rest is copied, the future log closes as well, and the two swap: the old directory is renamed to
+`-delete`, then the new one to the partition's name. Whoever waits gets the new log.
+
+What was copied before a pass of the cleaner is as it was before that pass. So the new replica counts as clean no
+further than the old one did when the move began, and after a start in between not at all: the cleaner goes through it
+again.
 
 A crash between the two renames leaves a complete future replica and no other; `promote` takes it into use at the next
 start. At every other moment the old replica is there, and the move goes on after a start.
@@ -33,6 +37,7 @@ from penstock.log.removals import Removals
 from penstock.log.replica import Replica, State
 from penstock.log.replica_directories import ReplicaDirectories
 from penstock.log.retention_schedule import RetentionSchedule
+from penstock.log.segment_copies import RemoveCopies
 from penstock.log.table import ReplicaTable
 
 Key = tuple[str, int]
@@ -57,6 +62,7 @@ class Moving:
     preferred: dict[Key, LogDirectory] = field(default_factory=dict, init=False)
     _unrecovered: set[Key] = field(default_factory=set, init=False)
     _frozen: set[Replica] = field(default_factory=set, init=False)
+    _clean_from: dict[Key, int] = field(default_factory=dict, init=False)
 
     def prefer(self, key: Key, directory: LogDirectory) -> None:
         """A replica that is created later goes to this directory."""
@@ -71,6 +77,8 @@ class Moving:
         replica = Replica(*key, topic_id, directory, State.CREATING, own_name=aside_name(*key, unique, "future"))
         replica.size_bytes = 0
         self._table.add(replica)
+        main = self._table.find(*key)
+        self._clean_from[key] = main.directory.clean_offsets.get(key) or 0 if main is not None else 0
         self._directories.create([replica], self._logs.now_closed)
 
     def log(self, key: Key, now_ms: int) -> Log:
@@ -94,6 +102,7 @@ class Moving:
     def abandon(self, key: Key, now_ms: int) -> None:
         """Cancels a move: deletes the future replica, and serves the one in use again."""
         future = self._table.futures.get(key)
+        self._clean_from.pop(key, None)
         if future is not None:
             self._frozen.discard(future)
             self._directories.dismiss(future, "delete", now_ms)
@@ -111,6 +120,21 @@ class Moving:
         replica.frozen = closed
         self._frozen.add(replica)
         self._logs.close(replica, now_ms)
+
+    def thaw(self, future: Replica, now_ms: int) -> None:
+        """A future replica that was frozen may be opened again."""
+        self._frozen.discard(future)
+        future.frozen = None
+        if future.state is State.CLOSED:
+            self._logs.now_closed(future, now_ms)
+
+    def note_copied(self, future: Replica, end_offset: int) -> None:
+        """All below this offset has come into the files of a closed future replica, durably."""
+        self._checkpointing.note(future, future.directory.recovery_points, end_offset)
+
+    def remove_copies(self, key: Key) -> None:
+        """Removes what a copy of a segment has left that was broken off before this start."""
+        self._outbox.emit(RemoveCopies(self._table.futures[key], self._outbox))
 
     def both_closed(self, key: Key) -> bool:
         """Whether both logs are closed and nothing of them is under way."""
@@ -131,6 +155,7 @@ class Moving:
             self._checkpointing.note(future, new, max(old.get(key) or 0, new.get(key) or 0))
         clean_offset = source.clean_offsets.get(key)
         if clean_offset is not None:
+            clean_offset = min(clean_offset, self._clean_from.pop(key, 0))
             self._checkpointing.note(future, target.clean_offsets, clean_offset)
         self._checkpointing.forget(source, key)
         table.remove(main)

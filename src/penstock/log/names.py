@@ -32,6 +32,10 @@ NAME_BYTES_MAX = 255
 """Longest name of a directory in the usual file systems; topics are cut to fit when a suffix is added."""
 
 
+COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""The topics in which coordinators keep their state."""
+
+
 def file_name(offset: int, suffix: str) -> str:
     """`00000000000000000042.log` for (42, LOG)."""
     return f"{offset:0{OFFSET_DIGITS}d}{suffix}"

@@ -2,7 +2,7 @@
 
 `proceed` takes the next step towards opening a replica that somebody waits for; when a step has completed, either the
 next one follows or the waiting functions are called. After an unclean stop `recover_next` keeps a few recoveries going
-of logs that nobody has asked for yet; one that is asked for begins at once.
+of logs that nobody has asked for yet, those of coordinators first; one that is asked for begins at once.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from penstock.log.compaction.schedule import CleaningSchedule
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import OpenLog, RecoverLog, WritePartitionMetadata
-from penstock.log.events import LogEvent, RecordsLost, RecoveryFinished, TailCut
+from penstock.log.events import LogEvent, RecordsLost, RecoveryFinished, RecoveryGoesOn, TailCut
 from penstock.log.failures import Failures
 from penstock.log.flushes import Flushes
 from penstock.log.group_fsync import GroupFsync
-from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX
+from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX, RECOVERY_SAID_EVERY_MS
 from penstock.log.listener import LogListener
-from penstock.log.loading import OpenArguments, RecoveryNeeded, nothing
+from penstock.log.loading import OpenArguments, RecoveryNeeded, is_deleted, nothing
 from penstock.log.log import Log
+from penstock.log.names import COORDINATOR_TOPICS
 from penstock.log.outbox import Outbox
 from penstock.log.producer_expiry import ProducerExpiry
 from penstock.log.recovery import RecoveryReport
+from penstock.log.recovery_task import ASKED_FOR, COORDINATORS, OTHERS
 from penstock.log.removals import Removals
 from penstock.log.replica import Replica, State
 from penstock.log.replica_directories import ReplicaDirectories
@@ -146,7 +148,6 @@ class OpenLogs:
         else:
             self._tie_to_topic(replica, result)
             result.config = self._table.topic_config(replica.topic)  # it may have changed meanwhile
-            result.stale_paths = self._removals.left_over(replica.directory.index, result.stale_paths)
             self._now_open(replica, result, now_ms)
 
     def _broke(self, operation: OpenLog | RecoverLog, error: Exception, now_ms: int) -> None:
@@ -176,6 +177,10 @@ class OpenLogs:
         table = self._table
         replica.state = State.OPEN
         replica.log = log
+        deleted = [path for path in log.stale_paths if is_deleted(path)]
+        if deleted:  # otherwise its next roll removes them, and of many logs that may be many at once
+            log.stale_paths = [path for path in log.stale_paths if not is_deleted(path)]
+            self._removals.unlink_later(replica, deleted, now_ms)
         table.open[log.name] = replica
         self._producers.expect(replica, log)
         replica.done(now_ms)
@@ -190,34 +195,46 @@ class OpenLogs:
         """Keeps a few recoveries going in a directory, for logs that nobody has asked for yet."""
         if self._table.stopping or not self._table.begun:
             return
-        queue = self._table.unrecovered[directory.index]
-        while queue and directory.recovering < self._table.settings.num_recovery_threads_per_data_dir:
+        queue, progress = self._table.unrecovered[directory.index], directory.recovery
+        while queue and len(progress.under_way) < self._table.settings.num_recovery_threads_per_data_dir:
             replica = queue.popleft()
             if replica.state is State.UNRECOVERED:
                 self._recover(replica, now_ms)
-        if not queue and not directory.recovering and directory.recovered_logs:
-            self._report(RecoveryFinished(directory.path, directory.recovered_logs, directory.recovered_bytes))
-            directory.recovered_logs = directory.recovered_bytes = 0
+        if not queue and not progress.under_way:
+            if progress.recovered:
+                self._report(RecoveryFinished(directory.path, progress.recovered, progress.read_bytes))
+            progress.ended()
+        elif progress.recovered and now_ms - progress.said_ms >= RECOVERY_SAID_EVERY_MS:
+            progress.said_ms = now_ms
+            self._report(RecoveryGoesOn(directory.path, progress.recovered, progress.logs, progress.read_bytes))
 
     def _recover(self, replica: Replica, now_ms: int) -> None:
-        directory = replica.directory
+        progress = replica.directory.recovery
+        if replica.state is not State.UNRECOVERED:  # opening it has shown that it has to be
+            progress.logs += 1
+        if not progress.under_way and not progress.recovered:
+            progress.said_ms = now_ms
         replica.state = State.RECOVERING
-        directory.recovering += 1
+        precedence = OTHERS if replica.opening is None else ASKED_FOR
+        if replica.topic in COORDINATOR_TOPICS:
+            precedence = COORDINATORS
+        operation = RecoverLog(replica, self._outbox, self._arguments(replica, now_ms), precedence)
+        progress.under_way.add(operation)
 
         def ended() -> None:
-            directory.recovering -= 1
+            progress.under_way.discard(operation)
+            progress.recovered += 1
+            progress.logs = max(progress.logs, progress.recovered)
 
-        operation = RecoverLog(replica, self._outbox, self._arguments(replica, now_ms))
         self._outbox.emit(operation, self._recovered, broke=self._recovery_broke, ended=ended)
 
     def _recovered(self, operation: RecoverLog, result: RecoveryReport | StorageError, now_ms: int) -> None:
         directory = self._table.directories[operation.directory]
-        directory.recovered_logs += 1
         replica = operation.replica
         if replica.state is State.RECOVERING and isinstance(result, StorageError):
             self._failures.replica_broken(replica, result, now_ms)
         elif replica.state is State.RECOVERING and isinstance(result, RecoveryReport):
-            directory.recovered_bytes += result.scanned_bytes
+            directory.recovery.read_bytes += result.scanned_bytes
             self._report_losses(result)
             self._checkpointing.note(replica, directory.recovery_points, result.recovery_point)
             self._checkpointing.note(replica, directory.log_starts, result.log_start_offset)

@@ -33,8 +33,9 @@ from penstock.log.names import (
     offset_of,
 )
 from penstock.log.producer_state import ProducerState
-from penstock.log.recovery import in_order, recover_producer, scan
+from penstock.log.recovery import recover_producers
 from penstock.log.segment import Segment
+from penstock.log.segment_scan import ProducerBatch, in_order, scan
 
 ENTRY_OF: dict[str, Struct] = {
     OFFSET_INDEX: OffsetIndex.ENTRY,
@@ -117,11 +118,10 @@ class Rebuilding:
             segment.reserve(header.size_bytes, header.last_offset, header.max_timestamp_ms, self.index_interval_bytes)
             if header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
-            recover_producer(data, header, producers, segment)
-            if header.is_control and header.has_producer_id:
-                marker = marker_of(data, header)
-                if marker is not None and not marker.commit:
-                    self.aborts.add((header.producer_id, header.base_offset))
+            marker = marker_of(data, header) if header.is_control and header.has_producer_id else None
+            recover_producers([ProducerBatch(header, marker)], producers, segment)
+            if marker is not None and not marker.commit:
+                self.aborts.add((header.producer_id, header.base_offset))
         if segment.reserved_bytes != size_bytes:
             raise StorageError(
                 f"{segment.log_path} is damaged from byte {segment.reserved_bytes} on, so no index of it can be right\n"

@@ -13,13 +13,13 @@ the disk leaves one too, but there a note says that none was there when the next
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
 from penstock.log import leader_epochs, producer_snapshot
 from penstock.log.disk import Disk, FileInfo
-from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.limits import RECOVERY_CHUNK_BYTES
 from penstock.log.loading import (
@@ -30,7 +30,6 @@ from penstock.log.loading import (
     load_active,
     load_segment,
     load_snapshot,
-    marker_of,
     readable,
     replay,
     replay_batch,
@@ -50,23 +49,18 @@ from penstock.log.names import (
 from penstock.log.producer_state import NO_OFFSET, ProducerState
 from penstock.log.rolls import read_rolls
 from penstock.log.segment import Segment
+from penstock.log.segment_scan import ProducerBatch, Scan, SegmentScan, SegmentToScan, scan, scan_segment
 from penstock.records.batch import (
     HEADER_BYTES,
-    LENGTH,
-    LENGTH_POSITION,
-    LOG_OVERHEAD_BYTES,
     MAGIC,
     MAGIC_POSITION,
     BatchHeader,
     check_crc,
-    is_old_message,
     read_header,
 )
 
 BASE_OFFSET_PREFIX_BYTES = 4
 """The leading bytes of a base offset, which batches near each other share: what a search for lost batches looks for."""
-Scanned = tuple[int, BatchHeader, memoryview]
-"""A batch as a scan finds it: its position in the file, its header and its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +98,19 @@ def recover_log(
     flushed_offset: int = 0,
     gapless: bool = False,
     rewrite_from: int | None = None,
+    scan: Scan = scan_segment,
 ) -> RecoveryReport:
     """Makes the files of a log good after an unclean stop, on a blocking disk; `open_log` opens it afterwards.
 
     What is below `flushed_offset` is known to have been on disk: bad bytes there are no torn tail, and are kept. In a
     log that is `gapless` no cleaner ever takes records away, so that it ends before the first offset that is missing.
     What is read at or above `rewrite_from` is written again before it is fsynced: after an fsync that failed, the page
-    cache gives back what is not on disk, and no later fsync writes it.
+    cache gives back what is not on disk, and no later fsync writes it. `scan` is what looks at the segments.
 
     Runs in a lane or a worker process; touches only files within the log's own directory, so it can be repeated
     whenever it was interrupted. Everything it leaves is fsynced. Raises OSError as the disk does.
     """
-    recovery = Recovery(disk, arguments, flushed_offset, gapless=gapless, rewrite_from=rewrite_from)
+    recovery = Recovery(disk, arguments, flushed_offset, gapless=gapless, rewrite_from=rewrite_from, scan=scan)
     return recovery.run(arguments.recovery_point)
 
 
@@ -123,7 +118,14 @@ class Recovery:
     """One run of `recover_log`. `touched` are the paths to fsync at its end."""
 
     def __init__(
-        self, disk: Disk, arguments: OpenArguments, flushed_offset: int, *, gapless: bool, rewrite_from: int | None
+        self,
+        disk: Disk,
+        arguments: OpenArguments,
+        flushed_offset: int,
+        *,
+        gapless: bool,
+        rewrite_from: int | None,
+        scan: Scan,
     ) -> None:
         self.disk = disk
         self.name = arguments.name
@@ -131,6 +133,7 @@ class Recovery:
         self.flushed_offset = flushed_offset
         self.gapless = gapless
         self.rewrite_from = rewrite_from
+        self.scan = scan
         self.log_start_offset = arguments.log_start_offset
         self.wall_ms = arguments.wall_ms
         self.report = RecoveryReport(self.name)
@@ -213,10 +216,10 @@ class Recovery:
         """
         files = listing(self.disk, self.name)
         epochs = self._leader_epochs(files)
-        first = max((number for number, base in enumerate(bases) if base <= recovery_point), default=0)
+        first = first_doubtful(bases, recovery_point)
         producers: ProducerState | None = None
         for number, base in enumerate(bases):
-            if number < first and not self._lacks_index(base, files):
+            if number < first and not lacks_index(self.name, base, files):
                 continue
             if producers is None or producers.end_offset < base:
                 producers = self._producers_at(base, bases[:number])
@@ -245,14 +248,6 @@ class Recovery:
         """Whether it is known that no offset was missing before this segment. The cleaner removes the notes first."""
         return self.gapless or base in self.rolls
 
-    def _lacks_index(self, base: int, files: dict[str, FileInfo]) -> bool:
-        """Whether an index of an older segment is missing or cannot be whole."""
-        try:
-            load_segment(self.name, files[file_name(base, LOG)], files, self.wall_ms)
-        except RecoveryNeeded:
-            return True
-        return False
-
     def _recover_segment(
         self, base: int, following: int | None, producers: ProducerState, epochs: LeaderEpochs
     ) -> bool:
@@ -261,29 +256,23 @@ class Recovery:
         `following` is the base offset of the next segment, if there is one.
         """
         segment = Segment(self.name, base, self.wall_ms)
-        path = segment.log_path
-        size_bytes = self.disk.size(path)
-        next_offset = base
-        doubtful = None
-        for position, header, data in in_order(scan(self.disk, path, size_bytes), base, following):
-            if header.last_offset - base > RELATIVE_OFFSET_MAX:
-                break
-            next_offset = header.next_offset
-            if doubtful is None and self.rewrite_from is not None and next_offset > self.rewrite_from:
-                doubtful = position
-            segment.reserve(
-                header.size_bytes, header.last_offset, header.max_timestamp_ms, self.config.index_interval_bytes
-            )
-            if header.leader_epoch > epochs.latest:
-                epochs.assign(header.leader_epoch, header.base_offset)
-            recover_producer(data, header, producers, segment)
-            assert segment.reserved_bytes == position + header.size_bytes
+        size_bytes = self.disk.size(segment.log_path)
+        interval_bytes = self.config.index_interval_bytes
+        wanted = SegmentToScan(
+            self.name, base, size_bytes, following, interval_bytes, producers.end_offset, self.rewrite_from
+        )
+        found = self.scan(self.disk, wanted, partial(recover_producers, producers=producers, segment=segment))
+        for epoch, offset in found.epochs:
+            if epoch > epochs.latest:
+                epochs.assign(epoch, offset)
+        valid_bytes, next_offset = found.valid_bytes, found.next_offset
         producers.end_offset = max(producers.end_offset, next_offset)
-        segment.seal()
-        self._write_indexes(segment)
-        valid_bytes = segment.reserved_bytes
-        if doubtful is not None:
-            self._write_again(path, doubtful, valid_bytes)
+        aborted = segment.aborted_index
+        if aborted.entries or self.disk.exists(aborted.path):
+            write_whole(self.disk, aborted.path, bytes(aborted.tail))
+        write_indexes(self.disk, segment, found)
+        if found.doubtful is not None:
+            self._write_again(segment.log_path, found.doubtful, valid_bytes)
         self.report.scanned_segments += 1
         self.report.scanned_bytes += size_bytes
         self.touched += segment.paths
@@ -297,13 +286,6 @@ class Recovery:
         for position in range(start, end, RECOVERY_CHUNK_BYTES):
             data = self.disk.read(path, position, min(RECOVERY_CHUNK_BYTES, end - position))
             self.disk.write(path, position, [data])
-
-    def _write_indexes(self, segment: Segment) -> None:
-        for index in (segment.offset_index, segment.time_index, segment.aborted_index):
-            tail = index.take_tail()
-            if tail is not None or index is not segment.aborted_index or self.disk.exists(index.path):
-                self.disk.write(index.path, 0, [tail[2]] if tail else [])
-                self.disk.truncate(index.path, len(tail[2]) if tail else 0)
 
     # What is cut
 
@@ -411,83 +393,42 @@ def base_of(file: str) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() else NO_OFFSET
 
 
-def in_order(batches: Iterable[Scanned], next_offset: int, following: int | None) -> Iterator[Scanned]:
-    """The batches from `next_offset` on, up to the first whose base offset cannot be right.
+def first_doubtful(bases: Sequence[int], recovery_point: int) -> int:
+    """The number of the first segment that is scanned whatever its indexes look like."""
+    return max((number for number, base in enumerate(bases) if base <= recovery_point), default=0)
 
-    No CRC covers a base offset. One that goes back is wrong; one that leaves a gap is, too, if the batch after it goes
-    back into that gap, or if the segment that follows begins there. A segment that begins further back says nothing:
-    it may have been deleted once, and a power failure brought it back.
-    """
-    after_gap: Scanned | None = None
-    for batch in batches:
-        base_offset = batch[1].base_offset
-        if after_gap is not None:
-            if next_offset <= base_offset < after_gap[1].next_offset:
-                return
-            yield after_gap
-            next_offset, after_gap = after_gap[1].next_offset, None
-        if base_offset < next_offset:
-            return
-        if base_offset > next_offset:
-            after_gap = batch
+
+def lacks_index(name: str, base: int, files: Mapping[str, FileInfo]) -> bool:
+    """Whether an index of an older segment is missing or cannot be whole."""
+    try:
+        load_segment(name, files[file_name(base, LOG)], files, 0)
+    except RecoveryNeeded:
+        return True
+    return False
+
+
+def write_indexes(disk: Disk, segment: Segment, found: SegmentScan) -> None:
+    """Writes the indexes of a scanned segment, as far as the scan has made them."""
+    for path, content in ((segment.offset_index.path, found.offset_index), (segment.time_index.path, found.time_index)):
+        if content is not None:
+            write_whole(disk, path, content)
+
+
+def write_whole(disk: Disk, path: str, content: bytes) -> None:
+    """Gives a file this content. A crash leaves any part of it."""
+    disk.write(path, 0, [content] if content else [])
+    disk.truncate(path, len(content))
+
+
+def recover_producers(batches: Iterable[ProducerBatch], producers: ProducerState, segment: Segment) -> None:
+    """Accounts for batches of a scanned segment: producers, and aborted transactions for its index."""
+    for header, marker in batches:
+        if header.last_offset < producers.end_offset:
             continue
-        yield batch
-        next_offset = batch[1].next_offset
-    if after_gap is not None and not (following is not None and next_offset <= following < after_gap[1].next_offset):
-        yield after_gap
-
-
-def scan(disk: Disk, path: str, size_bytes: int) -> Iterator[Scanned]:
-    """Position, header and bytes of every valid batch from the start of a file to the first that is not.
-
-    Raises StorageError when that is a message of an old format, which is none the worse for it.
-    """
-    end = 0
-    for position, header, data in valid_batches(disk, path, size_bytes):
-        yield position, header, data
-        end = position + header.size_bytes
-    head = disk.read(path, end, LOG_OVERHEAD_BYTES)
-    if len(head) < LOG_OVERHEAD_BYTES:
-        return
-    (length,) = LENGTH.unpack_from(head, LENGTH_POSITION)
-    if 0 < length < size_bytes and is_old_message(disk.read(path, end, LOG_OVERHEAD_BYTES + length)):
-        raise StorageError(
-            f"{path} has messages of an old format (before Apache Kafka 0.11) at byte {end}, which Penstock does not "
-            "read; the log is left as it is, and Apache Kafka serves it"
-        )
-
-
-def valid_batches(disk: Disk, path: str, size_bytes: int) -> Iterator[Scanned]:
-    """Like `scan`, but ends at the first invalid batch."""
-    position = 0
-    chunk, chunk_start = memoryview(b""), 0
-    while position + HEADER_BYTES <= size_bytes:
-        at = position - chunk_start
-        if at + HEADER_BYTES > len(chunk):
-            chunk, chunk_start, at = memoryview(disk.read(path, position, RECOVERY_CHUNK_BYTES)), position, 0
-        try:
-            header = read_header(chunk, at)
-            if position + header.size_bytes > size_bytes or header.last_offset_delta < 0:
-                return
-            if at + header.size_bytes > len(chunk):
-                wanted = max(RECOVERY_CHUNK_BYTES, header.size_bytes)
-                chunk, chunk_start, at = memoryview(disk.read(path, position, wanted)), position, 0
-            check_crc(chunk, at, header)
-        except (CorruptRecordError, InvalidRecordError):
-            return
-        yield position, header, chunk[at : at + header.size_bytes]
-        position += header.size_bytes
-
-
-def recover_producer(data: memoryview, header: BatchHeader, producers: ProducerState, segment: Segment) -> None:
-    """Accounts for a batch of a scanned segment: producers, and aborted transactions for its index."""
-    if header.last_offset < producers.end_offset:
-        return
-    marker = marker_of(data, header) if header.is_control and header.has_producer_id else None
-    step = replay_batch(header, producers, marker)
-    if step is not None and step.completed is not None and step.completed.aborted:
-        producer_id, first, last, _, last_stable_offset = step.completed
-        segment.aborted_index.append(producer_id, first, last, last_stable_offset)
+        step = replay_batch(header, producers, marker)
+        if step is not None and step.completed is not None and step.completed.aborted:
+            producer_id, first, last, _, last_stable_offset = step.completed
+            segment.aborted_index.append(producer_id, first, last, last_stable_offset)
 
 
 def lost_batches(disk: Disk, path: str, start: int, end: int, next_offset: int) -> OffsetRange | None:

@@ -150,9 +150,10 @@ class Retiring:
     _wall: WallTime
     _report: Callable[[LogEvent], None]
     _to_look_at: dict[int, list[Replica]] = field(default_factory=dict, init=False)
+    _under_way: set[int] = field(default_factory=set, init=False)
 
     def look(self, now_ms: int) -> None:
-        """Looks at all replicas that are due."""
+        """Looks at the next few replicas that are due."""
         for replica in self._schedule.take(now_ms):
             if replica.state in (State.GONE, State.BROKEN) or replica.directory.error is not None:
                 continue
@@ -198,6 +199,8 @@ class Retiring:
 
     def _look_at_closed(self, index: int, now_ms: int) -> None:
         """The next few closed logs of a directory; those after them when these are done."""
+        if index in self._under_way:
+            return
         waiting = self._to_look_at.pop(index, [])
         batch, rest = waiting[:BATCH_REPLICAS_MAX], waiting[BATCH_REPLICAS_MAX:]
         if rest:
@@ -214,7 +217,8 @@ class Retiring:
                 self._schedule.changed(replica)
         if rules:
             retire = RetireSegments(index, self._outbox, rules, self._wall.at(now_ms))
-            self._outbox.emit(retire, self._retired)
+            self._under_way.add(index)
+            self._outbox.emit(retire, self._retired, ended=partial(self._under_way.discard, index))
         elif rest:
             self._look_at_closed(index, now_ms)
 

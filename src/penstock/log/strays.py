@@ -49,7 +49,7 @@ class Strays:
         self._retention.changed(replica)
         self._cleaning.changed(replica)
         if replica.state is State.UNRECOVERED:
-            self._table.unrecovered[replica.directory.index].append(replica)
+            self._table.will_recover(replica)
 
     def set_aside(
         self, assigned: Callable[[str, int], UUID | None], directory: Callable[[str, int], UUID | None], now_ms: int

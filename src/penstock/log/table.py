@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.log.directory import LogDirectory
 from penstock.log.limits import OPEN_LOGS_MAX
-from penstock.log.names import parse_future_name, parse_name
+from penstock.log.names import COORDINATOR_TOPICS, parse_future_name, parse_name
 from penstock.log.replica import Replica
 
 if TYPE_CHECKING:
@@ -64,6 +64,15 @@ class ReplicaTable:
             return self.find(*partition)
         future = parse_future_name(name)
         return self.futures.get(future) if future is not None else None
+
+    def will_recover(self, replica: Replica) -> None:
+        """Queues a replica to be recovered: those of the coordinators' topics before all others."""
+        replica.directory.recovery.logs += 1
+        queue = self.unrecovered[replica.directory.index]
+        if replica.topic in COORDINATOR_TOPICS:
+            queue.appendleft(replica)
+        else:
+            queue.append(replica)
 
     def holder(self, log: Log) -> Replica | None:
         """The replica whose log this is; None if it was deleted or its directory failed meanwhile."""

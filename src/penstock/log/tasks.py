@@ -9,9 +9,13 @@ simulator.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.log.disk import Disk, Operation
+
+LAST_RANK = 9
 
 
 class Task(ABC):
@@ -24,6 +28,7 @@ class Task(ABC):
         paced: whether it may have to wait after it has read or written something.
         what: names the work for a person.
         deadline_ms: how long a worker may take for it.
+        rank: of two tasks that wait for a worker, the one with the smaller rank is done first.
     """
 
     __slots__ = ()
@@ -40,9 +45,20 @@ class Task(ABC):
     @abstractmethod
     def deadline_ms(self) -> int: ...
 
+    @property
+    def rank(self) -> int:
+        return LAST_RANK
+
     @abstractmethod
     def run(self, disk: Disk) -> object:
         """Does the work; changes nothing on the disk that anybody has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The tasks of work that several workers may share; each does one, in any order."""
+
+    tasks: Sequence[Task]
 
 
 class TaskOperation(Operation):
@@ -51,16 +67,18 @@ class TaskOperation(Operation):
     __slots__ = ()
 
     @abstractmethod
-    def task(self, disk: Disk) -> Task | None:
-        """What a worker is to do; None if it would not be worth it. Called in the lane."""
+    def task(self, disk: Disk) -> Task | Parts | None:
+        """What workers are to do; None if it would not be worth it. Called in the lane."""
 
     @abstractmethod
     def finish(self, disk: Disk, report: Any) -> Any:
-        """Takes up the report of the task; the result is as that of `run`. Called in the lane."""
+        """Takes up the report of the task, or the list of the parts' reports; the result is as that of `run`, or
+        another task, when one more is needed. Called in the lane.
+        """
 
     @abstractmethod
     def without_report(self, disk: Disk, reason: str) -> Any:
-        """The result when the task has ended its workers: they died, hung or answered garbage. Called in the lane.
+        """The result when the task, or a part, has ended its workers: they died, hung or answered garbage.
 
-        When the task raised something, or no worker could be started, `run` is called instead.
+        Called in the lane. When the task raised something, or no worker could be started, `run` is called instead.
         """

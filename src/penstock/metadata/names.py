@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from penstock.errors import ErrorCode, RequestError
+from penstock.log.names import COORDINATOR_TOPICS
 from penstock.metadata.limits import TOPIC_NAME_MAX_CHARACTERS
 from penstock.raft.topic import METADATA
 
 METADATA_TOPIC = METADATA.name
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS = COORDINATOR_TOPICS
 """Topics of the coordinators: clients see them flagged as internal."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

@@ -79,6 +79,10 @@ MOVES_AT_ONCE_MAX = 4
 """Replicas that are copied to other log directories at the same time; further ones wait."""
 MOVE_READ_BYTES = 1024 * 1024
 """What such a copy reads at once."""
+MOVE_FILES_MIN_BYTES = 4 * 1024 * 1024
+"""Closed segments of a log that has fewer bytes of them left are copied batch by batch."""
+MOVE_FILE_TRIES_MAX = 3
+"""So often a segment is copied anew whose files have changed meanwhile; then the move goes on batch by batch."""
 THROTTLED_LOOK_MS = 1_000
 """Longest time before a throttled replica is looked at again: its throttle may have been taken away."""
 DIRECTORY_ASSIGNMENTS_PER_REQUEST_MAX = 2_250

@@ -2,7 +2,8 @@
 
 A move is a follower within the node: a `Follower` of the future log, whose leader is the log in use. It gets what a
 leader would send, so truncations, a log start that moves, and a start after a crash work as for any follower. The data
-is read in the lane of the old directory, MOVE_READ_BYTES at a time, under the throttle for moves.
+is read in the lane of the old directory, MOVE_READ_BYTES at a time, under the throttle for moves. Closed segments are
+copied as whole files while the future log is closed (`node.segment_moves`); the follower goes on after them.
 
     copying -> told -> closing -> finishing -> swapping
 
@@ -28,6 +29,7 @@ from penstock.log.replica import State as Stored
 from penstock.node.assignments import Assignments
 from penstock.node.limits import MOVE_READ_BYTES, MOVES_AT_ONCE_MAX, THROTTLED_LOOK_MS
 from penstock.node.scheduler import Scheduler
+from penstock.node.segment_moves import SegmentMoves
 from penstock.node.state import NodeState
 from penstock.node.throttles import ReplicationThrottles
 from penstock.protocol.messages.fetch_response import EpochEndOffset, PartitionData
@@ -97,6 +99,7 @@ class Moves:
         self._throttles = throttles
         self._assignments = assignments
         self._moves: dict[Key, Move] = {}
+        self._segments = SegmentMoves(scheduler, logs, throttles, want=self._want_key, broke=self.cancel_key)
         self._due: dict[Key, None] = {}
         self._due_set = False
 
@@ -106,6 +109,10 @@ class Moves:
     @property
     def _moving(self) -> Moving:
         return self._logs.moving
+
+    def copied_offset(self, topic: str, index: int) -> int | None:
+        """Up to where closed segments are copied, while they are; None when they are not."""
+        return self._segments.end_offset((topic, index))
 
     # Beginning and ending
 
@@ -120,6 +127,10 @@ class Moves:
             self._moving.begin(key, topic_id, target)
             self._add(Move(key, topic_id, target, self, self._state.node_id))
             logger.info("%s-%d: moving to log directory %s", topic, index, target.path)
+
+    def cancel_key(self, key: Key, now_ms: int) -> None:
+        """Like `cancel`."""
+        self.cancel(*key, now_ms)
 
     def cancel(self, topic: str, index: int, now_ms: int) -> None:
         """Ends a move without a result, if there is one: the replica stays where it is."""
@@ -138,6 +149,7 @@ class Moves:
                 moving.abandon(key, now_ms)
             elif self._logs.exists(*key):
                 replica.topic_id = topic.id
+                moving.remove_copies(key)
                 self._resume(key, topic.id, replica.directory)
             elif found.directory(self._state.node_id) == replica.directory.id:
                 moving.promote(key, topic.id)
@@ -177,6 +189,7 @@ class Moves:
     def _forget(self, key: Key) -> Move | None:
         move = self._moves.pop(key, None)
         if move is not None:
+            self._segments.forget(key)
             self._replicas.copied.pop(move.name, None)
             if move.follower.log is not None:
                 self._replicas.copy_ended(move.follower.log)
@@ -188,6 +201,11 @@ class Moves:
         return [move for move, _ in zip(self._moves.values(), range(MOVES_AT_ONCE_MAX), strict=False)]
 
     # One step
+
+    def _want_key(self, key: Key) -> None:
+        move = self._moves.get(key)
+        if move is not None:
+            self._want(move)
 
     def _want(self, move: Move, _now_ms: int = 0) -> None:
         """Looks at the move at the next tick, never inside the event that changed a log."""
@@ -223,6 +241,9 @@ class Moves:
             return
         if follower.state is State.BROKEN:
             raise StorageError("its future log cannot be written")
+        if self._segments.copies(move.key):
+            self._segments.step(move.key, now_ms)
+            return
         log = self._moving.log(move.key, now_ms)
         if self._is_older_than_a_pass(move, log):
             self.cancel(*move.key, now_ms)
@@ -230,6 +251,19 @@ class Moves:
             return
         if follower.log is not log:
             follower.state = State.OPENING
+        if not self._begins_with_files(move, log, now_ms):
+            self._follow(move, log, now_ms)
+
+    def _begins_with_files(self, move: Move, log: Log, now_ms: int) -> bool:
+        """Whether closed segments are copied next. Raises as `_step`."""
+        if move.finishing or not (move.follower.ready or move.follower.state is State.OPENING):
+            return False
+        source = self._logs.log(*move.key, now_ms)
+        return not source.truncating and self._segments.begin(move.key, log, source, now_ms)
+
+    def _follow(self, move: Move, log: Log, now_ms: int) -> None:
+        """Has the follower of the open future log go on. Raises as `_step`."""
+        follower = move.follower
         if follower.state is State.OPENING:
             self._replicas.copy(log, follower)
             follower.opened(log, self._moving.high_watermark(move.key), now_ms)

@@ -81,6 +81,15 @@ def replica_samples(state: NodeState, replication: Replication) -> Steps:
     name = "kafka_log_logmanager_offlinelogdirectorycount"
     offline = sum(1 for directory in replication.logs.table.directories if directory.error is not None)
     yield Sample(name, GAUGE, "Log directories that have failed.", offline)
+    directories = replication.logs.table.directories
+    text = "Logs that are still to be recovered after an unclean stop."
+    for each in directories:
+        labels = {"dir": each.path}
+        yield Sample("kafka_log_logmanager_remaininglogstorecover", GAUGE, text, each.recovery.logs_left, labels)
+    text = "Segments that are still to be scanned, of the logs that are being recovered now."
+    for each in directories:
+        name, labels = "kafka_log_logmanager_remainingsegmentstorecover", {"dir": each.path}
+        yield Sample(name, GAUGE, text, each.recovery.segments_left, labels)
     yield from in_sync_samples(state, replication)
     broker_state = 3 if state.ready else 2 if state.own_registration is not None else 1
     yield Sample("kafka_server_kafkaserver_brokerstate", GAUGE, "1 starting, 2 recovering, 3 running.", broker_state)

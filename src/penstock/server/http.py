@@ -39,14 +39,22 @@ def log_it(what: str, error: Exception) -> None:
 
 
 class HttpEndpoint:
-    """Serves `samples()` as metrics, and `ready()` as readiness. `report` gets the errors of these two."""
+    """Serves `samples()` as metrics, and `ready()` as readiness, with lines of `notes()` about what is still under way.
+
+    `report` gets the errors of these.
+    """
 
     def __init__(
-        self, samples: Callable[[], Iterable[Sample | None]], ready: Callable[[], bool], report: Report = log_it
+        self,
+        samples: Callable[[], Iterable[Sample | None]],
+        ready: Callable[[], bool],
+        report: Report = log_it,
+        notes: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._samples = samples
         self._ready = ready
         self._report = report
+        self._notes = notes
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._gathering = asyncio.Lock()
@@ -112,7 +120,9 @@ class HttpEndpoint:
         if path == "/healthz":
             return response(200, "ok\n")
         if path == "/readyz":
-            return response(200, "ready\n") if self._ready() else response(503, "not ready\n")
+            ready = self._ready()
+            lines = ["ready" if ready else "not ready", *self._notes()]
+            return response(200 if ready else 503, "".join([f"{line}\n" for line in lines]))
         return response(404, "there are /metrics, /healthz and /readyz\n")
 
     async def _metrics(self) -> Sequence[bytes]:

@@ -14,8 +14,9 @@ has been slow for `LANE_HEALTHY_AFTER_MS`. An append during which the thread nev
 machine was busy. A lane's thread does wait, for example for the interpreter, so its appends count as slow later, at
 `LANE_STILL_SLOW_MS`.
 
-An operation that has a task for a worker is the last of its run. A thread asks it for the task and gives that to the
-workers; when the task has ended, a thread finishes the operation, and only then does the run end.
+An operation that has a task for a worker is the last of its run. A thread asks it for the task, or for the parts of
+one, and gives that to the workers; when all of it has ended, a thread finishes the operation, and only then does the
+run end.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from typing import Any
 
 from penstock.events import events
 from penstock.log.disk import Disk, Operation
-from penstock.log.tasks import Task, TaskOperation
+from penstock.log.tasks import Parts, Task, TaskOperation
 from penstock.server.limits import LANE_HEALTHY_AFTER_MS, LANE_SLOW_LATELY_MS, LANE_SLOW_MS
 from penstock.server.waiting import near_dirty_limit, times_waited
 from penstock.server.worker_messages import Done, Failed
@@ -224,12 +225,20 @@ class Lane:
         while (jobs := self._jobs.get()) is not None:
             for operation, step in jobs:
                 outcome = self._execute(operation, step, self._clock_s())
-                if isinstance(outcome.result, Task):
-                    assert self._workers is not None
+                if isinstance(outcome.result, Task | Parts):
                     assert isinstance(operation, TaskOperation)
-                    self._workers.submit(self.directory, outcome.result, partial(self._reported, operation))
+                    self._submit(operation, outcome.result)
                 else:
                     self._completions.put(outcome)
+
+    def _submit(self, operation: TaskOperation, work: Task | Parts) -> None:
+        assert self._workers is not None
+        if isinstance(work, Task):
+            self._workers.submit(self.directory, work, partial(self._reported, operation))
+            return
+        gathering = Gathering(len(work.tasks), partial(self._reported, operation))
+        for number, task in enumerate(work.tasks):
+            self._workers.submit(self.directory, task, partial(gathering.ended, number))
 
     def _reported(self, operation: TaskOperation, ended: Done | Failed) -> None:
         """A task has ended: has a thread finish the operation. Called in a worker's thread."""
@@ -249,6 +258,30 @@ class Lane:
         except Exception as failure:  # of the disk, or a bug: the loop tells them apart
             error = failure
         return Outcome(operation, result, error, self._clock_s() - began_s)
+
+
+class Gathering:
+    """The reports of the parts of some work; `all_ended` gets the list of them, or the first failure, worst first."""
+
+    def __init__(self, parts: int, all_ended: Callable[[Done | Failed], None]) -> None:
+        assert parts
+        self._lock = threading.Lock()
+        self._left = parts
+        self._reports: list[object] = [None] * parts
+        self._failed: Failed | None = None
+        self._all_ended = all_ended
+
+    def ended(self, number: int, end: Done | Failed) -> None:
+        """A part has ended. Called in a worker's thread."""
+        with self._lock:
+            if isinstance(end, Done):
+                self._reports[number] = end.report
+            elif self._failed is None or end.crashed > self._failed.crashed:
+                self._failed = end
+            self._left -= 1
+            left = self._left
+        if not left:
+            self._all_ended(self._failed or Done(self._reports))
 
 
 def task_or_run(operation: TaskOperation, disk: Disk) -> Any:

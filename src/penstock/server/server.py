@@ -132,6 +132,11 @@ class Server:
         """Whether the node leads its partitions and serves."""
         return self._started and not self._stopping and self.failure is None and self.broker.ready
 
+    def recoveries(self) -> list[str]:
+        """A line for each log directory with logs that are still to be recovered."""
+        left = [(each.path, each.recovery) for each in self.broker.logs.table.directories if each.recovery.logs_left]
+        return [f"recovering {path}: {recovery.logs_left} of {recovery.logs} logs left" for path, recovery in left]
+
     def samples(self) -> Iterator[Sample | None]:
         """All metrics of the node, the shell and the process; in steps, with None between some."""
         yield from self.broker.metrics_in_steps()
@@ -216,7 +221,8 @@ class Server:
     async def _start_http(self) -> None:
         from penstock.server.http import HttpEndpoint
 
-        self._http = HttpEndpoint(self.samples, lambda: self.ready, self.broker.bugs.of("connection"))
+        bugs = self.broker.bugs.of("connection")
+        self._http = HttpEndpoint(self.samples, lambda: self.ready, bugs, self.recoveries)
         self.http_address = await self._http.start(self.settings.penstock_metrics_listener)
 
     async def _close(self) -> None:

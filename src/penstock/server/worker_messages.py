@@ -27,10 +27,12 @@ from penstock.log.compaction.task import PassOutcome, RunPass
 from penstock.log.compaction.transactions import AbortedTransaction
 from penstock.log.disk import FileInfo
 from penstock.log.loading import OpenArguments
+from penstock.log.producer_state import Marker
 from penstock.log.recovery import OffsetRange, RecoveryReport
-from penstock.log.recovery_task import PlannedRecovery, PlanRecovery
+from penstock.log.recovery_task import PlannedRecovery, PlanRecovery, ScannedSegment, ScanSegment
+from penstock.log.segment_scan import ProducerBatch, SegmentScan, SegmentToScan
 from penstock.log.tasks import Task
-from penstock.records.batch import TimestampType
+from penstock.records.batch import BatchHeader, TimestampType
 from penstock.records.compression import Codec
 from penstock.records.validation import Rules
 from penstock.replication.rewrite import RewriteBatch, Rewritten
@@ -95,7 +97,22 @@ COMPACTION = (
     GroupReport,
     Counted,
 )
-RECOVERY = (PlanRecovery, PlannedRecovery, RecoveryReport, OffsetRange, OpenArguments, TopicConfig, FileInfo)
+RECOVERY = (
+    PlanRecovery,
+    PlannedRecovery,
+    RecoveryReport,
+    OffsetRange,
+    OpenArguments,
+    TopicConfig,
+    FileInfo,
+    ScanSegment,
+    ScannedSegment,
+    SegmentToScan,
+    SegmentScan,
+    ProducerBatch,
+    BatchHeader,
+    Marker,
+)
 REWRITING = (RewriteBatch, Rewritten, Rules, TimestampType, Codec, ErrorCode, bytearray)
 """Tasks, their reports, and what these consist of."""
 ALL = (Ready, Order, Moved, GoOn, Done, Failed, *COMPACTION, *RECOVERY, *REWRITING)

@@ -3,9 +3,10 @@
 A worker is a process of its own, spawned at the first need and ended when there was nothing to do for a while; many
 small tasks share one. It has none of the broker's descriptors, and dies with it; see `server.worker_main`.
 
-Workers form pools, each with a queue and processes of its own. The recoveries of each log directory have one, so that a
-directory that hangs holds up no other; its workers give way to the broker. One more is for tasks that clients wait for:
-these read no files, its workers do not give way, and a task that has waited there for too long fails.
+Workers form pools, each with a queue and processes of its own. Each log directory has one, so that a directory that
+hangs holds up no other; its workers give way to the broker, and what ranks first is done first. One more is for tasks
+that clients wait for: these read no files, its workers do not give way, and a task that has waited there for too long
+fails.
 
 A thread goes with each worker: it starts it, hands it one task at a time, and waits. A task fails when its worker dies
 or answers garbage: it is tried once more, in a new worker. It has `crashed` if that fails so, too, or if its time is
@@ -19,10 +20,10 @@ import socket
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from heapq import heapify, heappop, heappush
 from math import inf
 from time import monotonic
 from typing import NamedTuple
@@ -74,8 +75,10 @@ class WorkerHungError(WorkerFailedError):
 
 
 class Job(NamedTuple):
-    """A task, who hears of its end, and until when it may wait."""
+    """A task, who hears of its end, and until when it may wait. Jobs are in the order of rank, then of number."""
 
+    rank: int
+    number: int
     task: Task
     ended: Ended
     until_s: float
@@ -154,7 +157,8 @@ class Pool:
         self._pace = pace
         self._changed = threading.Condition()
         self._closing = threading.Event()
-        self._jobs: deque[Job] = deque()
+        self._jobs: list[Job] = []
+        self._submitted = 0
         self._threads: set[threading.Thread] = set()
         self._processes: set[WorkerProcess] = set()
         self._start_from_s = 0.0
@@ -164,11 +168,12 @@ class Pool:
         self._watched = wait_max_s == inf  # then there is nothing to watch
 
     def submit(self, task: Task, ended: Ended) -> None:
-        job = Job(task, ended, monotonic() + self._wait_max_s)
         with self._changed:
             if self._closing.is_set():
                 return
-            self._jobs.append(job)
+            self._submitted += 1
+            job = Job(task.rank, self._submitted, task, ended, monotonic() + self._wait_max_s)
+            heappush(self._jobs, job)
             if len(self._jobs) <= self._waiting:
                 self._changed.notify()
                 return
@@ -178,7 +183,8 @@ class Pool:
             if self._serving:  # who serves comes to it
                 self._watched = self._watched or self._start_thread(self._watch)
                 return
-            self._jobs.pop()
+            self._jobs.remove(job)
+            heapify(self._jobs)
         self._ended(job, Failed(f"{task.what}: no thread can be started"))
 
     def close(self) -> list[threading.Thread]:
@@ -232,7 +238,7 @@ class Pool:
                     return None
                 left_s = self._jobs[0].until_s - monotonic()
                 if left_s <= 0:
-                    return self._jobs.popleft()
+                    return heappop(self._jobs)
             self._closing.wait(left_s)
 
     # A worker's thread
@@ -256,7 +262,7 @@ class Pool:
             self._changed.wait_for(lambda: self._jobs or self._closing.is_set(), self._idle_s)
             self._waiting -= 1
             if self._jobs:
-                return self._jobs.popleft()
+                return heappop(self._jobs)
             self._serving -= 1
             return None
 

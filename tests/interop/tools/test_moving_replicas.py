@@ -51,9 +51,9 @@ def directory(cluster: Cluster, node_id: int, number: int) -> Path:
 class Bench:
     """A topic with records, and words for what tests do to it."""
 
-    def __init__(self, cluster: Cluster, tools: Toolbox, plan: Path, topic: str, assignment: str) -> None:
+    def __init__(self, cluster: Cluster, tools: Toolbox, plan: Path, topic: str, assignment: str, *more: str) -> None:
         self.cluster, self.tools, self.plan, self.topic = cluster, tools, plan, topic
-        self.say(TOPICS, "--create", "--topic", topic, "--replica-assignment", assignment)
+        self.say(TOPICS, "--create", "--topic", topic, "--replica-assignment", assignment, *more)
         load = ("--topic", topic, "--num-records", RECORDS, "--record-size", RECORD_BYTES, "--throughput", -1)
         assert f"{RECORDS} records sent" in self.say(PERFORMANCE, *load)
 
@@ -107,7 +107,8 @@ def test_a_throttled_reassignment_from_its_beginning_to_its_end(
 def test_a_replica_moves_between_directories_while_it_is_written(
     cluster: Cluster, tools: Toolbox, tmp_path: Path
 ) -> None:
-    bench = Bench(cluster, tools, tmp_path / "plan.json", "shifted", "1:2")
+    segments = ("--config", "segment.bytes=1048576")  # most of it is in closed ones, which are copied as files
+    bench = Bench(cluster, tools, tmp_path / "plan.json", "shifted", "1:2", *segments)
     (before,) = bench.where(1)
     target = str(directory(cluster, 1, 0 if before["in"].endswith("more") else 1))
     with Writer(cluster.bootstrap, "shifted") as writer:

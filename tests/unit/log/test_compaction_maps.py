@@ -11,6 +11,8 @@ from support.compaction import HASH_KEY
 from penstock.errors import ConfigError
 from penstock.log.compaction.maps import offset_map
 from penstock.log.compaction.offset_map import ENTRY_BYTES, OffsetMap
+from penstock.log.segment_scan import scan_segment
+from penstock.log.segment_scanners import fastest_scan
 
 EVERYTHING = """
 import pkgutil, sys
@@ -25,6 +27,7 @@ for package in (penstock.log, penstock.node, penstock.server):
 print(sorted({"numba", "numpy"} & set(sys.modules)))
 """
 COMPILED = "penstock.log.compaction.compiled_offset_map"
+COMPILED_SCAN = "penstock.log.compiled_segment_scan"
 COMPILED_WALK = "penstock.log.verification.compiled_walk"
 
 
@@ -66,7 +69,16 @@ def test_either_map_is_refused_without_room_for_a_key(monkeypatch: pytest.Monkey
         offset_map(ENTRY_BYTES, 0.9, HASH_KEY)
 
 
-def test_numba_comes_with_what_is_compiled_only() -> None:
+def test_numba_comes_with_the_compiled_twins_only() -> None:
     pytest.importorskip("numba", reason="needs penstock[kernels]")
-    assert imported_by_all_but(COMPILED, COMPILED_WALK) == "[]"
-    assert imported_by_all_but(COMPILED) == imported_by_all_but(COMPILED_WALK) == "['numba', 'numpy']"
+    twins = {COMPILED, COMPILED_SCAN, COMPILED_WALK}
+    assert imported_by_all_but(*twins) == "[]"
+    for each in twins:
+        assert imported_by_all_but(*twins - {each}) == "['numba', 'numpy']"
+
+
+def test_a_scan_of_segments_is_compiled_where_numba_is_and_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="needs penstock[kernels]")
+    assert fastest_scan() is not scan_segment
+    monkeypatch.setitem(sys.modules, COMPILED_SCAN, None)
+    assert fastest_scan() is scan_segment

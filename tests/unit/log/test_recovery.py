@@ -11,6 +11,7 @@ import pytest
 from support.logs import NAME, NOW_MS, OneLog, batch, marker, topic_config
 
 from penstock.errors import StorageError
+from penstock.log import recovery_task
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import RecoverLog
 from penstock.log.disk import FSYNC_FAILED
@@ -18,7 +19,7 @@ from penstock.log.loading import OpenArguments, RecoveryNeeded
 from penstock.log.names import LOG, file_name
 from penstock.log.operations import Flush
 from penstock.log.recovery import OffsetRange, RecoveryReport, recover_log
-from penstock.log.recovery_task import PlanRecovery
+from penstock.log.recovery_task import OTHERS, PlanRecovery, ScannedSegment, split_recovery
 from penstock.log.replica import Replica, State
 from penstock.log.rolls import read_rolls
 from penstock.records.batch import headers
@@ -34,11 +35,15 @@ def filled(count: int = 40) -> OneLog:
     return one
 
 
-@pytest.fixture(autouse=True, params=["in the lane", "planned by a worker"])
+@pytest.fixture(autouse=True, params=["in the lane", "planned by a worker", "in parts"])
 def planned(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it is so, whoever recovers the log."""
     if request.param == "planned by a worker":
         monkeypatch.setattr(sys.modules[__name__], "recover_log", plan_and_carry_out)
+    if request.param == "in parts":
+        monkeypatch.setattr(sys.modules[__name__], "recover_log", recover_in_parts)
+        monkeypatch.setattr(recovery_task, "RECOVERY_TASK_MAX_BYTES", 0)
+        monkeypatch.setattr(recovery_task, "RECOVERY_PARTS_MAX", 2)
 
 
 def plan_and_carry_out(disk: SimulatedDisk, arguments: OpenArguments) -> RecoveryReport:
@@ -52,6 +57,27 @@ def plan_and_carry_out(disk: SimulatedDisk, arguments: OpenArguments) -> Recover
     assert contents(disk) == before, "a worker only reads"
     assert planned.still_holds(disk)
     report = planned.carry_out(disk)
+    assert report == inline(twin, arguments)
+    assert contents(disk) == contents(twin)
+    return report
+
+
+def recover_in_parts(disk: SimulatedDisk, arguments: OpenArguments) -> RecoveryReport:
+    """As several workers and the lane do it together, held against what the lane does alone."""
+    split = split_recovery(disk, arguments)
+    if split is None:
+        return inline(disk, arguments)
+    twin = SimulatedDisk()
+    twin.make_directory(NAME)
+    for path, content in contents(disk).items():
+        twin.write(path, 0, [content])
+    while split.left:
+        before, left = contents(disk), len(split.left)
+        reports = [task.run(disk) for task in reversed(split.next_parts(OTHERS).tasks)]
+        assert contents(disk) == before, "a worker only reads"
+        assert split.take(disk, [report for report in reversed(reports) if isinstance(report, ScannedSegment)])
+        assert len(split.left) < left
+    report = split.carry_out(disk)
     assert report == inline(twin, arguments)
     assert contents(disk) == contents(twin)
     return report

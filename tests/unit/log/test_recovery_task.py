@@ -11,10 +11,12 @@ from penstock.log import recovery_task
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import RecoverLog
 from penstock.log.loading import OpenArguments
+from penstock.log.names import LOG, SWAP, file_name
 from penstock.log.recording_disk import RecordingDisk, TooManyChangesError, apply
 from penstock.log.recovery import RecoveryReport
-from penstock.log.recovery_task import PlannedRecovery, PlanRecovery
+from penstock.log.recovery_task import PlannedRecovery, PlanRecovery, ScannedSegment, segments_to_scan
 from penstock.log.replica import Replica, State
+from penstock.log.tasks import Parts
 from simulator.world.disk import SimulatedDisk
 
 
@@ -47,12 +49,20 @@ def test_little_is_not_worth_a_worker_and_what_must_be_written_again_is_none_of_
     scan_bytes = sum(one.disk.size(path) for path in one.disk.paths() if path.endswith(".log"))
     monkeypatch.setattr(recovery_task, "RECOVERY_WORKER_MIN_BYTES", scan_bytes)
     task = operation(one).task(one.disk)
-    assert task is not None
+    assert isinstance(task, PlanRecovery)
     assert task.scan_bytes == scan_bytes
     assert operation(one, doubtful=True).task(one.disk) is None
     from_the_second = operation(one)
     from_the_second.arguments = replace(from_the_second.arguments, recovery_point=one.log.segments.bases[1])
     assert from_the_second.task(one.disk) is None, "the first segment is not scanned"
+
+
+def test_a_log_without_a_segment_is_no_work_for_a_worker() -> None:
+    one = OneLog(topic_config(), SimulatedDisk())
+    assert operation(one).task(one.disk) is None
+    report = operation(one).run(one.disk)
+    assert isinstance(report, RecoveryReport)
+    assert report.log_end_offset == 0
 
 
 def test_a_report_is_carried_out() -> None:
@@ -71,6 +81,96 @@ def test_a_report_about_files_that_have_changed_is_not_carried_out_and_the_lane_
     report = operation(one).finish(one.disk, replace(plan, recovery=marked))
     assert isinstance(report, RecoveryReport)
     assert report.log_end_offset == 39
+
+
+@pytest.fixture
+def split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any log is recovered in parts, two segments at a time."""
+    for name, value in (("TASK_MAX_BYTES", 0), ("WORKER_MIN_BYTES", 1), ("PARTS_MAX", 2)):
+        monkeypatch.setattr(recovery_task, f"RECOVERY_{name}", value)
+
+
+def scanned(parts: object, disk: SimulatedDisk) -> list[ScannedSegment]:
+    assert isinstance(parts, Parts)
+    return [report for task in parts.tasks if isinstance(report := task.run(disk), ScannedSegment)]
+
+
+@pytest.mark.usefixtures("split")
+def test_a_large_log_is_recovered_a_few_segments_at_a_time() -> None:
+    one = torn()
+    segments = len(one.log.segments.bases)
+    recovery = operation(one)
+    work: object = recovery.task(one.disk)
+    left = [recovery.segments_left]
+    while isinstance(work, Parts):
+        assert len(work.tasks) <= 2
+        work = recovery.finish(one.disk, scanned(work, one.disk))
+        left.append(recovery.segments_left)
+    assert left == [*range(segments, 0, -2), 0]
+    assert isinstance(work, RecoveryReport)
+    assert (work.log_end_offset, work.cut_bytes, work.scanned_segments) == (40, 50, segments)
+
+
+@pytest.mark.usefixtures("split")
+def test_the_scans_of_segments_are_used_and_nothing_is_scanned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = torn()
+    recovery = operation(one)
+    work: object = recovery.task(one.disk)
+
+    def again(*_: object) -> None:
+        pytest.fail("a segment is scanned again")
+
+    while isinstance(work, Parts):
+        reports = scanned(work, one.disk)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recovery_task, "scan_segment", again)
+            work = recovery.finish(one.disk, reports)
+    assert isinstance(work, RecoveryReport)
+
+
+@pytest.mark.usefixtures("split")
+def test_a_log_that_changed_while_it_was_scanned_in_parts_is_scanned_anew() -> None:
+    one = torn()
+    recovery = operation(one)
+    reports = scanned(recovery.task(one.disk), one.disk)
+    path = one.log.segments.all[-1].log_path
+    one.disk.truncate(path, one.disk.size(path) - 60)
+    work = recovery.finish(one.disk, reports)
+    assert isinstance(work, PlanRecovery)
+    report = recovery.finish(one.disk, work.run(one.disk))
+    assert isinstance(report, RecoveryReport)
+    assert report.log_end_offset == 39
+
+
+@pytest.mark.usefixtures("split")
+def test_a_segment_with_too_many_producers_has_the_log_recovered_in_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = OneLog(topic_config(segment_bytes=2048), SimulatedDisk())
+    for number in range(40):
+        one.append(batch(b"%100d" % number, producer=(number, 0, 0)))
+    for name in ("RECOVERY_PART_BATCHES_MAX", "RECOVERY_PRODUCER_BATCHES_MAX"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recovery_task, name, 3)
+            recovery = operation(one)
+            work = recovery.finish(one.disk, scanned(recovery.task(one.disk), one.disk))
+            assert isinstance(work, PlanRecovery), name
+
+
+@pytest.mark.usefixtures("split")
+def test_a_log_with_a_swap_to_finish_is_recovered_in_one_task() -> None:
+    one = torn()
+    assert isinstance(operation(one).task(one.disk), Parts)
+    one.disk.write(f"{NAME}/{file_name(0, LOG)}{SWAP}", 0, [one.disk.content(one.log.segments.all[0].log_path)])
+    assert isinstance(operation(one).task(one.disk), PlanRecovery)
+
+
+def test_an_older_segment_that_lacks_an_index_counts_as_one_to_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = torn()
+    monkeypatch.setattr(recovery_task, "RECOVERY_WORKER_MIN_BYTES", 1)
+    arguments = replace(operation(one).arguments, recovery_point=40)
+    first, last = one.log.segments.all[0], one.log.segments.all[-1]
+    assert [wanted.base_offset for wanted in segments_to_scan(one.disk, arguments)] == [last.base_offset]
+    one.disk.unlink(first.time_index.path)
+    assert [wanted.base_offset for wanted in segments_to_scan(one.disk, arguments)] == [0, last.base_offset]
 
 
 def test_where_no_worker_can_do_it_the_lane_does() -> None:

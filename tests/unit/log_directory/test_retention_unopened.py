@@ -11,6 +11,7 @@ from penstock.config.topic import TopicConfig
 from penstock.log.directory_operations import OpenLog
 from penstock.log.disk import Disk
 from penstock.log.events import SegmentsRetired
+from penstock.log.limits import RETENTION_LOOKED_AT_MAX
 from penstock.log.log import Log
 from penstock.log.manager import ReplicaRequest
 from penstock.log.retention import Retention
@@ -278,7 +279,7 @@ def test_many_closed_partitions_are_looked_at_a_few_at_a_time() -> None:
     topic.simulation.clock.set(due_ms)
     manager.tick(due_ms)
     (operation,) = manager.take_operations()
-    assert len(operation.requests) == 32  # type: ignore[attr-defined]
+    assert len(operation.requests) == RETENTION_LOOKED_AT_MAX  # type: ignore[attr-defined]
     assert not isinstance(operation, OpenLog)
 
 

@@ -31,8 +31,12 @@ class Endpoint:
         self.samples: Iterable[Sample] = SAMPLES
         self.bugs: list[str] = []
         self.loop = asyncio.new_event_loop()
+        self.notes: list[str] = []
         self.endpoint = HttpEndpoint(
-            lambda: self.samples, lambda: self.ready, lambda what, error: self.bugs.append(f"{what}: {error}")
+            lambda: self.samples,
+            lambda: self.ready,
+            lambda what, error: self.bugs.append(f"{what}: {error}"),
+            lambda: self.notes,
         )
         self.address = self.loop.run_until_complete(self.endpoint.start("127.0.0.1:0"))
         self.port = int(self.address.rpartition(":")[2])
@@ -110,6 +114,9 @@ def test_health_and_readiness(endpoint: Endpoint) -> None:
     assert endpoint.ask(b"GET /readyz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 503")
     endpoint.ready = True
     assert endpoint.ask(b"GET /readyz?verbose HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200")
+    endpoint.notes = ["recovering /data: 3 of 7 logs left"]
+    answer = endpoint.ask(b"GET /readyz HTTP/1.0\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\nready\nrecovering /data: 3 of 7 logs left\n")
 
 
 @pytest.mark.parametrize(

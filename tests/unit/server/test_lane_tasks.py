@@ -25,7 +25,7 @@ from penstock.replication.rewrite import RewriteBatch
 from penstock.server.disk import BlockingDisk
 from penstock.server.lane import Completions, Lane, Outcome
 from penstock.server.worker_messages import Done, Failed
-from penstock.server.workers import Ended, Workers
+from penstock.server.workers import Ended, WorkerProcess, Workers
 
 
 class HeldWorkers:
@@ -204,6 +204,83 @@ def test_a_real_worker_recovers_a_log(one: OneLog, run: Any, tmp_path: Path, mon
         workers.close()
     one.open(recovery_point=report.recovery_point)
     assert one.log.log_end_offset == 40
+
+
+@pytest.fixture
+def split(one: OneLog, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The log is recovered in parts; gives the number of its segments."""
+    monkeypatch.setattr(recovery_task, "RECOVERY_TASK_MAX_BYTES", 0)
+    return len(one.log.segments.bases)
+
+
+def test_real_workers_recover_a_log_in_parts(
+    one: OneLog, split: int, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RecoverLog, "run", lambda *_: pytest.fail("the lane has done it"))
+    workers = Workers({0: str(tmp_path)}, processes_max=2)
+    try:
+        running = run(workers)
+        running.lane.run(recovery(one))
+        assert recovered(running.wait(1)[0]).scanned_segments == split
+        assert sum(pool.done for pool in workers.pools) == split
+    finally:
+        workers.close()
+
+
+def test_parts_end_in_any_order_and_the_lane_goes_on_when_all_have(one: OneLog, split: int, run: Any) -> None:
+    workers = HeldWorkers()
+    running = run(workers)
+    running.lane.run(recovery(one))
+    given = [workers.given.get(timeout=60) for _ in range(min(split, recovery_task.RECOVERY_PARTS_MAX))]
+    for task, ended in reversed(given[1:]):
+        ended(Done(task.run(one.disk)))
+    assert running.lane.busy
+    assert running.heard.empty()
+    task, ended = given[0]
+    ended(Done(task.run(one.disk)))
+    for _ in range(split - len(given)):
+        task, ended = workers.given.get(timeout=60)
+        ended(Done(task.run(one.disk)))
+    assert recovered(running.wait(1)[0]).scanned_segments == split
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_part_that_fails_has_the_lane_recover_the_log_when_the_others_have_ended(
+    one: OneLog, split: int, run: Any, crashed: bool
+) -> None:
+    workers = HeldWorkers()
+    running = run(workers)
+    running.lane.run(recovery(one))
+    given = [workers.given.get(timeout=60) for _ in range(min(split, recovery_task.RECOVERY_PARTS_MAX))]
+    given[0][1](Failed("planted", crashed))
+    for task, ended in given[1:]:
+        ended(Done(task.run(one.disk)))
+    recovered(running.wait(1)[0])
+
+
+@pytest.mark.usefixtures("split")
+def test_a_worker_that_is_killed_in_the_middle_of_a_recovery_costs_its_task_one_more_try(
+    one: OneLog, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RecoverLog, "run", lambda *_: pytest.fail("the lane has done it"))
+    workers = Workers({0: str(tmp_path)}, processes_max=1)
+    killed: list[int] = []
+    real = WorkerProcess.run
+
+    def kill_once(process: WorkerProcess, path: str, task: Task) -> Done | Failed:
+        if not killed:
+            killed.append(process._process.pid)
+            process.kill()
+        return real(process, path, task)
+
+    monkeypatch.setattr(WorkerProcess, "run", kill_once)
+    try:
+        running = run(workers)
+        running.lane.run(recovery(one))
+        recovered(running.wait(1)[0])
+        assert sum(pool.started for pool in workers.pools) == 2
+    finally:
+        workers.close()
 
 
 def test_a_log_is_recovered_where_no_worker_starts(one: OneLog, run: Any, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from support.worker_tasks import (
     ComputeSoon,
     Die,
     DieOnce,
+    Hold,
     Look,
     LookSoon,
     Measure,
@@ -35,6 +36,7 @@ from support.worker_tasks import (
     Overwrite,
     Process,
     Raise,
+    Ranked,
     Stop,
     Sum,
     Swell,
@@ -122,6 +124,21 @@ def test_workers_start_when_there_is_work_and_never_too_many(make: Callable[...,
     assert started(workers) == 2
     run(workers, Add())
     assert started(workers) == 2
+
+
+def test_of_the_tasks_that_wait_the_one_that_ranks_first_is_done_first(
+    make: Callable[..., Workers], tmp_path: Path
+) -> None:
+    workers, held = make(), tmp_path / "held"
+    ends: SimpleQueue[Done | Failed] = SimpleQueue()
+    for task in (
+        Hold(path=str(held)),
+        *(Ranked(place=place, value=value) for place, value in ((3, 1), (1, 2), (2, 3), (1, 4))),
+    ):
+        workers.submit(0, task, ends.put)
+    held.touch()
+    found = [ends.get(timeout=ANSWER_S) for _ in range(5)]
+    assert found[1:] == [Done(Sum(value)) for value in (2, 4, 3, 1)]
 
 
 def test_an_idle_worker_is_ended_and_the_next_task_starts_another(make: Callable[..., Workers]) -> None:

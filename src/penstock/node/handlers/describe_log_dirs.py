@@ -88,10 +88,11 @@ def describe(
 
 
 def future_lag(node: Broker, topic: str, index: int) -> int:
-    """How many offsets a future replica is behind the one in use; -1 while one of their logs is not open."""
+    """How many offsets a future replica is behind the one in use; -1 while one of their logs is being opened."""
     future = node.logs.table.futures[topic, index].log
     log = node.logs.open_log(topic, index)
-    return UNKNOWN_LAG if future is None or log is None else max(0, log.log_end_offset - future.log_end_offset)
+    end_offset = future.log_end_offset if future is not None else node.replication.moves.copied_offset(topic, index)
+    return UNKNOWN_LAG if end_offset is None or log is None else max(0, log.log_end_offset - end_offset)
 
 
 HANDLERS = (Handler(ApiKey.DESCRIBE_LOG_DIRS, handle),)
