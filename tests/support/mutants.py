@@ -314,7 +314,7 @@ MUTANTS = {
     "nobody gives up waiting": Mutant(nobody_gives_up, "network", 1, (ANSWERED,)),
     "a repeated batch waits its turn": Mutant(first_in_first_out, "network", 18, (REACHED,)),
     "a refused group stays": Mutant(refused_group_stays, "groups-storm", 13, (LISTED,)),
-    "nobody leaves what cannot be classic": Mutant(nobody_leaves, "groups-migration", 20, (SILENT, STAYS)),
+    "nobody leaves what cannot be classic": Mutant(nobody_leaves, "groups-migration", 312, (SILENT, STAYS)),
     "ids too long for a member id": Mutant(ids_too_long, "groups-calm", 20, UNENCODED),
 }
 UNSEEN: dict[str, Plant] = {}
