@@ -62,10 +62,6 @@ class Removals:
         if new:
             self._later(replica.directory.index, replica.topic, Removal(replica.name, new), now_ms)
 
-    def left_over(self, directory: int, paths: Sequence[str]) -> list[str]:
-        """The paths that a process which has ended has left: all but those that are to be removed later."""
-        return [path for path in paths if (directory, path) not in self._waiting]
-
     def remove_later(self, directory: int, name: str, topic: str, now_ms: int) -> None:
         """Removes a directory that was renamed to `-delete`, after the delay."""
         self._later(directory, topic, Removal(name, []), now_ms)

@@ -267,11 +267,11 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_recovery_costs_its_task_one_
     killed: list[int] = []
     real = WorkerProcess.run
 
-    def kill_once(process: WorkerProcess, path: str, task: Task) -> Done | Failed:
+    def kill_once(process: WorkerProcess, path: str, task: Task, moved: Callable[[int], None]) -> Done | Failed:
         if not killed:
             killed.append(process._process.pid)
             process.kill()
-        return real(process, path, task)
+        return real(process, path, task, moved)
 
     monkeypatch.setattr(WorkerProcess, "run", kill_once)
     try:
