@@ -199,6 +199,12 @@ class LogNode:
     def log_truncated(self, log: Log, now_ms: int) -> None:
         self.simulation.trace(f"{log.name} cut to {log.log_end_offset}")
 
+    def log_undone(self, log: Log, now_ms: int) -> None:
+        self.simulation.trace(f"{log.name} found no room, and ends at {log.log_end_offset}")
+
+    def space_changed(self, index: int, now_ms: int) -> None:
+        self.simulation.trace(f"directory {index} is full, or has room again")
+
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         self.simulation.trace(f"{log.name} failed: {error}")
 

@@ -19,6 +19,7 @@ from penstock.log.disk import FSYNC_FAILED, Disk
 from penstock.log.events import CheckpointUnreadable, LogEvent
 from penstock.log.names import parse_future_name, parse_name
 from penstock.log.not_open import Opening
+from penstock.log.space import Space
 
 METADATA_LOG = "__cluster_metadata-0"
 """The metadata log's directory: it belongs to the controller, not to the log manager."""
@@ -51,6 +52,7 @@ class LogDirectory:
         recovery_points, log_starts, high_watermarks, clean_offsets: the checkpoints.
         replicas: how many it has.
         measuring: set while the sizes of its closed logs are being added up.
+        space: the room in its file system.
     """
 
     __slots__ = (
@@ -71,6 +73,7 @@ class LogDirectory:
         "recovering",
         "recovery_points",
         "replicas",
+        "space",
     )
 
     def __init__(self, index: int, path: str, disk: Disk, blocking_disk: Disk) -> None:
@@ -91,6 +94,7 @@ class LogDirectory:
         self.recovered_logs = 0
         self.recovered_bytes = 0
         self.measuring: Opening | None = None
+        self.space = Space()
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:

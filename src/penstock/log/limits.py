@@ -65,3 +65,15 @@ CLEANING_BACKOFF_MIN_MS = 100
 """The cleaner waits at least this long between two looks, even if `log.cleaner.backoff.ms` is less."""
 CLEANING_LOOKED_AT_MAX = 500
 """Replicas that the cleaner goes through in one step, to see whether they may have to be cleaned."""
+RESERVE_MAX_BYTES = 256 * MiB
+"""What is kept free of records in a log directory's file system unless `penstock.log.dir.reserve.bytes` is set."""
+RESERVE_SHARE = 20
+"""But never more than this part of a small file system, one twentieth."""
+SPACE_LOOK_MS = 1_000
+"""Between two looks at the free space of a directory that is being written to, or is full."""
+SPACE_BACK_LOOKS = 1
+"""Looks that must find room, before the one that counts, after a write has found none."""
+SPACE_MARGIN_MIN_BYTES = 256 * KiB
+"""At least so much more than the reserve must be free before a full directory takes records again."""
+SPACE_RETRY_MS = 1_000
+"""After this time a change of files that found no room is tried again."""

@@ -3,8 +3,8 @@
 Append in two phases. *Prepare* checks a batch, assigns its offsets in place and reserves offsets and producer state; it
 touches no file. The bytes go out with the next `take_operations()`: all appends of one loop turn are one `Write`, one
 system call. The log end offset moves when that write has *completed*; readers never see more. A failed write, flush or
-roll fails the log for good: what was reserved is undone, every later call raises StorageError, and the owner takes the
-directory offline.
+roll undoes what was reserved and fails the log for good: every later call raises StorageError, and the owner takes the
+directory offline. Only if there was no room, the log goes on (`penstock.log.undoing`).
 
 Everything that changes files is an operation of the same `order` (the log's name), so appends, rolls, truncations and
 deletions run first-in first-out wherever the shell runs them. State on the loop changes at once for rolls and
@@ -27,7 +27,7 @@ from penstock.log.file_work import FileWork
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.loading import Loaded, OpenArguments
 from penstock.log.names import LEADER_EPOCHS
-from penstock.log.operations import Close, DeleteFiles, Flush, ReplaceFile, Roll, Write
+from penstock.log.operations import Close, Cut, DeleteFiles, Flush, ReplaceFile, Roll, Write
 from penstock.log.producer_snapshot import Snapshot, Snapshots
 from penstock.log.producer_state import CLIENT, Origin, new_tuple
 from penstock.log.results import Appended, Duplicate, LogOwner, LogRead, Randomness
@@ -35,7 +35,9 @@ from penstock.log.retention import Retention
 from penstock.log.runs import BatchAt, add_aborted, follower_batches, reserve_producers, runs_of, stamped, whole_batches
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
-from penstock.log.truncation import Cut, Truncate
+from penstock.log.space import NoSpace, Space
+from penstock.log.truncation import Truncate
+from penstock.log.undoing import Reload, reloaded
 from penstock.log.walks import FoundOffset
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader, WritableBuffer, assign_offset, read_header
 from penstock.records.wall import WallTime
@@ -60,6 +62,7 @@ class Log:
         files: what is being done to them.
         generation: counts truncations; a flush of an earlier one says nothing of this log.
         close_when_cut: `close` waits for the end of a truncation.
+        space: the room in its log directory.
         snapshots: the files of the producers' state. stale_paths: files of no use, removed by the next roll.
     """
 
@@ -81,6 +84,7 @@ class Log:
         "reserved_end_offset",
         "segments",
         "snapshots",
+        "space",
         "stale_paths",
         "topic_id",
         "truncating",
@@ -112,12 +116,13 @@ class Log:
         self.closed = False
         self.close_when_cut = False
         self.truncating = False
+        self.space = Space()
         self.segments = Segments(disk)
         recovery_point = min(arguments.recovery_point, loaded.log_end_offset)
         self.files = FileWork(self.segments, self.name, recovery_point, directory_dirty=not loaded.segments)
-        self._install(loaded)
+        self.install(loaded)
 
-    def _install(self, loaded: Loaded) -> None:
+    def install(self, loaded: Loaded) -> None:
         """Takes the state that the files say."""
         self.segments.replace(loaded.segments, self.files.recovery_point)
         self.log_end_offset = loaded.log_end_offset
@@ -327,7 +332,7 @@ class Log:
     def _seal_write(self) -> None:
         self.files.seal_write(self.config.flush_messages)
 
-    def _queue(self, operation: Operation) -> None:
+    def queue(self, operation: Operation) -> None:
         """Has an operation wait for `take_operations`, after what is appended so far."""
         self._seal_write()
         self._add(operation)
@@ -339,7 +344,7 @@ class Log:
     def _write_epochs(self) -> None:
         self.leader_epochs.dirty = False
         path = f"{self.name}/{LEADER_EPOCHS}"
-        self._queue(ReplaceFile(self, path, self.leader_epochs.encode()))
+        self.queue(ReplaceFile(self, path, self.leader_epochs.encode()))
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         """An operation that was taken has ended well."""
@@ -355,13 +360,16 @@ class Log:
         elif type(operation) is DeleteFiles:
             self.owner.log_files_deleted(self, result, now_ms)
         elif type(operation) is Truncate:
-            loaded, deleted = result
-            self._truncate_completed(loaded, deleted, now_ms)
+            self._truncate_completed(result, now_ms)
+        elif type(operation) is Reload:
+            reloaded(self, result, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        """Handles a failed operation: undoes all reservations. The log cannot be used any more."""
+        """Handles a failed operation: undoes all reservations. Unless there was no room, the log is of no more use."""
         self.files.outstanding -= 1
-        if self.failed:
+        if self.failed or self.files.is_over(operation):
+            return
+        if isinstance(error, NoSpace) and self.owner.log_has_no_room(self, error, now_ms):
             return
         self.failed = True
         self.producers.undo(self.files.give_up())
@@ -392,6 +400,7 @@ class Log:
             return
         self.log_end_offset = write.end_offset
         self.segments.written(write.segment, write.end_offset)
+        self.space.written_bytes += write.size_bytes
         if write.sync_paths:
             self._flushed_to(write.end_offset, now_ms)
         self.owner.log_advanced(self, now_ms)
@@ -514,7 +523,6 @@ class Log:
         self.log_end_offset = offset if start_over else min(self.log_end_offset, offset)
         self.reserved_end_offset = offset
         self.log_start_offset = log_start_offset
-        self.files.truncated(offset)
         self.segments.forget_positions()
         if start_over:
             self.leader_epochs.clear()
@@ -523,13 +531,15 @@ class Log:
         if self.leader_epochs.dirty:
             self._write_epochs()
         cut = Cut(offset, log_start_offset, start_over, self.wall.at(now_ms))
-        self._queue(Truncate(self, cut, index_writes))
+        self.files.truncated(cut)
+        self.queue(Truncate(self, cut, index_writes))
 
-    def _truncate_completed(self, loaded: Loaded, deleted: Sequence[str], now_ms: int) -> None:
+    def _truncate_completed(self, result: tuple[Loaded, list[str]], now_ms: int) -> None:
+        loaded, deleted = result
         loaded.leader_epochs = self.leader_epochs
         loaded.deleted_paths = []
         self.files.cut(loaded.log_end_offset)
-        self._install(loaded)
+        self.install(loaded)
         if self.leader_epochs.truncate_from_end(self.log_end_offset):
             self._write_epochs()
         if deleted:
@@ -587,5 +597,5 @@ class Log:
         if self.segments.bases[0] > self.log_start_offset:
             self._move_start(self.segments.bases[0])
         paths = [path for segment in doomed for path in segment.possible_paths]
-        self._queue(DeleteFiles(self, paths))
+        self.queue(DeleteFiles(self, paths))
         return count

@@ -13,7 +13,8 @@ gives what the open logs have waiting, at the end of every event, and calls `tic
   at none: by the defaults, it would remove what a topic is to keep.
 - After an unclean stop every log is recovered before it is served: those asked for first, the others after them, a few
   at a time. What was lost is reported by offset range.
-- An error of the file system takes its directory offline: all its logs, for good. `StorageError` from then on.
+- An error of the file system takes its directory offline: all its logs, for good. `StorageError` from then on. A full
+  one is no such error: appends are undone, other changes tried again (`space`, `undoing`).
 - What went by (appends, new starts, new high watermarks) puts replicas into dirty sets; checkpoints, flushes and
   retention look at those and at one heap of deadlines, never at all replicas. So an idle node has no deadline but the
   next segment that grows too old.
@@ -54,6 +55,7 @@ from penstock.log.replica_directories import ReplicaDirectories
 from penstock.log.retention_schedule import RetentionSchedule
 from penstock.log.retiring import Retiring
 from penstock.log.sizes import Sizes
+from penstock.log.space_looks import SpaceLooks
 from penstock.log.stopping import Stopping
 from penstock.log.strays import Strays
 from penstock.log.table import ReplicaTable
@@ -84,7 +86,7 @@ class LogManager:
     Attributes:
         table: what there is and where.
         outbox: has operations run, for who else works on the directories (moves between them).
-        cleaner, moving, strays, sizes: those parts.
+        cleaner, moving, strays, sizes, spaces: those parts.
     """
 
     def __init__(
@@ -107,13 +109,16 @@ class LogManager:
         self.table = table = ReplicaTable(directories, settings, topic_config)
         self.deadlines = deadlines = Deadlines(wake_by)
         self._failures = failures = Failures(table, report, listener)
-        self.outbox = outbox = Outbox(table, deadlines, failures, bug)
+        self.spaces = spaces = SpaceLooks(table, deadlines, report, listener)
+        self.outbox = outbox = Outbox(table, deadlines, failures, bug, spaces.ran_out)
         self._checkpointing = points = Checkpointing(table, deadlines, outbox)
         self._removals = removals = Removals(table, deadlines, outbox)
         self._flushes = flushes = Flushes(deadlines)
         self._retention = retention = RetentionSchedule(table, deadlines, wall)
         self._cleaning = cleaning = CleaningSchedule(table, deadlines, wall)
-        self._directories = places = ReplicaDirectories(table, outbox, points, removals, failures, random, report)
+        self._directories = places = ReplicaDirectories(
+            table, deadlines, outbox, points, removals, failures, random, report
+        )
         producers = ProducerExpiry(table, deadlines)
         self._logs = logs = OpenLogs(
             table,
@@ -127,6 +132,7 @@ class LogManager:
             retention,
             cleaning,
             removals,
+            spaces,
             listener,
             report,
             random,
@@ -161,6 +167,7 @@ class LogManager:
         for directory in table.online:
             try:
                 found = directory.load(self._report)
+                self.spaces.start(directory, now_ms)
                 directory.unmark()
             except OSError as error:
                 self.fail_directory(directory.index, error, now_ms)
@@ -318,7 +325,10 @@ class LogManager:
 
     def settings_changed(self, settings: Settings) -> None:
         """Applies new broker settings."""
+        reserve_changed = self.table.settings.penstock_log_dir_reserve_bytes != settings.penstock_log_dir_reserve_bytes
         self.table.settings = settings
+        if reserve_changed and self.table.begun:
+            self.spaces.look_soon()
 
     def config_changed(self, topic: str) -> None:
         """Applies a topic's new configuration to its open logs and to retention."""
@@ -386,6 +396,8 @@ class LogManager:
                 self._retiring.look(now_ms)
             if self._cleaning.look_due:
                 self.cleaner.look(now_ms)
+            if self.spaces.due:
+                self.spaces.measure(self.outbox)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called next; None if nothing is due."""
