@@ -64,7 +64,6 @@ def undo_appends(log: Log, now_ms: int) -> None:
     log.producers.undo(steps)
     log.producers.end_offset = log.log_end_offset
     log.leader_epochs.truncate_from_end(log.log_end_offset)
-    log.leader_epochs.dirty = True  # what should have written them may have been lost
     log.queue(Reload(log, log.wall.at(now_ms)))
 
 
