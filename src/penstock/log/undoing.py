@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class Reload(LogOperation):
-    """Reads a log's state from its files, which end at `end_offset`. The result is that state."""
+    """Reads a log's state from its files, which end at `end_offset`. The result is that state.
+
+    That they end there is durable before anything is appended: otherwise a power failure could bring back what was cut
+    away, with offsets and an epoch under which the replicas have other records by then.
+    """
 
     __slots__ = ("end_offset", "name", "wall_ms")
 
@@ -43,6 +47,9 @@ class Reload(LogOperation):
             raise StorageError(
                 f"{self.name} ends at {loaded.log_end_offset} in its files, it should at {self.end_offset}"
             )
+        if loaded.segments:
+            for path in loaded.segments[-1].paths:
+                disk.fsync(path)
         return loaded
 
 
