@@ -31,7 +31,7 @@ class MeasureSpace(Operation):
 
 
 class SpaceLooks:
-    """Keeps the `space` of all directories current, and tells of changes. Attributes: `due`, those to be measured now."""
+    """Keeps the `space` of all directories current, and tells of changes. Attributes: `due`, those to measure now."""
 
     def __init__(
         self,
