@@ -37,7 +37,6 @@ from penstock.log.segment import Segment
 from penstock.log.segments import Segments
 from penstock.log.space import NoSpace, Space
 from penstock.log.truncation import Truncate
-from penstock.log.undoing import Reload, reloaded
 from penstock.log.walks import FoundOffset
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader, WritableBuffer, assign_offset, read_header
 from penstock.records.wall import WallTime
@@ -120,9 +119,9 @@ class Log:
         self.segments = Segments(disk)
         recovery_point = min(arguments.recovery_point, loaded.log_end_offset)
         self.files = FileWork(self.segments, self.name, recovery_point, directory_dirty=not loaded.segments)
-        self.install(loaded)
+        self._install(loaded)
 
-    def install(self, loaded: Loaded) -> None:
+    def _install(self, loaded: Loaded) -> None:
         """Takes the state that the files say."""
         self.segments.replace(loaded.segments, self.files.recovery_point)
         self.log_end_offset = loaded.log_end_offset
@@ -359,10 +358,8 @@ class Log:
             self._roll_completed(operation)
         elif type(operation) is DeleteFiles:
             self.owner.log_files_deleted(self, result, now_ms)
-        elif type(operation) is Truncate:
+        elif isinstance(operation, Truncate):
             self._truncate_completed(result, now_ms)
-        elif type(operation) is Reload:
-            reloaded(self, result, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
         """Handles a failed operation: undoes all reservations. Unless there was no room, the log is of no more use."""
@@ -539,7 +536,7 @@ class Log:
         loaded.leader_epochs = self.leader_epochs
         loaded.deleted_paths = []
         self.files.cut(loaded.log_end_offset)
-        self.install(loaded)
+        self._install(loaded)
         if self.leader_epochs.truncate_from_end(self.log_end_offset):
             self._write_epochs()
         if deleted:

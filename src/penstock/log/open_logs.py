@@ -105,7 +105,7 @@ class OpenLogs:
             self._outbox.emit(operation, self._opened, broke=self._broke, no_room=self._open_again)
 
     def _open_again(self, operation: OpenLog | RecoverLog, now_ms: int) -> None:
-        """There was no room for what opening or recovering a log changes: tries again after a while."""
+        """Tries again after a while to open or recover a log, since there was no room for what that changes."""
         replica, state = operation.replica, operation.replica.state
 
         def again(now_ms: int) -> None:
@@ -335,7 +335,7 @@ class OpenLogs:
                 self._not_closed(replica, log, now_ms)
 
     def _not_closed(self, replica: Replica, log: Log, now_ms: int) -> None:
-        """There was no room for closing a log: it stays open, or closes a little later if somebody counts on it."""
+        """Leaves a log open for which there was no room to close; or closes it later, if somebody counts on that."""
         if self._table.stopping:
             log.close(now_ms)
         elif replica.frozen is None:

@@ -12,45 +12,40 @@ again; deletions of segments, whose files come back and go with the next retenti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.errors import StorageError
 from penstock.log.disk import Disk
 from penstock.log.loading import Loaded, load
-from penstock.log.operations import LogOperation
+from penstock.log.log import Log
+from penstock.log.operations import Cut
 from penstock.log.truncation import Truncate
 
-if TYPE_CHECKING:
-    from penstock.log.log import Log
 
-
-class Reload(LogOperation):
-    """Reads a log's state from its files, which end at `end_offset`. The result is that state.
+class Reload(Truncate):
+    """Reads a log's state from its files, which have been cut, as a truncation does that has nothing to cut.
 
     That they end there is durable before anything is appended: otherwise a power failure could bring back what was cut
     away, with offsets and an epoch under which the replicas have other records by then.
+
+    Attributes: `producers`, the state of the producers at the end, which is passed on.
     """
 
-    __slots__ = ("end_offset", "name", "wall_ms")
+    __slots__ = ("producers",)
 
-    def __init__(self, log: Log, wall_ms: int) -> None:
-        super().__init__(log)
-        self.name = log.name
-        self.end_offset = log.log_end_offset
-        self.wall_ms = wall_ms
+    def __init__(self, log: Log, cut: Cut) -> None:
+        super().__init__(log, cut, [])
+        self.producers = log.producers
 
-    def work(self, disk: Disk) -> Loaded:
-        loaded = load(disk, self.name, log_start_offset=0, wall_ms=self.wall_ms)
+    def work(self, disk: Disk) -> tuple[Loaded, list[str]]:
+        end_offset = self.cut.offset
+        loaded = load(disk, self.name, log_start_offset=0, wall_ms=self.cut.wall_ms)
         if not loaded.segments:
-            loaded.log_end_offset = self.end_offset
-        if loaded.log_end_offset != self.end_offset:
-            raise StorageError(
-                f"{self.name} ends at {loaded.log_end_offset} in its files, it should at {self.end_offset}"
-            )
-        if loaded.segments:
-            for path in loaded.segments[-1].paths:
-                disk.fsync(path)
-        return loaded
+            loaded.log_end_offset = end_offset
+        if loaded.log_end_offset != end_offset:
+            raise StorageError(f"{self.name} ends at {loaded.log_end_offset} in its files, it should at {end_offset}")
+        for path in loaded.segments[-1].paths if loaded.segments else ():
+            disk.fsync(path)
+        loaded.producers = self.producers
+        return loaded, []
 
 
 def undo_appends(log: Log, now_ms: int) -> None:
@@ -71,7 +66,8 @@ def undo_appends(log: Log, now_ms: int) -> None:
     log.producers.undo(steps)
     log.producers.end_offset = log.log_end_offset
     log.leader_epochs.truncate_from_end(log.log_end_offset)
-    log.queue(Reload(log, log.wall.at(now_ms)))
+    end_offset, start_offset = log.log_end_offset, log.log_start_offset
+    log.queue(Reload(log, Cut(end_offset, start_offset, start_over=False, wall_ms=log.wall.at(now_ms))))
 
 
 def cut_again(log: Log) -> None:
@@ -79,12 +75,3 @@ def cut_again(log: Log) -> None:
     cut = log.files.cut_to
     assert cut is not None, f"{log.name} is not being truncated"
     log.queue(Truncate(log, cut, []))
-
-
-def reloaded(log: Log, loaded: Loaded, now_ms: int) -> None:
-    """Takes the state that `Reload` has read."""
-    loaded.producers = log.producers
-    loaded.leader_epochs = log.leader_epochs
-    loaded.deleted_paths = []  # those wait for their time already
-    log.install(loaded)
-    log.end_truncation(now_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -204,5 +205,5 @@ def test_a_log_that_was_full_now_and_then_is_the_log_of_what_was_kept(seed: int)
         headers.append((base_offset, base_offset + last_delta))
         position += size_bytes
     assert headers[0][0] == 0
-    assert all(left[1] + 1 == right[0] for left, right in zip(headers, headers[1:], strict=False))
+    assert all(left[1] + 1 == right[0] for left, right in pairwise(headers))
     assert headers[-1][1] + 1 == one.log.log_end_offset
