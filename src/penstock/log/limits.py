@@ -65,6 +65,10 @@ CLEANING_BACKOFF_MIN_MS = 100
 """The cleaner waits at least this long between two looks, even if `log.cleaner.backoff.ms` is less."""
 CLEANING_LOOKED_AT_MAX = 500
 """Replicas that the cleaner goes through in one step, to see whether they may have to be cleaned."""
+PROMISED_MS = 600_000
+"""So long a new replica counts as being filled, unless it has become as large as expected before."""
+PROMISED_REPLICAS_MAX = 10_000
+"""New replicas that are remembered for that; the oldest is forgotten beyond it."""
 RESERVE_MAX_BYTES = 256 * MiB
 """What is kept free of records in a log directory's file system unless `penstock.log.dir.reserve.bytes` is set."""
 RESERVE_SHARE = 20

@@ -48,6 +48,7 @@ from penstock.log.moving import Moving
 from penstock.log.not_open import NotOpen, Opening
 from penstock.log.open_logs import OpenLogs
 from penstock.log.outbox import Outbox
+from penstock.log.placement import Placement, PlacementRound
 from penstock.log.producer_expiry import ProducerExpiry
 from penstock.log.removals import Removals
 from penstock.log.replica import Replica, ReplicaRequest, State
@@ -145,6 +146,7 @@ class LogManager:
         self.moving = Moving(table, outbox, logs, places, points, removals, retention, cleaning, random)
         self.strays = Strays(table, logs, places, failures, retention, cleaning, report)
         self.sizes = Sizes(table, outbox)
+        self._placement = Placement(table)
         self._stopping = Stopping(table, outbox, points)
 
     # Start and stop
@@ -250,13 +252,14 @@ class LogManager:
     # Replicas
 
     def create(self, requests: Sequence[ReplicaRequest], now_ms: int) -> None:
-        """Creates missing replicas, in the wished directory, otherwise in the one with the fewest, as Kafka.
+        """Creates missing replicas, in the wished directory, otherwise in the best one (`penstock.log.placement`).
 
         All of one call are one operation for each directory. A replica with another topic id is set aside first.
         Replicas are left out, which `exists` tells, if no directory is left for them (all offline or cordoned), or if
         they may lie in a directory which is offline: an empty one elsewhere would be taken for the full one.
         """
         created = []
+        placing = self._placement.begin(now_ms)
         for request in requests:
             replica = self.table.find(request.topic, request.partition)
             if replica is not None:
@@ -264,15 +267,16 @@ class LogManager:
                     replica.topic_id = request.topic_id
                     continue
                 self._directories.dismiss(replica, "stray", now_ms)
-            directory = self._choose(request)
+            directory = self._choose(request, placing)
             if directory is not None:
                 replica = Replica(request.topic, request.partition, request.topic_id, directory, State.CREATING)
                 replica.size_bytes = 0
                 self.table.add(replica)
+                placing.took(replica)
                 created.append(replica)
         self._directories.create(created, self._logs.now_closed)
 
-    def _choose(self, request: ReplicaRequest) -> LogDirectory | None:
+    def _choose(self, request: ReplicaRequest, placing: PlacementRound) -> LogDirectory | None:
         online = self.table.online
         candidates = [directory for directory in online if not self.is_cordoned(directory)]
         preferred = self.moving.preferred.pop((request.topic, request.partition), None)
@@ -283,7 +287,7 @@ class LogManager:
                 return directory
         if not request.is_new and len(online) < len(self.table.directories):
             return None
-        return min(candidates, key=lambda directory: directory.replicas, default=None)
+        return placing.best(candidates)
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
         """Whether a directory gets no new replicas (cordoned.log.dirs)."""

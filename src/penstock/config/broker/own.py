@@ -28,6 +28,12 @@ class OwnSettings(Group):
         "How long a request may take to arrive once its first byte is there, besides its size at 16 KiB a second; "
         "a slower connection is closed."
     )
+    penstock_log_dir_placement = Setting(
+        "penstock.log.dir.placement", STRING, default="free", one_of=("free", "count"), dynamic=CLUSTER
+    ).documented(
+        "Which log directory a new replica goes to. free: the one with the most free bytes after what is promised to "
+        "replicas being filled there, then the least written one. count: the one with the fewest replicas, as Kafka."
+    )
     penstock_log_dir_reserve_bytes = Setting[int | None](
         "penstock.log.dir.reserve.bytes", LONG, default=None, at_least=0, dynamic=CLUSTER
     ).documented(
