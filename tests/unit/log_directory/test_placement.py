@@ -65,7 +65,8 @@ def test_a_promise_ends_when_it_is_kept_or_when_its_time_is_over() -> None:
     (first, *_) = disks.table.of_topic("t")
     first.size_bytes = 2 * GiB
     assert disks.place("u", 1) == [1], "the first one is large by now, which the free bytes say"
-    assert disks.place("v", 1, PROMISED_MS) == [1], "nothing is promised any more"
+    assert disks.place("v", 3) == [1, 0, 1]
+    assert disks.place("w", 2, PROMISED_MS) == [1, 1], "nothing is promised any more"
 
 
 def test_a_move_is_promised_what_it_has_not_copied_yet() -> None:
