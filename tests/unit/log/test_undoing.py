@@ -10,6 +10,8 @@ import pytest
 from support.logs import NAME, NOW_MS, OneLog, batch, topic_config
 
 from penstock.errors import RequestError
+from penstock.log.loading import OpenArguments
+from penstock.log.recovery import recover_log
 from penstock.log.results import Appended, Duplicate
 from simulator.world.disk import SimulatedDisk
 
@@ -146,6 +148,27 @@ def test_an_fsync_that_found_no_room_fails_the_log() -> None:
     one.log.append_as_leader(batch(b"b"), 0, NOW_MS)
     one.run()
     assert [event for event, _ in one.told].count("failed") == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_cut_away_does_not_come_back_after_a_power_failure(seed: int) -> None:
+    """Other replicas may have another record at its offset by then, of the same epoch."""
+    disk = SimulatedDisk(random=Random(seed))
+    one = OneLog(disk=disk)
+    one.goes_on = True
+    one.append(batch(b"kept"))
+    one.log.flush(NOW_MS)
+    one.run()
+    lost = batch(b"lost")
+    disk.capacity_bytes = used_bytes(disk) + len(lost) + 20
+    one.log.append_as_leader(lost, 0, NOW_MS)
+    one.log.append_as_leader(batch(b"lost, too"), 0, NOW_MS)
+    one.run()
+    assert one.told[-1] == ("truncated", 1)
+    disk.restart()
+    disk.capacity_bytes = None
+    arguments = OpenArguments(NAME, one.config, 1, 0, NOW_MS)
+    assert recover_log(disk, arguments).log_end_offset == 1
 
 
 def append_or_not(one: OneLog, random: Random, sequences: dict[int, int]) -> bool:
