@@ -159,6 +159,7 @@ def test_what_was_cut_away_does_not_come_back_after_a_power_failure(seed: int) -
     one.append(batch(b"kept"))
     one.log.flush(NOW_MS)
     one.run()
+    disk.fsync_directory("")
     lost = batch(b"lost")
     disk.capacity_bytes = used_bytes(disk) + len(lost) + 20
     one.log.append_as_leader(lost, 0, NOW_MS)
