@@ -15,6 +15,11 @@ from penstock.errors import ErrorCode
 from penstock.log.directory_operations import WriteCheckpoint
 from penstock.log.events import DirectoryFailed, DirectoryFull, DirectoryHasRoom
 from penstock.log.operations import Write
+from penstock.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from penstock.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -194,6 +199,35 @@ def test_a_commit_that_found_no_room_is_refused_and_the_coordinator_goes_on_when
     (answered,) = client.ask(commit({("t", 0): 3}), 8).topics
     assert answered.partitions[0].error_code == 0
     assert committed(client) == {("t", 0): 3}
+
+
+# Moves
+
+
+def move_to_the_second(node: Node, index: int) -> None:
+    topics = [AlterReplicaLogDirTopic(name="t", partitions=[index])]
+    answer = node.connect().ask(AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/data/1", topics=topics)]), 2)
+    assert answer.results[0].partitions[0].error_code == 0
+
+
+@pytest.mark.parametrize("free_bytes", [0, 300_000, MiB // 2], ids=["nothing", "a part", "only the reserve"])
+def test_a_move_to_a_full_disk_waits_for_room(node: Node, free_bytes: int) -> None:
+    client = node.connect()
+    index = next(each for each in range(2) if place(node, each) == 0)
+    for number in range(20):
+        assert produced(client, "t", batch(b"%d" % number * 20_000), partition=index).error_code == 0
+    fill(node, free_bytes, 1)
+    move_to_the_second(node, index)
+    node.advance(20_000)
+    assert place(node, index) == 0
+    assert not [event for event in node.events if isinstance(event, DirectoryFailed)]
+    assert produced(client, "t", batch(b"meanwhile"), partition=index).error_code == 0
+    node.disks[1].capacity_bytes = None
+    node.advance(10_000)
+    assert place(node, index) == 1
+    read = partitions_of(client.ask(fetch("t", wanted(index, 20)), 12))[index]
+    assert values_of(read) == [b"meanwhile"]
+    assert sum(isinstance(operation, Write) for operation in node.ran) < 150, "it does not try again and again"
 
 
 # Followers
