@@ -201,6 +201,18 @@ def test_a_commit_that_found_no_room_is_refused_and_the_coordinator_goes_on_when
     assert committed(client) == {("t", 0): 3}
 
 
+def test_nothing_is_written_between_a_write_that_found_no_room_and_the_next_look() -> None:
+    node = Node(**ALONE)
+    node.create_topic("t")
+    coordinate(node)
+    client = node.connect()
+    node.broker.logs.table.directories[0].space.ran_out()
+    writes = sum(isinstance(operation, Write) for operation in node.ran)
+    (answered,) = client.ask(commit({("t", 0): 2}), 8).topics
+    assert answered.partitions[0].error_code != 0
+    assert sum(isinstance(operation, Write) for operation in node.ran) == writes
+
+
 # Moves
 
 
@@ -246,6 +258,10 @@ def test_a_follower_on_a_full_disk_leaves_the_in_sync_replicas_and_comes_back_wi
     cluster.advance(100)
     assert client.receive().responses[0].partition_responses[0].error_code == 0
     full = cluster.nodes[3]
+    followers = full.broker.replication.followers
+    looks: list[int] = []
+    release = followers._release
+    followers._release = lambda now_ms: (looks.append(now_ms), release(now_ms))[1]  # type: ignore[method-assign]
     full.disks[0].capacity_bytes = sum(full.disks[0].size(path) for path in full.disks[0].paths()) + 20
     send(b"b")
     cluster.advance(45_000)
@@ -260,3 +276,4 @@ def test_a_follower_on_a_full_disk_leaves_the_in_sync_replicas_and_comes_back_wi
     assert cluster.bytes_of(3) == cluster.bytes_of(1) != b""
     assert 3 in partition.isr.committed
     assert writes < 60, "it does not try again and again"
+    assert 0 < len(looks) < 120, "it looks once a second"
