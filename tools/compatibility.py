@@ -85,6 +85,11 @@ DIFFERENCES = (
     "and the partition has no leader until an unclean election.",
     "A replica whose log directory is gone from its broker is not elected for what it was before (unless it is the "
     "only one, or unclean elections are allowed): it is empty, and others would follow it.",
+    "A full disk does not take its log directory offline: producers get KAFKA_STORAGE_ERROR until there is room again, "
+    "and some of it is kept for topics of coordinators and checkpoints ([when a disk is "
+    "full](../how-to/run-out-of-space.md)).",
+    "A new replica goes to the log directory with the most free bytes, not to the one with the fewest replicas "
+    "(`penstock.log.dir.placement`).",
 )
 
 

@@ -56,6 +56,7 @@ class LogNode:
         manager: the present one; `running` while it is.
         events: what it reported, of all incarnations.
         topic_configs: by topic; a topic that is not there has the defaults.
+        cut: called when a log has given back what found no room on its disk.
         restarted, crashed: called on those occasions.
         replicated: gives the high watermark of a log that has advanced; its end unless replaced.
         wall: what stamps and retention go by; tests set it.
@@ -75,6 +76,7 @@ class LogNode:
         self.events: list[LogEvent] = []
         self.advanced: Callable[[Log], None] = lambda _: None
         self.replicated: Callable[[Log], int] = lambda log: log.log_end_offset
+        self.cut: Callable[[Log], None] = lambda _: None
         self.restarted: Callable[[], None] = lambda: None
         self.crashed: Callable[[], None] = lambda: None
         self.wall = WallTime()
@@ -198,6 +200,13 @@ class LogNode:
 
     def log_truncated(self, log: Log, now_ms: int) -> None:
         self.simulation.trace(f"{log.name} cut to {log.log_end_offset}")
+        self.cut(log)
+
+    def log_undone(self, log: Log, now_ms: int) -> None:
+        self.simulation.trace(f"{log.name} found no room, and ends at {log.log_end_offset}")
+
+    def space_changed(self, index: int, now_ms: int) -> None:
+        self.simulation.trace(f"directory {index} is full, or has room again")
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         self.simulation.trace(f"{log.name} failed: {error}")

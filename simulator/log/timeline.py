@@ -80,6 +80,12 @@ class Timeline:
         self.start = start
         self.end = self.durable_end = end
 
+    def undone(self, end: int) -> None:
+        """The disk was full: the log ends here, and that is durable."""
+        check(end >= self.durable_end, "what was fsynced survives", f"{self.name} ends at {end}")
+        self.batches = {base: batch for base, batch in self.batches.items() if batch.last_offset < end}
+        self.end = end
+
     def producers(self) -> dict[int, WrittenBatch]:
         """The last batch of each producer."""
         last: dict[int, WrittenBatch] = {}

@@ -33,6 +33,8 @@ READ_BYTES_MAX = 4_000
 REMADE_WHILE_DOWN = 0.1
 """How likely a topic was deleted and made again while the node was down, so that it finds strays when it starts."""
 GROUP_FSYNC_EVERY = 4
+SPACE_FREED = 0.03
+"""How likely somebody frees space on a full disk between two actions."""
 PARTITIONS = 2
 PRODUCERS = 3
 
@@ -67,6 +69,7 @@ class LogWorld:
         common = {"penstock.log.fsync": "group"} if self.group_fsync else {}
         configs = {topic: TopicConfig.resolve(settings, common | overrides) for topic, overrides in TOPICS.items()}
         self.node = LogNode(self.simulation, self.disks, settings, configs)
+        self.node.cut = self._undone
         self.node.restarted = self._restarted
         self.node.crashed = self._repair
         self.node.advanced = self._advanced
@@ -130,6 +133,10 @@ class LogWorld:
         for topic, partition in self.timelines:
             self._use(topic, partition, lambda log, timeline: None)
 
+    def _undone(self, log: Log) -> None:
+        topic, _, partition = log.name.rpartition("-")
+        self.timelines[topic, int(partition)].undone(log.log_end_offset)
+
     def _repair(self) -> None:
         for disk in self.disks:
             disk.mend()
@@ -157,6 +164,9 @@ class LogWorld:
         if disk_failed(self.node.manager.table.directories):
             self._kill()
             return
+        for disk in self.disks:
+            if disk.capacity_bytes is not None and self.random.random() < SPACE_FREED:
+                disk.capacity_bytes = None
         action = self.random.choices(
             (self._append, self._read, self._flush, self._delete_records, self._remake_topic, self._stop, self._kill),
             (60, 20, 6, 3, 1, 0.5, 0.5),
@@ -195,6 +205,8 @@ class LogWorld:
         value = f"{topic}-{partition} {self._value} ".encode() * self.random.randrange(1, 12)
 
         def append(log: Log, timeline: Timeline) -> None:
+            if log.truncating:
+                return
             last = timeline.producers().get(producer_id)
             sequence = last.last_sequence + 1 if last is not None else 0
             records = self._batch(producer_id, sequence, [value] * count)

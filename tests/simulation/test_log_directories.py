@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.log import recovery, segment_scan
+from penstock.log import operations, recovery, segment_scan
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.checkpoints import Checkpoint
 from penstock.log.directory import LogDirectory
@@ -19,6 +19,7 @@ from penstock.log.disk import Buffer, Disk
 from penstock.log.producer_state import ProducerState
 from penstock.log.replica import Replica, State
 from penstock.log.replica_directories import ReplicaDirectories
+from penstock.log.space import NoSpace, is_full
 from simulator.__main__ import main
 from simulator.log.world import LogWorld
 from simulator.world.checks import Violation
@@ -133,17 +134,20 @@ def test_planted_the_directory_of_a_new_segment_is_not_fsynced(monkeypatch: pyte
     assert broken_rule() == "what was fsynced survives"
 
 
+class Forgetful:
+    """A disk on which the fsync of directories is forgotten."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def fsync_directory(self, path: str) -> None:
+        """Forgotten."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._disk, name)
+
+
 def test_planted_the_directory_of_a_new_replica_is_not_fsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Forgetful:
-        def __init__(self, disk: Disk) -> None:
-            self._disk = disk
-
-        def fsync_directory(self, path: str) -> None:
-            """Forgotten."""
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._disk, name)
-
     real = CreateReplicas.run
     monkeypatch.setattr(CreateReplicas, "run", lambda self, disk: real(self, Forgetful(disk)))
     assert broken_rule() == "what was fsynced survives"
@@ -217,6 +221,15 @@ def test_planted_the_recovery_point_runs_ahead(monkeypatch: pytest.MonkeyPatch) 
     real = Checkpoint.set
     monkeypatch.setattr(Checkpoint, "set", lambda self, partition, offset: real(self, partition, offset + 20))
     assert broken_rule() == "nothing is served that was not written"
+
+
+def test_planted_what_found_no_room_is_not_cut_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def left(error: OSError, *_: object) -> None:
+        if is_full(error):
+            raise NoSpace(error.errno, error.strerror)
+
+    monkeypatch.setattr(operations, "put_back", left)
+    assert broken_rule()
 
 
 def test_planted_a_new_replica_finds_the_checkpoints_of_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from penstock.log.loading import OpenArguments
 from penstock.log.log import Log
 from penstock.log.opening import open_log
 from penstock.log.results import Appended
+from penstock.log.undoing import cut_again, undo_appends
 from penstock.records.builder import BatchBuilder
 from penstock.records.compression import Codec
 from penstock.records.control import ControlType, EndTransactionMarker, end_transaction_marker
@@ -67,7 +68,8 @@ def marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int
 class OneLog:
     """A log and its owner: runs what the log wants done, in order, when told to, and notes what it is told.
 
-    Attributes: `told` has (event, argument) in order; `now_ms` is the time of everything; `files_deleted` were renamed.
+    Attributes: `told` has (event, argument) in order; `now_ms` is the time of everything; `files_deleted` were renamed;
+    `goes_on`: whether it survives a full disk.
     """
 
     def __init__(self, config: TopicConfig | None = None, disk: Disk | None = None, name: str = NAME) -> None:
@@ -77,6 +79,7 @@ class OneLog:
         self.now_ms = NOW_MS
         self.told: list[tuple[str, Any]] = []
         self.files_deleted: list[str] = []
+        self.goes_on = False
         self.taken: deque[Operation] = deque()
         self.calls_to_take = 0
         self.disk.make_directory(name)
@@ -173,6 +176,16 @@ class OneLog:
 
     def log_files_deleted(self, log: Log, paths: Sequence[str], now_ms: int) -> None:
         self.files_deleted += paths
+
+    def log_has_no_room(self, log: Log, error: OSError, now_ms: int) -> bool:
+        if self.goes_on:
+            undo_appends(log, now_ms)
+            self.told.append(("undone", log.log_end_offset))
+        return self.goes_on
+
+    def cut_again(self) -> None:
+        """Does what its owner does some time after a truncation has found no room."""
+        cut_again(self.log)
 
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         self.told.append(("failed", error))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from penstock.log.checkpoints import Checkpoint, TopicPartition
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import WriteCheckpoint
+from penstock.log.limits import SPACE_RETRY_MS
 from penstock.log.log import Log
-from penstock.log.outbox import Outbox
+from penstock.log.outbox import Done, Outbox
 from penstock.log.replica import Replica
 from penstock.log.table import ReplicaTable
 
@@ -46,8 +48,24 @@ class Checkpointing:
     def write(self, directory: LogDirectory, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint as it is now, if it changed."""
         if checkpoint.dirty and directory.error is None:
-            write = WriteCheckpoint(directory.index, self._outbox, checkpoint.file, checkpoint.take())
-            self._outbox.emit(write, self._written)
+            self._emit(WriteCheckpoint, directory, checkpoint, self._written)
+
+    def _emit(
+        self, kind: type[WriteCheckpoint], directory: LogDirectory, checkpoint: Checkpoint, written: Done[Any]
+    ) -> None:
+        """Has a checkpoint written as it is now. If there is no room for it, as it is a little later."""
+
+        def later(operation: WriteCheckpoint, now_ms: int) -> None:
+            checkpoint.dirty = True
+            self._deadlines.at(now_ms + SPACE_RETRY_MS, again)
+
+        def again(_: int) -> None:
+            if directory.error is None:
+                self._emit(kind, directory, checkpoint, written)
+
+        self._outbox.emit(
+            kind(directory.index, self._outbox, checkpoint.file, checkpoint.take()), written, no_room=later
+        )
 
     def write_stale(self, directory: LogDirectory) -> None:
         """Writes the checkpoints from which a partition was removed, since a new one of the same name will be created.
@@ -76,8 +94,7 @@ class Checkpointing:
             self._written(operation, result, now_ms)
             then(now_ms)
 
-        write = WriteCheckpoint(directory.index, self._outbox, checkpoint.file, checkpoint.take())
-        self._outbox.emit(write, written)
+        self._emit(WriteCheckpoint, directory, checkpoint, written)
 
     def lower_recovery_point(self, replica: Replica, log: Log, now_ms: int) -> None:
         """A log was truncated. The truncation ends when no checkpoint is beyond the new end: a recovery after a crash
@@ -96,8 +113,7 @@ class Checkpointing:
             if replica.log is log:
                 log.end_truncation(now_ms)
 
-        write = LowerRecoveryPoint(directory.index, self._outbox, checkpoint.file, checkpoint.take())
-        self._outbox.emit(write, written)
+        self._emit(LowerRecoveryPoint, directory, checkpoint, written)
 
     def _written(self, operation: WriteCheckpoint, result: None, now_ms: int) -> None:
         self._deadlines.seen(now_ms)

@@ -20,6 +20,7 @@ from penstock.log.events import CheckpointUnreadable, LogEvent
 from penstock.log.names import parse_future_name, parse_name
 from penstock.log.not_open import Opening
 from penstock.log.recovery_progress import RecoveryProgress
+from penstock.log.space import Space
 
 METADATA_LOG = "__cluster_metadata-0"
 """The metadata log's directory: it belongs to the controller, not to the log manager."""
@@ -52,6 +53,7 @@ class LogDirectory:
         recovery_points, log_starts, high_watermarks, clean_offsets: the checkpoints.
         replicas: how many it has. recovery: how far that is, after an unclean stop.
         measuring: set while the sizes of its closed logs are being added up.
+        space: the room in its file system.
     """
 
     __slots__ = (
@@ -70,6 +72,7 @@ class LogDirectory:
         "recovery",
         "recovery_points",
         "replicas",
+        "space",
     )
 
     def __init__(self, index: int, path: str, disk: Disk, blocking_disk: Disk) -> None:
@@ -88,6 +91,7 @@ class LogDirectory:
         self.replicas = 0
         self.recovery = RecoveryProgress()
         self.measuring: Opening | None = None
+        self.space = Space()
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:

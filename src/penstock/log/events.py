@@ -20,6 +20,37 @@ class DirectoryFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class DirectoryFull:
+    """A log directory takes no more records of clients and leaders, until more of its file system is free.
+
+    `reason` is the error of a write that found no room; "" if the reserve was reached before that.
+    """
+
+    path: str
+    free_bytes: int
+    reserve_bytes: int
+    back_bytes: int
+    reason: str
+
+    def __str__(self) -> str:
+        why = self.reason or f"{self.free_bytes} bytes are free, and {self.reserve_bytes} are kept in reserve"
+        return (
+            f"log directory {self.path} is full ({why}): no records are taken before {self.back_bytes} bytes are free"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryHasRoom:
+    """A full log directory takes records again."""
+
+    path: str
+    free_bytes: int
+
+    def __str__(self) -> str:
+        return f"log directory {self.path} takes records again: {self.free_bytes} bytes are free"
+
+
+@dataclass(frozen=True, slots=True)
 class LogBroken:
     """The files of one log are unusable: it answers KAFKA_STORAGE_ERROR, the others of its directory go on."""
 
@@ -179,6 +210,8 @@ class FoundTwice:
 
 LogEvent = (
     DirectoryFailed
+    | DirectoryFull
+    | DirectoryHasRoom
     | FoundTwice
     | LogBroken
     | RecordsLost

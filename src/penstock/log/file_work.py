@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from penstock.config.topic import TopicConfig
 from penstock.log.disk import Operation
-from penstock.log.operations import Close, Flush, Fuse, OperatedLog, Roll, Write
+from penstock.log.operations import Close, Cut, Flush, Fuse, LogOperation, OperatedLog, Roll, Write
 from penstock.log.producer_snapshot import Snapshot
 from penstock.log.producer_state import Step
 from penstock.log.segment import Segment
@@ -46,10 +47,12 @@ class FileWork:
         flush_requested: the end offset of the last flush that was queued.
         first_unflushed_ms: when the oldest write completed that is not flushed; -1 if all are.
         directory_dirty: files were made or renamed since the directory was last flushed.
+        cut_to: the truncation that is under way, if any.
         rolls: where segments begin that followed on the last record, as long as that was not flushed (`log.rolls`).
     """
 
     __slots__ = (
+        "cut_to",
         "directory",
         "directory_dirty",
         "first_unflushed_ms",
@@ -82,6 +85,7 @@ class FileWork:
         self.flush_requested = -1
         self.first_unflushed_ms = -1
         self.directory_dirty = directory_dirty
+        self.cut_to: Cut | None = None
         self.rolls: list[int] = []
 
     # The queue
@@ -164,6 +168,21 @@ class FileWork:
         self.held = 0
         return steps
 
+    def begin_anew(self) -> list[Step]:
+        """Like `give_up`, but for a log that goes on: operations that wait or run fail, and those added later do not
+        care.
+        """
+        self.outstanding -= len(self.pending)
+        self.pending.clear()
+        self.fuse = Fuse()
+        self.flush_requested = -1
+        self.directory_dirty = True
+        return self.give_up()
+
+    def is_over(self, operation: Operation) -> bool:
+        """Whether an operation was given up by `begin_anew`."""
+        return isinstance(operation, LogOperation) and operation.fuse is not self.fuse
+
     # Held back until it is on disk
 
     def unsynced(self, files_max: int) -> Unsynced | None:
@@ -188,14 +207,17 @@ class FileWork:
             self.rolls.append(base_offset)
         return self.rolls
 
-    def truncated(self, offset: int) -> None:
-        """Forgets what was written and flushed from this offset on."""
+    def truncated(self, cut: Cut) -> None:
+        """A truncation begins: forgets what was written and flushed from its offset on."""
+        offset = cut.offset
+        self.cut_to = cut
         self.flush_requested = -1
         self.recovery_point = min(self.recovery_point, offset)
         self.rolls = [base_offset for base_offset in self.rolls if base_offset <= offset]
 
     def cut(self, log_end_offset: int) -> None:
         """The files of a truncation are cut."""
+        self.cut_to = None
         self.recovery_point = min(self.recovery_point, log_end_offset)
         self.directory_dirty = True
         self.named_to = -1
@@ -241,9 +263,9 @@ class FileWork:
         """The closed segments that are not wholly flushed."""
         return [segment for segment in self.segments.all[:-1] if not segment.flushed]
 
-    def unflushed_logs(self) -> list[str]:
-        """The files of the records of the closed segments that are not wholly flushed."""
-        return [segment.log_path for segment in self._unflushed()]
+    def counted_when_synced(self, config: TopicConfig) -> list[str]:
+        """The files of closed segments that a truncation has to fsync, since what it leaves counts only on disk."""
+        return [segment.log_path for segment in self._unflushed()] if config.group_fsync else []
 
     def _unflushed_paths(self) -> list[str]:
         """The files to fsync before all that is written counts: whole closed segments, and the active one's records."""

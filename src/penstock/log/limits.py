@@ -106,3 +106,19 @@ VERIFY_FINDINGS_MAX = 100
 """Findings about one log that a check of it lists, of each severity; it counts the others."""
 VERIFY_LOOKS_MAX = 3
 """How often a check looks at a log whose files change meanwhile, before it says that it cannot judge it."""
+PROMISED_MS = 600_000
+"""So long a new replica counts as being filled, unless it has become as large as expected before."""
+PROMISED_REPLICAS_MAX = 10_000
+"""New replicas that are remembered for that; the oldest is forgotten beyond it."""
+RESERVE_MAX_BYTES = 256 * MiB
+"""What is kept free of records in a log directory's file system unless `penstock.log.dir.reserve.bytes` is set."""
+RESERVE_SHARE = 20
+"""But never more than this part of a small file system, one twentieth."""
+SPACE_LOOK_MS = 1_000
+"""Between two looks at the free space of a directory that is being written to, or is full."""
+SPACE_BACK_LOOKS = 1
+"""Looks that must find room, before the one that counts, after a write has found none."""
+SPACE_MARGIN_MIN_BYTES = 256 * KiB
+"""At least so much more than the reserve must be free before a full directory takes records again."""
+SPACE_RETRY_MS = 1_000
+"""After this time a change of files that found no room is tried again."""

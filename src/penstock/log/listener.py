@@ -20,6 +20,12 @@ class LogListener(Protocol):
     def log_truncated(self, log: Log, now_ms: int) -> None:
         """A truncation has completed."""
 
+    def log_undone(self, log: Log, now_ms: int) -> None:
+        """A write found no room: what was appended beyond `log_end_offset` is taken back. `log_truncated` follows."""
+
+    def space_changed(self, index: int, now_ms: int) -> None:
+        """A directory has become full, or takes records again."""
+
     def log_failed(self, log: Log, error: OSError, now_ms: int) -> None:
         """An operation of the log failed; `directory_failed` follows."""
 

@@ -4,8 +4,8 @@ Append in two phases. *Prepare* checks a batch, assigns its offsets in place and
 touches no file. The bytes go out with the next `take_operations()`: all appends of one loop turn are one `Write`, one
 system call. The log end offset moves when that write has *completed*; readers never see more. With
 `penstock.log.fsync=group` it moves when what was written is on disk, too (`log.group_fsync`). A failed write, flush or
-roll fails the log for good: what was reserved is undone, every later call raises StorageError, and the owner takes the
-directory offline.
+roll undoes what was reserved and fails the log for good: every later call raises StorageError, and the owner takes the
+directory offline. Only if there was no room, the log goes on (`penstock.log.undoing`).
 
 Everything that changes files is an operation of the same `order` (the log's name), so appends, rolls, truncations and
 deletions run first-in first-out wherever the shell runs them. State on the loop changes at once for rolls and
@@ -28,7 +28,7 @@ from penstock.log.file_work import FileWork
 from penstock.log.index import RELATIVE_OFFSET_MAX
 from penstock.log.loading import Loaded, OpenArguments
 from penstock.log.names import LEADER_EPOCHS
-from penstock.log.operations import Close, DeleteFiles, Flush, ReplaceFile, Roll, Write
+from penstock.log.operations import Close, Cut, DeleteFiles, Flush, ReplaceFile, Roll, Write
 from penstock.log.producer_snapshot import Snapshot, Snapshots
 from penstock.log.producer_state import CLIENT, Origin, new_tuple
 from penstock.log.results import Appended, Duplicate, LogOwner, LogRead, Randomness
@@ -36,7 +36,8 @@ from penstock.log.retention import Retention
 from penstock.log.runs import BatchAt, add_aborted, follower_batches, reserve_producers, runs_of, stamped, whole_batches
 from penstock.log.segment import Segment
 from penstock.log.segments import Segments
-from penstock.log.truncation import Cut, Truncate
+from penstock.log.space import NoSpace, Space
+from penstock.log.truncation import Truncate
 from penstock.log.walks import FoundOffset
 from penstock.records.batch import NO_TIMESTAMP, BatchHeader, WritableBuffer, assign_offset, read_header
 from penstock.records.wall import WallTime
@@ -57,32 +58,15 @@ class Log:
         segments: what its files hold; asked by readers for what has nothing to do with where the log begins or ends.
         files: what is being done to them.
         generation: counts truncations; a flush of an earlier one says nothing of this log.
+        space: the room in its log directory.
         snapshots: the files of the producers' state. stale_paths: files of no use, removed by the next roll.
     """
 
     __slots__ = (
-        "close_when_cut",
-        "closed",
-        "config",
-        "disk",
-        "failed",
-        "files",
-        "generation",
-        "leader_epochs",
-        "log_end_offset",
-        "log_start_offset",
-        "name",
-        "owner",
-        "producers",
-        "random",
-        "reserved_end_offset",
-        "segments",
-        "snapshots",
-        "stale_paths",
-        "topic_id",
-        "truncating",
-        "wall",
-    )
+        "close_when_cut", "closed", "config", "disk", "failed", "files", "generation", "leader_epochs",
+        "log_end_offset", "log_start_offset", "name", "owner", "producers", "random", "reserved_end_offset",
+        "segments", "snapshots", "space", "stale_paths", "topic_id", "truncating", "wall",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -105,6 +89,7 @@ class Log:
         self.log_start_offset = max(start, loaded.segments[0].base_offset) if loaded.segments else start
         self.generation = 0
         self.failed = self.closed = self.close_when_cut = self.truncating = False
+        self.space = Space()
         self.segments = Segments(disk)
         recovery_point = min(arguments.recovery_point, loaded.log_end_offset)
         self.files = FileWork(self.segments, self.name, recovery_point, directory_dirty=not loaded.segments)
@@ -320,7 +305,7 @@ class Log:
     def _seal_write(self) -> None:
         self.files.seal_write(self.config.flush_after_messages)
 
-    def _queue(self, operation: Operation) -> None:
+    def queue(self, operation: Operation) -> None:
         """Has an operation wait for `take_operations`, after what is appended so far."""
         self._seal_write()
         self._add(operation)
@@ -332,7 +317,7 @@ class Log:
     def _write_epochs(self) -> None:
         self.leader_epochs.dirty = False
         path = f"{self.name}/{LEADER_EPOCHS}"
-        self._queue(ReplaceFile(self, path, self.leader_epochs.encode()))
+        self.queue(ReplaceFile(self, path, self.leader_epochs.encode()))
 
     def operation_completed(self, operation: Operation, result: Any, now_ms: int) -> None:
         """An operation that was taken has ended well."""
@@ -347,14 +332,17 @@ class Log:
             self._roll_completed(operation)
         elif type(operation) is DeleteFiles:
             self.owner.log_files_deleted(self, result, now_ms)
-        elif type(operation) is Truncate:
+        elif isinstance(operation, Truncate):
             loaded, deleted = result
             self._truncate_completed(loaded, deleted, now_ms)
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        """Handles a failed operation: undoes all reservations. The log cannot be used any more."""
+        """Handles a failed operation: undoes all reservations. Unless there was no room, the log is of no more use."""
         self.files.outstanding -= 1
-        self.fail(error, now_ms)
+        if self.files.is_over(operation):
+            return
+        if self.failed or not isinstance(error, NoSpace) or not self.owner.log_has_no_room(self, error, now_ms):
+            self.fail(error, now_ms)
 
     def fail(self, error: OSError, now_ms: int) -> None:
         """Gives the log up after an error of its files."""
@@ -384,6 +372,7 @@ class Log:
             raise RequestError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name} is being truncated")
 
     def _write_completed(self, write: Write, now_ms: int) -> None:
+        self.space.written_bytes += write.size_bytes
         if not write.inline and not self.truncating and not write.sync_paths:
             self.files.hold(write)
             self.owner.log_wrote(self, now_ms)
@@ -522,7 +511,6 @@ class Log:
         self.log_end_offset = offset if start_over else min(self.log_end_offset, offset)
         self.log_start_offset = log_start_offset
         self.files.release(self.reserved_end_offset, self.wall.at(now_ms), now_ms)
-        self.files.truncated(offset)
         self.reserved_end_offset = offset
         self.segments.forget_positions()
         if start_over:
@@ -532,8 +520,8 @@ class Log:
         if self.leader_epochs.dirty:
             self._write_epochs()
         cut = Cut(offset, log_start_offset, start_over, self.wall.at(now_ms))
-        unsynced = self.files.unflushed_logs() if self.config.group_fsync else ()
-        self._queue(Truncate(self, cut, index_writes, unsynced))
+        self.files.truncated(cut)
+        self.queue(Truncate(self, cut, index_writes, self.files.counted_when_synced(self.config)))
 
     def _truncate_completed(self, loaded: Loaded, deleted: Sequence[str], now_ms: int) -> None:
         loaded.leader_epochs = self.leader_epochs
@@ -596,5 +584,5 @@ class Log:
         if self.segments.bases[0] > self.log_start_offset:
             self._move_start(self.segments.bases[0])
         paths = [path for segment in doomed for path in segment.possible_paths]
-        self._queue(DeleteFiles(self, paths))
+        self.queue(DeleteFiles(self, paths))
         return count

@@ -13,7 +13,8 @@ gives what the open logs have waiting, at the end of every event, and calls `tic
   at none: by the defaults, it would remove what a topic is to keep.
 - After an unclean stop every log is recovered before it is served: those asked for first, the others after them, a few
   at a time. What was lost is reported by offset range.
-- An error of the file system takes its directory offline: all its logs, for good. `StorageError` from then on.
+- An error of the file system takes its directory offline: all its logs, for good. `StorageError` from then on. A full
+  one is no such error: appends are undone, other changes tried again (`space`, `undoing`).
 - What went by (appends, new starts, new high watermarks) puts replicas into dirty sets; checkpoints, flushes and
   retention look at those and at one heap of deadlines, never at all replicas. So an idle node has no deadline but the
   next segment that grows too old.
@@ -48,6 +49,7 @@ from penstock.log.moving import Moving
 from penstock.log.not_open import NotOpen, Opening
 from penstock.log.open_logs import OpenLogs
 from penstock.log.outbox import Outbox
+from penstock.log.placement import Placement, PlacementRound
 from penstock.log.producer_expiry import ProducerExpiry
 from penstock.log.removals import Removals
 from penstock.log.replica import Replica, ReplicaRequest, State
@@ -55,6 +57,7 @@ from penstock.log.replica_directories import ReplicaDirectories
 from penstock.log.retention_schedule import RetentionSchedule
 from penstock.log.retiring import Retiring
 from penstock.log.sizes import Sizes
+from penstock.log.space_looks import SpaceLooks
 from penstock.log.stopping import Stopping
 from penstock.log.strays import Strays
 from penstock.log.table import ReplicaTable
@@ -85,7 +88,7 @@ class LogManager:
     Attributes:
         table: what there is and where.
         outbox: has operations run, for who else works on the directories (moves between them).
-        cleaner, moving, strays, sizes: those parts. fsyncs: the rounds of fsyncs of each directory.
+        cleaner, moving, strays, sizes, spaces: those parts. fsyncs: the rounds of fsyncs of each directory.
     """
 
     def __init__(
@@ -108,13 +111,16 @@ class LogManager:
         self.table = table = ReplicaTable(directories, settings, topic_config)
         self.deadlines = deadlines = Deadlines(wake_by)
         self._failures = failures = Failures(table, report, listener)
-        self.outbox = outbox = Outbox(table, deadlines, failures, bug)
+        self.spaces = spaces = SpaceLooks(table, deadlines, report, listener)
+        self.outbox = outbox = Outbox(table, deadlines, failures, bug, spaces.ran_out)
         self._checkpointing = points = Checkpointing(table, deadlines, outbox)
         self._removals = removals = Removals(table, deadlines, outbox)
         self._flushes = flushes = Flushes(deadlines)
         self._retention = retention = RetentionSchedule(table, deadlines, wall)
         self._cleaning = cleaning = CleaningSchedule(table, deadlines, wall)
-        self._directories = places = ReplicaDirectories(table, outbox, points, removals, failures, random, report)
+        self._directories = places = ReplicaDirectories(
+            table, deadlines, outbox, points, removals, failures, random, report
+        )
         producers = ProducerExpiry(table, deadlines)
         self.fsyncs = fsyncs = [GroupFsync(each.index, failures, ready=outbox.ready, bug=bug) for each in directories]
         self._logs = logs = OpenLogs(
@@ -129,6 +135,7 @@ class LogManager:
             retention,
             cleaning,
             removals,
+            spaces,
             listener,
             report,
             random,
@@ -142,6 +149,7 @@ class LogManager:
         self.moving = Moving(table, outbox, logs, places, points, removals, retention, cleaning, random)
         self.strays = Strays(table, logs, places, failures, retention, cleaning, report)
         self.sizes = Sizes(table, outbox)
+        self._placement = Placement(table)
         self._stopping = Stopping(table, outbox, points)
 
     # Start and stop
@@ -164,6 +172,7 @@ class LogManager:
         for directory in table.online:
             try:
                 found = directory.load(self._report)
+                self.spaces.start(directory, now_ms)
                 directory.unmark()
             except OSError as error:
                 self.fail_directory(directory.index, error, now_ms)
@@ -246,13 +255,14 @@ class LogManager:
     # Replicas
 
     def create(self, requests: Sequence[ReplicaRequest], now_ms: int) -> None:
-        """Creates missing replicas, in the wished directory, otherwise in the one with the fewest, as Kafka.
+        """Creates missing replicas, in the wished directory, otherwise in the best one (`penstock.log.placement`).
 
         All of one call are one operation for each directory. A replica with another topic id is set aside first.
         Replicas are left out, which `exists` tells, if no directory is left for them (all offline or cordoned), or if
         they may lie in a directory which is offline: an empty one elsewhere would be taken for the full one.
         """
         created = []
+        placing = self._placement.begin(now_ms)
         for request in requests:
             replica = self.table.find(request.topic, request.partition)
             if replica is not None:
@@ -260,15 +270,16 @@ class LogManager:
                     replica.topic_id = request.topic_id
                     continue
                 self._directories.dismiss(replica, "stray", now_ms)
-            directory = self._choose(request)
+            directory = self._choose(request, placing)
             if directory is not None:
                 replica = Replica(request.topic, request.partition, request.topic_id, directory, State.CREATING)
                 replica.size_bytes = 0
                 self.table.add(replica)
+                placing.took(replica)
                 created.append(replica)
         self._directories.create(created, self._logs.now_closed)
 
-    def _choose(self, request: ReplicaRequest) -> LogDirectory | None:
+    def _choose(self, request: ReplicaRequest, placing: PlacementRound) -> LogDirectory | None:
         online = self.table.online
         candidates = [directory for directory in online if not self.is_cordoned(directory)]
         preferred = self.moving.preferred.pop((request.topic, request.partition), None)
@@ -279,7 +290,7 @@ class LogManager:
                 return directory
         if not request.is_new and len(online) < len(self.table.directories):
             return None
-        return min(candidates, key=lambda directory: directory.replicas, default=None)
+        return placing.best(candidates)
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
         """Whether a directory gets no new replicas (cordoned.log.dirs)."""
@@ -321,7 +332,10 @@ class LogManager:
 
     def settings_changed(self, settings: Settings) -> None:
         """Applies new broker settings."""
+        reserve_changed = self.table.settings.penstock_log_dir_reserve_bytes != settings.penstock_log_dir_reserve_bytes
         self.table.settings = settings
+        if reserve_changed and self.table.begun:
+            self.spaces.look_soon()
 
     def config_changed(self, topic: str) -> None:
         """Applies a topic's new configuration to its open logs and to retention."""
@@ -390,6 +404,8 @@ class LogManager:
                 self._retiring.look(now_ms)
             if self._cleaning.look_due:
                 self.cleaner.look(now_ms)
+            if self.spaces.due:
+                self.spaces.measure(self.outbox)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called next; None if nothing is due."""

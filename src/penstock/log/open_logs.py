@@ -22,7 +22,7 @@ from penstock.log.events import LogEvent, RecordsLost, RecoveryFinished, Recover
 from penstock.log.failures import Failures
 from penstock.log.flushes import Flushes
 from penstock.log.group_fsync import GroupFsync
-from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX, RECOVERY_SAID_EVERY_MS
+from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX, RECOVERY_SAID_EVERY_MS, SPACE_RETRY_MS
 from penstock.log.listener import LogListener
 from penstock.log.loading import OpenArguments, RecoveryNeeded, is_deleted, nothing
 from penstock.log.log import Log
@@ -35,7 +35,9 @@ from penstock.log.removals import Removals
 from penstock.log.replica import Replica, State
 from penstock.log.replica_directories import ReplicaDirectories
 from penstock.log.retention_schedule import RetentionSchedule
+from penstock.log.space_looks import SpaceLooks
 from penstock.log.table import ReplicaTable
+from penstock.log.undoing import cut_again, undo_appends
 from penstock.records.wall import WallTime
 
 
@@ -54,6 +56,7 @@ class OpenLogs:
     _retention: RetentionSchedule
     _cleaning: CleaningSchedule
     _removals: Removals
+    _spaces: SpaceLooks
     _listener: LogListener
     _report: Callable[[LogEvent], None]
     _random: Random
@@ -103,7 +106,18 @@ class OpenLogs:
             replica.state = State.OPENING
             arguments = self._arguments(replica, now_ms)
             operation = OpenLog(replica, self._outbox, self, arguments, random=self._random, wall=self._wall)
-            self._outbox.emit(operation, self._opened, broke=self._broke)
+            self._outbox.emit(operation, self._opened, broke=self._broke, no_room=self._open_again)
+
+    def _open_again(self, operation: OpenLog | RecoverLog, now_ms: int) -> None:
+        """Tries again after a while to open or recover a log, since there was no room for what that changes."""
+        replica, state = operation.replica, operation.replica.state
+
+        def again(now_ms: int) -> None:
+            if replica.state is state:
+                replica.state = State.CLOSED if state is State.OPENING else State.UNRECOVERED
+                self.proceed(replica, now_ms)
+
+        self._deadlines.at(now_ms + SPACE_RETRY_MS, again)
 
     def _open_unused(self, replica: Replica, now_ms: int) -> None:
         """Opens a log without files at once: there is nothing to read."""
@@ -158,7 +172,8 @@ class OpenLogs:
         if log.topic_id is None and replica.topic_id is not None:
             log.topic_id = replica.topic_id
             index = replica.directory.index
-            self._outbox.emit(WritePartitionMetadata(index, self._outbox, replica.name, replica.topic_id))
+            write = WritePartitionMetadata(index, self._outbox, replica.name, replica.topic_id)
+            self._outbox.emit(write, no_room=lambda operation, now_ms: None)  # done when it is opened the next time
         replica.topic_id = log.topic_id
 
     def _replace_stray(self, replica: Replica) -> None:
@@ -177,6 +192,7 @@ class OpenLogs:
         table = self._table
         replica.state = State.OPEN
         replica.log = log
+        log.space = replica.directory.space
         deleted = [path for path in log.stale_paths if is_deleted(path)]
         if deleted:  # otherwise its next roll removes them, and of many logs that may be many at once
             log.stale_paths = [path for path in log.stale_paths if not is_deleted(path)]
@@ -226,7 +242,7 @@ class OpenLogs:
             progress.recovered += 1
             progress.logs = max(progress.logs, progress.recovered)
 
-        self._outbox.emit(operation, self._recovered, broke=self._recovery_broke, ended=ended)
+        self._outbox.emit(operation, self._recovered, broke=self._recovery_broke, ended=ended, no_room=self._open_again)
 
     def _recovered(self, operation: RecoverLog, result: RecoveryReport | StorageError, now_ms: int) -> None:
         directory = self._table.directories[operation.directory]
@@ -302,6 +318,7 @@ class OpenLogs:
         replica = self._table.holder(log)
         if replica is not None:
             self._deadlines.seen(now_ms)
+            self._spaces.written(replica.directory)
             self._retention.changed(replica)
             self._flushes.expect(replica, log)
             self._producers.expect(replica, log)
@@ -333,8 +350,47 @@ class OpenLogs:
             self._checkpointing.lower_clean_offset(replica, log.log_end_offset, lowered)
 
     def log_truncated(self, log: Log, now_ms: int) -> None:
-        if self._table.holder(log) is not None:
+        replica = self._table.holder(log)
+        if replica is not None:
+            self._flushes.expect(replica, log)
             self._listener.log_truncated(log, now_ms)
+            if replica.state is State.CLOSING and not (log.closed or log.close_when_cut):
+                self._not_closed(replica, log, now_ms)
+
+    def _not_closed(self, replica: Replica, log: Log, now_ms: int) -> None:
+        """Leaves a log open for which there was no room to close; or closes it later, if somebody counts on that."""
+        if self._table.stopping:
+            log.close(now_ms)
+        elif replica.frozen is None:
+            replica.state = State.OPEN
+            replica.done(now_ms)
+        else:
+            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda now_ms: self._close_again(replica, log, now_ms))
+
+    def _close_again(self, replica: Replica, log: Log, now_ms: int) -> None:
+        if replica.log is not log or replica.state is not State.CLOSING or log.closed:
+            return
+        if replica.frozen is None:  # nobody does any more
+            replica.state = State.OPEN
+            replica.done(now_ms)
+        else:
+            log.close(now_ms)
+
+    def log_has_no_room(self, log: Log, error: OSError, now_ms: int) -> bool:
+        replica = self._table.holder(log)
+        if replica is None or self._table.stopping:
+            return False
+
+        def again(now_ms: int) -> None:
+            if replica.log is log and not log.failed:
+                cut_again(log)
+
+        undo_appends(log, now_ms)
+        if log.files.cut_to is not None:
+            self._deadlines.at(now_ms + SPACE_RETRY_MS, again)
+        self._spaces.ran_out(replica.directory, error, now_ms)
+        self._listener.log_undone(log, now_ms)
+        return True
 
     def log_closed(self, log: Log, now_ms: int) -> None:
         replica = self._table.holder(log)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.log.disk import Buffer, Disk, Operation, OperationOwner
@@ -18,6 +19,7 @@ from penstock.log.producer_snapshot import Snapshot
 from penstock.log.producer_state import Step
 from penstock.log.rolls import format_rolls
 from penstock.log.segment import IndexWrite, Segment
+from penstock.log.space import put_back
 
 
 class Fuse:
@@ -68,6 +70,19 @@ class LogOperation(Operation):
     @abstractmethod
     def work(self, disk: Disk) -> Any:
         """Does what `run` does as long as no earlier operation of the log has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The result of a truncation: everything below `offset`, or with `start_over` an empty log that begins there.
+
+    `log_start_offset` is the log's afterwards, `wall_ms` the wall time of the cut.
+    """
+
+    offset: int
+    log_start_offset: int
+    start_over: bool
+    wall_ms: int
 
 
 class Write(LogOperation):
@@ -121,9 +136,13 @@ class Write(LogOperation):
         self.sync_directory: str | None = None
 
     def work(self, disk: Disk) -> None:
-        disk.write(self.path, self.position, self.chunks)
-        for path, position, entries in self.index_writes:
-            disk.write(path, position, [entries])
+        try:
+            disk.write(self.path, self.position, self.chunks)
+            for path, position, entries in self.index_writes:
+                disk.write(path, position, [entries])
+        except OSError as error:
+            put_back(error, disk, [(self.path, self.position), *ends_of(self.index_writes)])
+            raise
         for path in self.sync_paths:
             disk.fsync(path)
         if self.sync_directory is not None:
@@ -161,17 +180,17 @@ class Roll(LogOperation):
         self.paths = new.paths
 
     def work(self, disk: Disk) -> None:
-        for path, position, entries in self.index_writes:
-            disk.write(path, position, [entries])
-        if self.snapshot:
-            path, content = self.snapshot
-            disk.write(path, 0, [content])
         for path in self.stale_paths:
             disk.unlink(path)
-        if self.rolls:
-            disk.replace(f"{self.name}/{UNFLUSHED_ROLLS}", format_rolls(self.rolls))
-        for path in self.paths:
-            disk.write(path, 0, [])
+        try:
+            write_ends(disk, self.index_writes, self.snapshot)
+            if self.rolls:
+                disk.replace(f"{self.name}/{UNFLUSHED_ROLLS}", format_rolls(self.rolls))
+            for path in self.paths:
+                disk.write(path, 0, [])
+        except OSError as error:
+            put_back(error, disk, ends_of(self.index_writes), [*snapshot_paths(self.snapshot), *self.paths])
+            raise
 
 
 class Flush(LogOperation):
@@ -216,7 +235,11 @@ class ReplaceFile(LogOperation):
         self.content = content
 
     def work(self, disk: Disk) -> None:
-        disk.replace(self.path, self.content)
+        try:
+            disk.replace(self.path, self.content)
+        except OSError as error:
+            put_back(error, disk, ())
+            raise
 
 
 class DeleteFiles(LogOperation):
@@ -247,11 +270,12 @@ class Close(Flush):
         self.snapshot = snapshot
 
     def work(self, disk: Disk) -> None:
-        for path, position, entries in self.index_writes:
-            disk.write(path, position, [entries])
-        if self.snapshot:
-            path, content = self.snapshot
-            disk.write(path, 0, [content])
+        try:
+            write_ends(disk, self.index_writes, self.snapshot)
+        except OSError as error:
+            put_back(error, disk, ends_of(self.index_writes), snapshot_paths(self.snapshot))
+            raise
+        for path in snapshot_paths(self.snapshot):
             disk.fsync(path)
         super().work(disk)
         disk.unlink(f"{self.name}/{UNFLUSHED_ROLLS}")
@@ -269,6 +293,25 @@ class UnlinkFiles(Operation):
     def run(self, disk: Disk) -> None:
         for path in self.paths:
             disk.unlink(path)
+
+
+def write_ends(disk: Disk, index_writes: Sequence[IndexWrite], snapshot: Snapshot) -> None:
+    """Writes what only memory has of a segment that is closed."""
+    for path, position, entries in index_writes:
+        disk.write(path, position, [entries])
+    if snapshot:
+        path, content = snapshot
+        disk.write(path, 0, [content])
+
+
+def ends_of(index_writes: Sequence[IndexWrite]) -> list[tuple[str, int]]:
+    """Where the index files ended before these writes."""
+    return [(path, position) for path, position, _ in index_writes]
+
+
+def snapshot_paths(snapshot: Snapshot) -> list[str]:
+    """The file of a snapshot that is due."""
+    return [snapshot[0]] if snapshot else []
 
 
 def rename_deleted(disk: Disk, paths: Sequence[str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Operations of the log manager: those that wait until the node takes them, and those under way.
 
 A part emits an operation with the function to call at its end. It is not called for an operation that failed, which
-takes its directory offline, or whose directory has failed meanwhile.
+takes its directory offline, or whose directory has failed meanwhile. A part that can do without an operation for a
+while says what to do when it found no room; then the directory stays online.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from penstock.errors import Report
 from penstock.log.deadlines import Deadlines
+from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
 from penstock.log.failures import Failures
 from penstock.log.group_fsync import GroupFsync
 from penstock.log.log import Log
+from penstock.log.space import is_full
 from penstock.log.table import ReplicaTable
 
 T = TypeVar("T", bound=Operation)
 Done = Callable[[T, Any, int], None]
 Broke = Callable[[T, Exception, int], None]
+NoRoom = Callable[[T, int], None]
 
 
 class Callbacks(NamedTuple):
@@ -28,6 +32,7 @@ class Callbacks(NamedTuple):
     done: Done[Any] | None
     broke: Broke[Any] | None
     ended: Callable[[], None] | None
+    no_room: NoRoom[Any] | None
     background: bool
 
 
@@ -37,8 +42,16 @@ class Outbox:
     Attributes: `waiting`, operations to be taken, and open logs and rounds of fsyncs that have some.
     """
 
-    def __init__(self, table: ReplicaTable, deadlines: Deadlines, failures: Failures, bug: Report) -> None:
+    def __init__(
+        self,
+        table: ReplicaTable,
+        deadlines: Deadlines,
+        failures: Failures,
+        bug: Report,
+        ran_out: Callable[[LogDirectory, OSError, int], None],
+    ) -> None:
         self._table = table
+        self._ran_out = ran_out
         self._deadlines = deadlines
         self._failures = failures
         self._bug = bug
@@ -52,6 +65,7 @@ class Outbox:
         *,
         broke: Broke[T] | None = None,
         ended: Callable[[], None] | None = None,
+        no_room: NoRoom[T] | None = None,
         background: bool = False,
     ) -> None:
         """Has an operation run, whose owner is this outbox.
@@ -59,10 +73,11 @@ class Outbox:
         Args:
             done: called with its result when it ended well. broke: called when it, or `done`, broke off by a bug.
             ended: called before, however it ended, even if its directory has failed.
+            no_room: called when the disk is full, instead of taking the directory offline; not in a clean stop.
             background: a clean stop does not wait for it.
         """
         assert operation.owner is self
-        self._under_way[operation] = Callbacks(done, broke, ended, background)
+        self._under_way[operation] = Callbacks(done, broke, ended, no_room, background)
         self.waiting.append(operation)
 
     def ready(self, rounds: GroupFsync) -> None:
@@ -115,8 +130,15 @@ class Outbox:
         del self._under_way[operation]
 
     def operation_failed(self, operation: Operation, error: OSError, now_ms: int) -> None:
-        """The file system failed; the directory goes offline."""
-        self._end(operation)
+        """The file system failed; the directory goes offline, unless it is just full."""
+        callbacks = self._end(operation)
+        directory = self._table.directories[operation.directory]
+        bearable = directory.error is None and not self._table.stopping and is_full(error)
+        if callbacks.no_room is not None and bearable:
+            del self._under_way[operation]
+            self._ran_out(directory, error, now_ms)
+            callbacks.no_room(operation, now_ms)
+            return
         self._failures.directory_failed(operation.directory, error, now_ms)
         del self._under_way[operation]
 

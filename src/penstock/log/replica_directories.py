@@ -14,9 +14,11 @@ from uuid import UUID
 
 from penstock.errors import StorageError
 from penstock.log.checkpointing import Checkpointing
+from penstock.log.deadlines import Deadlines
 from penstock.log.directory_operations import CreateReplicas, SetAside
 from penstock.log.events import LogEvent, StrayFound
 from penstock.log.failures import Failures
+from penstock.log.limits import SPACE_RETRY_MS
 from penstock.log.names import aside_name, parse_future_name, parse_name
 from penstock.log.outbox import Outbox
 from penstock.log.removals import Removals
@@ -34,6 +36,7 @@ class ReplicaDirectories:
     """Creates them and sets them aside."""
 
     _table: ReplicaTable
+    _deadlines: Deadlines
     _outbox: Outbox
     _checkpointing: Checkpointing
     _removals: Removals
@@ -56,7 +59,16 @@ class ReplicaDirectories:
             self._checkpointing.write_stale(self._table.directories[index])
             for start in range(0, len(batch), CREATE_BATCH_MAX):
                 create = CreateReplicas(index, self._outbox, batch[start : start + CREATE_BATCH_MAX])
-                self._outbox.emit(create, partial(self._created, made), broke=self._create_broke)
+                self._emit(create, made)
+
+    def _emit(self, create: CreateReplicas, made: Made) -> None:
+        """Has directories made. If there is no room for them, a little later: what is there already is no error."""
+
+        def later(operation: CreateReplicas, now_ms: int) -> None:
+            again = CreateReplicas(create.directory, self._outbox, create.replicas)
+            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda _: self._emit(again, made))
+
+        self._outbox.emit(create, partial(self._created, made), broke=self._create_broke, no_room=later)
 
     def _created(self, made: Made, operation: CreateReplicas, found: set[str], now_ms: int) -> None:
         for replica in operation.replicas:

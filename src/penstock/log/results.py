@@ -92,6 +92,12 @@ class LogOwner(Protocol[L_contra]):
     def log_files_deleted(self, log: L_contra, paths: Sequence[str], now_ms: int) -> None:
         """Files were renamed to `.deleted`: emit `UnlinkFiles` for them after `config.file_delete_delay_ms`."""
 
+    def log_has_no_room(self, log: L_contra, error: OSError, now_ms: int) -> bool:
+        """A change of the log's files found no room, and is taken back. Returns whether the log goes on after that, for
+        which it calls `undo_appends`; otherwise `log_failed` follows.
+        """
+        ...
+
     def log_failed(self, log: L_contra, error: OSError, now_ms: int) -> None:
         """An operation failed. The log cannot be used any more, and its directory must go offline."""
 

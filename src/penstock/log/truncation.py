@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.log.disk import Disk
 from penstock.log.index import Index
 from penstock.log.loading import Loaded, listing, load, load_segments
 from penstock.log.lookup import locate
 from penstock.log.names import SNAPSHOT, offset_of
-from penstock.log.operations import LogOperation, OperatedLog, rename_deleted
+from penstock.log.operations import Cut, LogOperation, OperatedLog, ends_of, rename_deleted
 from penstock.log.segment import IndexWrite, Segment
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The result of a truncation: everything below `offset`, or with `start_over` an empty log that begins there.
-
-    `log_start_offset` is the log's afterwards, `wall_ms` the wall time of the cut.
-    """
-
-    offset: int
-    log_start_offset: int
-    start_over: bool
-    wall_ms: int
+from penstock.log.space import put_back
 
 
 class Truncate(LogOperation):
@@ -49,14 +36,18 @@ class Truncate(LogOperation):
         self.index_writes = index_writes
 
     def work(self, disk: Disk) -> tuple[Loaded, list[str]]:
-        for path, position, entries in self.index_writes:
-            disk.write(path, position, [entries])
         cut = self.cut
-        deleted = self._cut_files(disk, cut.offset, start_over=cut.start_over)
-        after = self._load(disk)
-        if after.log_end_offset < cut.log_start_offset:
-            deleted += self._cut_files(disk, cut.log_start_offset, start_over=True)
+        try:
+            for path, position, entries in self.index_writes:
+                disk.write(path, position, [entries])
+            deleted = self._cut_files(disk, cut.offset, start_over=cut.start_over)
             after = self._load(disk)
+            if after.log_end_offset < cut.log_start_offset:
+                deleted += self._cut_files(disk, cut.log_start_offset, start_over=True)
+                after = self._load(disk)
+        except OSError as error:  # nothing was added but to indexes; done again, it goes on where it ended
+            put_back(error, disk, ends_of(self.index_writes))
+            raise
         for path in after.segments[-1].paths:
             disk.fsync(path)
         if self.unsynced:

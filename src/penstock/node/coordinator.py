@@ -185,5 +185,11 @@ class Coordinator(Generic[M]):
             shard.leader_epoch = partition.leader_epoch
             if shard.state is not ShardState.FAILED or not in_new_epoch:
                 return
-        lost = partial(self.runtime.resigned, index)
+        lost = partial(self._lost, index, partition)
         self.runtime.elected(index, LedPartition(host, self.name, partition, lost), now_ms)
+
+    def _lost(self, index: int, partition: Partition, now_ms: int) -> None:
+        """The leadership is lost; or, since the disk was full, what was appended last: then the log is read again."""
+        self.runtime.resigned(index, now_ms)
+        if self._host.replicas.in_use(self.topic.name, index) is partition:
+            self._host.scheduler.timers.at(now_ms + LEAD_RETRY_MS, lambda at_ms: self._lead(index, at_ms), duty=True)

@@ -5,6 +5,8 @@ A fetcher sends its next fetch at the end of the turn in which the last was answ
 Writes that take longer than FOLLOWER_WRITE_WAIT_MS are not waited for; their partitions are left out of one fetch. So a
 slow log directory does not delay the partitions of another.
 
+A follower whose log directory is full is left out until there is room (`penstock.log.space`).
+
 After an error a partition pauses alone; when a whole fetch fails, the fetcher pauses. Pauses begin at FETCH_RETRY_MS
 and double up to replica.fetch.backoff.ms: a leader that has not yet heard of its leadership is asked again soon.
 
@@ -22,6 +24,7 @@ from uuid import UUID
 from penstock.errors import ErrorCode, PenstockError, StorageError
 from penstock.log.manager import NotOpen
 from penstock.metadata.image import NO_LEADER
+from penstock.metadata.names import INTERNAL_TOPICS
 from penstock.node.leader_offsets import LeaderOffsets
 from penstock.node.limits import FOLLOWER_WRITE_WAIT_MS, FOLLOWERS_OPENED_PER_STEP, THROTTLED_LOOK_MS
 from penstock.node.outgoing import Outgoing
@@ -247,7 +250,7 @@ class Followers:
             self._state.node_id,
             self._state.broker_epoch,
             limits,
-            lambda follower: self._throttles.waits(follower, now_ms),
+            lambda follower: has_no_room(follower) or self._throttles.waits(follower, now_ms),
         )
         if fetcher.throttled:
             self._release_later(now_ms)
@@ -270,7 +273,8 @@ class Followers:
         if not self._release_due:
             self._release_due = True
             free_ms = self._throttles.follower.free_at_ms(now_ms)
-            at_ms = min(max(free_ms, now_ms + 1), now_ms + THROTTLED_LOOK_MS)
+            latest_ms = now_ms + THROTTLED_LOOK_MS
+            at_ms = min(free_ms, latest_ms) if free_ms > now_ms else latest_ms  # a full directory has no time
             self._scheduler.timers.at(at_ms, self._release, duty=True)
 
     def _release(self, now_ms: int) -> None:
@@ -315,3 +319,11 @@ class Followers:
         timer = self._holds.pop(place, None)
         if timer is not None:
             self._scheduler.timers.cancel(timer)
+
+
+def has_no_room(follower: Follower) -> bool:
+    """Whether a follower's log directory is full. Those of the coordinators' topics may use what is in reserve."""
+    if follower.log is None:
+        return False
+    space = follower.log.space
+    return space.full and (space.exhausted or follower.topic not in INTERNAL_TOPICS)

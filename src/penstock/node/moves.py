@@ -241,6 +241,9 @@ class Moves:
             return
         if follower.state is State.BROKEN:
             raise StorageError("its future log cannot be written")
+        if move.target.space.full:
+            self._wait_for_room(move, now_ms)
+            return
         if self._segments.copies(move.key):
             self._segments.step(move.key, now_ms)
             return
@@ -277,6 +280,12 @@ class Moves:
             follower.leader_offsets(source.log_start_offset, source.log_end_offset, now_ms)
         if follower.ready:
             self._answer(move, source, now_ms)
+
+    def _wait_for_room(self, move: Move, now_ms: int) -> None:
+        """The target is full: looks again a little later. Raises StorageError if the log in use is frozen already."""
+        if move.closing:
+            raise StorageError(f"the log directory {move.target.path} is full")
+        self._scheduler.timers.at(now_ms + THROTTLED_LOOK_MS, partial(self._want, move), duty=True)
 
     def _answer(self, move: Move, source: Log, now_ms: int) -> None:
         """Answers the follower's next fetch as a leader would."""

@@ -90,9 +90,30 @@ def replica_samples(state: NodeState, replication: Replication) -> Steps:
     for each in directories:
         name, labels = "kafka_log_logmanager_remainingsegmentstorecover", {"dir": each.path}
         yield Sample(name, GAUGE, text, each.recovery.segments_left, labels)
+    yield from space_samples(replication.logs)
     yield from in_sync_samples(state, replication)
     broker_state = 3 if state.ready else 2 if state.own_registration is not None else 1
     yield Sample("kafka_server_kafkaserver_brokerstate", GAUGE, "1 starting, 2 recovering, 3 running.", broker_state)
+
+
+def space_samples(logs: LogManager) -> Steps:
+    """The room in the log directories when somebody looked last; asks for a new look."""
+    online = [
+        ({"directory": str(directory.index), "path": directory.path}, directory.space)
+        for directory in logs.table.online
+    ]
+    text = "Free bytes of a log directory's file system at the last look."
+    for labels, space in online:
+        yield Sample("penstock_log_directory_free_bytes", GAUGE, text, space.free_bytes, labels)
+    text = "Bytes that are kept free of records there."
+    for labels, space in online:
+        yield Sample("penstock_log_directory_reserve_bytes", GAUGE, text, space.reserve_bytes, labels)
+    for labels, space in online:
+        yield Sample("penstock_log_directory_full", GAUGE, "1: takes no records.", int(space.full), labels)
+    text = "Bytes of records written to a log directory a second, lately."
+    for labels, space in online:
+        yield Sample("penstock_log_directory_write_rate_bytes", GAUGE, text, round(space.write_rate), labels)
+    logs.spaces.look_soon()
 
 
 def in_sync_samples(state: NodeState, replication: Replication) -> Steps:

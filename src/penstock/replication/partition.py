@@ -258,7 +258,8 @@ class Partition:
             guard: what `log.producers.guard` gave before the transaction was verified, for a batch that may begin it.
             transaction_version: by whose rules a marker ends its transaction.
 
-        Raises RequestError: NOT_ENOUGH_REPLICAS, or what the log refuses it with (`ProducerState.check_coordinated`).
+        It may use what is kept in reserve of the disk. Raises RequestError: NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR if
+        a write has just found no room, or what the log refuses it with (`ProducerState.check_coordinated`).
         """
         log = self.log
         if log.config is not self._config:
@@ -266,6 +267,8 @@ class Partition:
         if len(self.isr.committed) < self.isr.minimum:
             have, need = len(self.isr.committed), self.isr.minimum
             raise RequestError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{have} replicas in sync, min.insync.replicas is {need}")
+        if log.space.exhausted:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk of {log.name} is full")
         log.producers.check_coordinated(header, guard, transaction_version)
         epoch = self.isr.leader_epoch
         appended = log.append_as_leader(records, epoch, now_ms, header=header, origin=Origin.COORDINATOR)
@@ -284,6 +287,8 @@ class Partition:
         return Rewrite(records, header, self.rules, codec=codec, level=level, deep=deep)
 
     def _append(self, records: WritableBuffer, header: BatchHeader | None, now_ms: int) -> Prepared:
+        if self.log.space.full:
+            raise RequestError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {self.log.name} is full")
         appended = self.log.append_as_leader(records, self.isr.leader_epoch, now_ms, header=header)
         if type(appended) is Appended:
             base_offset, last_offset, append_time_ms, size_bytes = appended
@@ -336,6 +341,14 @@ class Partition:
         if self.isr.followers:
             self._leave_followers_behind(end_offset, now_ms)
         self.advance_high_watermark(now_ms)
+
+    def appends_undone(self, now_ms: int) -> None:
+        """The disk was full: what is beyond the log end is not appended, and whoever waits for it is told."""
+        self.appended_bytes = self.written_bytes
+        self.isr.epoch_start_offset = min(self.isr.epoch_start_offset, self.log.log_end_offset)
+        for waiting in (self.waiting_for_end, self.waiting_for_watermark):
+            for _, waiter, slot in waiting.beyond(self.log.log_end_offset):
+                tell(waiter, slot, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
 
     def _leave_followers_behind(self, end_offset: int, now_ms: int) -> None:
         before, self._end_offset = self._end_offset, end_offset
@@ -502,7 +515,7 @@ class Partition:
         anew = leader_epoch > isr.leader_epoch or replicas != isr.replicas
         if leader_epoch > isr.leader_epoch:
             self._begin_epoch(leader_epoch, partition_epoch, replicas, in_sync, now_ms)
-            self._note_epoch()
+            self.note_epoch()
         else:
             isr.change(partition_epoch, replicas, in_sync, now_ms)
         self._read_config()  # what it asks depends on the number of replicas
@@ -536,9 +549,9 @@ class Partition:
     def reopened(self, log: Log) -> None:
         """Takes the log that was reopened after it had been closed as the least recently used."""
         self.log = log
-        self._note_epoch()
+        self.note_epoch()
 
-    def _note_epoch(self) -> None:
+    def note_epoch(self) -> None:
         """Records where this leader epoch begins; for a closed log, when it is open again."""
         if not self.log.closed and self.log.leader_epochs.latest < self.isr.leader_epoch:
             self.log.start_epoch(self.isr.leader_epoch)

@@ -356,8 +356,20 @@ class Replicas:
         replica = self._by_log.get(log.name)
         if type(replica) is Follower:
             replica.log_changed(now_ms)
+        elif type(replica) is Partition and replica.log is log:
+            replica.note_epoch()
         if log.name in self.copied:
             self.copied[log.name](now_ms)
+
+    def log_undone(self, log: Log, now_ms: int) -> None:
+        replica = self._by_log.get(log.name)
+        if type(replica) is Partition:
+            replica.appends_undone(now_ms)
+
+    def space_changed(self, index: int, now_ms: int) -> None:
+        for follower in list(self._followers.values()):
+            if follower.log is not None and follower.log.disk.directory == index:
+                self._follower_driver().follower_moved(follower, now_ms)
 
     def copy(self, log: Log, follower: Follower) -> None:
         """`log` is a future one: changes of it concern `follower`."""

@@ -84,6 +84,13 @@ class Waiters:
         del waiting[:count]
         return reached
 
+    def beyond(self, offset: int) -> list[Waiting]:
+        """Removes and returns those that wait for more than `offset`."""
+        count = bisect_right(self._waiting, offset, key=OFFSET)
+        beyond = self._waiting[count:]
+        del self._waiting[count:]
+        return beyond
+
     def all(self) -> list[Waiting]:
         """Removes and returns all waiters."""
         everybody, self._waiting = self._waiting, []

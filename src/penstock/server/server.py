@@ -258,5 +258,5 @@ def report(event: LogEvent) -> None:
 
 
 SERIOUS_EVENTS = frozenset(
-    {"DirectoryFailed", "LogBroken", "RecordsLost", "TailCut", "CheckpointUnreadable", "LogNotCleaned"}
+    {"DirectoryFailed", "DirectoryFull", "LogBroken", "RecordsLost", "TailCut", "CheckpointUnreadable", "LogNotCleaned"}
 )

@@ -65,7 +65,7 @@ def test_a_frozen_controller_is_replaced_and_finds_its_place_when_it_thaws(tmp_p
         check(writer, cluster.bootstrap, 3)
 
 
-def test_a_full_disk_costs_its_directory_and_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_disk_that_takes_no_more_costs_its_directory_and_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """The limit on the size of files stands for the disk: appends to the partition's segment fail, others do not."""
     with Cluster(tmp_path, min_insync_replicas=2, directories=2) as cluster:
         create_topic(cluster.bootstrap, "t", 1, 3)

@@ -417,3 +417,31 @@ def test_rolls_are_told_apart_from_the_round() -> None:
     for _ in range(2):
         one.log.append_as_leader(batch(b"x" * 50), 0, NOW_MS)
     assert {type(each) for each in one.log.take_operations()} == {Write, Roll}
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 100])
+def test_what_waits_for_an_fsync_is_taken_back_with_an_append_that_finds_no_room(segment_bytes: int) -> None:
+    one = Grouped(segment_bytes=segment_bytes)
+    one.goes_on = True
+    one.append(batch(b"a", producer=(7, 0, 0)))
+    one.sync()
+    for sequence in (1, 2):
+        one.log.append_as_leader(batch(b"b", producer=(7, 0, sequence)), 0, NOW_MS)
+        one.write()
+    under_way = one.directory.round()
+    before = one.content()
+    one.disk.capacity_bytes = sum(one.disk.size(path) for path in one.disk.paths()) + 20
+    one.log.append_as_leader(batch(b"c", producer=(7, 0, 3)), 0, NOW_MS)
+    one.write()
+    assert ("undone", 1) in one.told
+    assert (one.counted, one.log.reserved_end_offset, one.log.files.held) == (1, 1, 0)
+    assert one.content() == before
+    assert sum(one.disk.size(path) for path in one.disk.paths() if path.endswith(".log")) == len(before)
+    one.disk.capacity_bytes = None
+    one.log.append_as_leader(batch(b"d", producer=(7, 0, 1)), 0, NOW_MS)
+    one.write()
+    one.end(under_way)
+    assert one.counted == 1, "the round has not seen this record at this offset"
+    one.sync()
+    assert one.counted == 2
+    assert one.after_power_failure() == 2

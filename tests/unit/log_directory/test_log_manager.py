@@ -269,7 +269,7 @@ def test_a_failed_directory_takes_its_logs_offline_and_no_others() -> None:
     world.append("clicks", 0)
     world.append("clicks", 1)
     manager = world.node.manager
-    world.disks[0].capacity_bytes = 0
+    world.disks[0].fail_write_at = world.disks[0].changes
     world.append("clicks", 0)
     assert [event.path for event in world.node.events if isinstance(event, DirectoryFailed)] == ["/data/0"]
     with pytest.raises(StorageError, match="/data/0 is offline"):

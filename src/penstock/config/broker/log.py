@@ -36,7 +36,7 @@ class LogSettings(Group):
         "Directories for logs, when log.dirs is not given."
     )
     log_dirs = Setting[tuple[str, ...] | None]("log.dirs", LIST, default=None, check=some_distinct).documented(
-        "Directories for logs, one a disk. A new partition goes to the one with the fewest."
+        "Directories for logs, one a disk. Which of them gets a new partition: penstock.log.dir.placement."
     )
     cordoned_log_dirs = Setting("cordoned.log.dirs", LIST, default=(), check=distinct, dynamic=PER_BROKER).documented(
         "Log directories that get no new partitions; * for all of them."

@@ -31,6 +31,19 @@ class OwnSettings(Group):
         "How long a request may take to arrive once its first byte is there, besides its size at 16 KiB a second; "
         "a slower connection is closed."
     )
+    penstock_log_dir_placement = Setting(
+        "penstock.log.dir.placement", STRING, default="free", one_of=("free", "count"), dynamic=CLUSTER
+    ).documented(
+        "Which log directory a new replica goes to. free: the one with the most free bytes after what is promised to "
+        "replicas being filled there, then the least written one. count: the one with the fewest replicas, as Kafka."
+    )
+    penstock_log_dir_reserve_bytes = Setting[int | None](
+        "penstock.log.dir.reserve.bytes", LONG, default=None, at_least=0, dynamic=CLUSTER
+    ).documented(
+        "Bytes of each log directory's file system that are kept free of records: below it, producers get "
+        "KAFKA_STORAGE_ERROR and followers stop fetching, until a quarter more is free. Topics of coordinators, "
+        "checkpoints and the metadata log may use it. Unset: 256 MiB, or a twentieth of a smaller file system."
+    )
     penstock_lane_threads = Setting("penstock.lane.threads", INT, default=2, at_least=1, at_most=64).documented(
         "Threads of one log directory, for reads that miss the page cache, forcing to disk, and file changes."
     )

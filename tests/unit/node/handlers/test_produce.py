@@ -326,11 +326,11 @@ def test_a_failed_write_takes_the_directory_offline_and_no_other() -> None:
     assert node.broker.failure is None
 
 
-def test_a_full_metadata_directory_ends_the_node() -> None:
+def test_a_failing_metadata_directory_ends_the_node() -> None:
     node = Node()
     node.create_topic("t")
     client = node.connect()
     assert produced(client, "t", batch()).error_code == 0
-    node.disks[0].capacity_bytes = 0
+    node.disks[0].fail_write_at = node.disks[0].changes
     assert produced(client, "t", batch()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert isinstance(node.broker.failure, OSError)
