@@ -29,7 +29,7 @@ HEARD = "nobody is elected whom the controller never heard, while others can lea
 
 
 class DecisionChecker:
-    """See the module's head. `check` is called after each event of a machine, `died` when its process has died."""
+    """See the module's head. `check` is called after each event of a machine, `ended` when its process is gone."""
 
     def __init__(self, machines: Sequence[Machine], now_ms: Callable[[], int]) -> None:
         self.machines: Mapping[int, Machine] = {machine.settings.node_id: machine for machine in machines}
@@ -38,13 +38,13 @@ class DecisionChecker:
         self._image: MetadataImage = EMPTY_IMAGE
         self._terms: dict[int, tuple[int, int]] = {}
         self._unheard: dict[int, list[tuple[int, frozenset[int]]]] = {}
-        self._died_ms: dict[int, int] = {}
+        self._ended_ms: dict[int, int] = {}
         self._found: dict[int, tuple[int, int]] = {}
         self.frozen = 0
 
-    def died(self, machine: Machine) -> None:
-        """A process is gone."""
-        self._died_ms[machine.settings.node_id] = self._now_ms()
+    def ended(self, machine: Machine) -> None:
+        """A process is gone: it has died, or a clean stop is over."""
+        self._ended_ms[machine.settings.node_id] = self._now_ms()
 
     def check(self, machine: Machine) -> None:
         """Looks at what a node knows after one of its events."""
@@ -135,7 +135,7 @@ class DecisionChecker:
             return
         controller_id, since_ms = self._terms[self._image.epoch]
         elected = self.machines[new.leader]
-        if elected.running or self._died_ms.get(new.leader, since_ms) >= since_ms:
+        if elected.running or self._ended_ms.get(new.leader, since_ms) >= since_ms:
             return
         controller = self.machines[controller_id]
         if not controller.running or not controller.broker.controller.active:

@@ -193,10 +193,15 @@ class ClusterWorld:
         )
         machine.reboots = self.scenario.reboots
         machine.before_start = lambda: self._mend(machine)
-        machine.stopped = lambda: self.simulation.after_ms(RESTART_DELAY_MS, lambda: self._start(machine))
+        machine.stopped = lambda: self._stopped(machine)
         machine.observed = lambda: self._observe(machine)
-        machine.died = lambda: self.decisions.died(machine)
+        machine.died = lambda: self.decisions.ended(machine)
         return machine
+
+    def _stopped(self, machine: Machine) -> None:
+        """A clean stop is over."""
+        self.decisions.ended(machine)
+        self.simulation.after_ms(RESTART_DELAY_MS, lambda: self._start(machine))
 
     def _format_request(self, node_id: int, host: str, path: str) -> FormatRequest:
         standalone = self.scenario.voters is not None and node_id == FIRST_CONTROLLER_ID
