@@ -124,3 +124,15 @@ def decode(data: bytes, path: str) -> LeaderEpochs:
     if any(epoch < 0 or start_offset < 0 for epoch, start_offset in entries):
         raise StorageError(f"{path} has a negative epoch or offset")
     return LeaderEpochs(entries)
+
+
+def decode_if_sound(data: bytes | None, path: str) -> LeaderEpochs:
+    """Like `decode`; of a file that is missing (None) or malformed no epochs, which are to be written."""
+    if data is not None:
+        try:
+            return decode(data, path)
+        except StorageError:
+            pass
+    epochs = LeaderEpochs()
+    epochs.dirty = True
+    return epochs

@@ -94,8 +94,9 @@ CLEANING_AGAIN_MS = 600_000
 """After this time a log that could not be cleaned is tried again; sooner if its topic's configuration changes."""
 CLEANING_LOOK_REPLICAS_MAX = 32
 """Logs whose files one look for what is to be cleaned goes through."""
-COMPILED_MIN_BYTES = 1 << 20
-"""A pass over fewer bytes is done in plain Python: with one record a batch that takes as long as to import numba."""
+COMPILED_MIN_BYTES = 1 * MiB
+"""A pass of the cleaner or a scan of a recovery over fewer bytes is done in plain Python: with one record a batch that
+takes as long as to import numba."""
 CLEANING_BACKOFF_MIN_MS = 100
 """The cleaner waits at least this long between two looks, even if `log.cleaner.backoff.ms` is less."""
 CLEANING_LOOKED_AT_MAX = 500
@@ -104,6 +105,9 @@ LEGACY_HOLES_NAMED_MAX = 100
 """Damaged places of a log of an old format that are named; the others are counted."""
 VERIFY_FINDINGS_MAX = 100
 """Findings about one log that a check of it lists, of each severity; it counts the others."""
+VERIFY_COMPILED_MIN_BYTES = 16 * MiB
+"""A check of a log with fewer bytes walks over its records in plain Python: somebody waits for the command, which would
+have to import numba first."""
 VERIFY_LOOKS_MAX = 3
 """How often a check looks at a log whose files change meanwhile, before it says that it cannot judge it."""
 PROMISED_MS = 600_000

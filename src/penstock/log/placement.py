@@ -39,7 +39,7 @@ class Placement:
         """Before the directories of several new replicas are chosen."""
         promised = dict.fromkeys(self._table.directories, 0)
         for replica, promise in list(self._promises.items()):
-            left_bytes = promise.size_bytes - known_bytes(replica)
+            left_bytes = promise.size_bytes - replica.known_bytes
             if left_bytes <= 0 or promise.until_ms <= now_ms or replica.state is State.GONE:
                 del self._promises[replica]
             else:
@@ -47,7 +47,7 @@ class Placement:
         for key, future in self._table.futures.items():
             main = self._table.find(*key)
             if main is not None:
-                promised[future.directory] += max(0, known_bytes(main) - known_bytes(future))
+                promised[future.directory] += max(0, main.known_bytes - future.known_bytes)
         return PlacementRound(self, self._table, promised, now_ms)
 
     def promise(self, replica: Replica, promise: Promise) -> None:
@@ -90,10 +90,5 @@ class PlacementRound:
         self._placement.promise(replica, Promise(expected_bytes, self._now_ms + PROMISED_MS))
 
     def _expect(self, topic: str) -> int:
-        sizes = [size_bytes for each in self._table.of_topic(topic) if (size_bytes := known_bytes(each))]
+        sizes = [size_bytes for each in self._table.of_topic(topic) if (size_bytes := each.known_bytes)]
         return round(fmean(sizes)) if sizes else self._table.topic_config(topic).max_segment_bytes
-
-
-def known_bytes(replica: Replica) -> int:
-    """What a replica takes; 0 while nobody knows."""
-    return replica.log.size_bytes if replica.log is not None else replica.size_bytes or 0

@@ -166,14 +166,8 @@ class Rebuilding:
 
     def _epochs(self, files: Mapping[str, FileInfo]) -> LeaderEpochs:
         path = f"{self.name}/{LEADER_EPOCHS}"
-        if LEADER_EPOCHS in files:
-            try:
-                return leader_epochs.decode(self.disk.read(path, 0, files[LEADER_EPOCHS].size_bytes), path)
-            except StorageError:
-                pass
-        epochs = LeaderEpochs()
-        epochs.dirty = True
-        return epochs
+        file = files.get(LEADER_EPOCHS)
+        return leader_epochs.decode_if_sound(None if file is None else self.disk.read(path, 0, file.size_bytes), path)
 
     def _file(self, file: str, content: bytes, files: Mapping[str, FileInfo]) -> RebuiltFile:
         before = self.disk.read(f"{self.name}/{file}", 0, files[file].size_bytes) if file in files else None

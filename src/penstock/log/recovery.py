@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from penstock.errors import CorruptRecordError, InvalidRecordError, StorageError
+from penstock.errors import CorruptRecordError, InvalidRecordError
 from penstock.log import leader_epochs, producer_snapshot
 from penstock.log.disk import Disk, FileInfo
 from penstock.log.leader_epochs import LeaderEpochs
@@ -354,14 +354,8 @@ class Recovery:
 
     def _leader_epochs(self, files: dict[str, FileInfo]) -> LeaderEpochs:
         path = self._path(LEADER_EPOCHS)
-        if LEADER_EPOCHS in files:
-            try:
-                return leader_epochs.decode(self.disk.read(path, 0, files[LEADER_EPOCHS].size_bytes), path)
-            except StorageError:
-                pass
-        epochs = LeaderEpochs()
-        epochs.dirty = True
-        return epochs
+        file = files.get(LEADER_EPOCHS)
+        return leader_epochs.decode_if_sound(None if file is None else self.disk.read(path, 0, file.size_bytes), path)
 
     def _end_offset(self) -> int:
         """The offset after the last batch, by the files as they are now."""

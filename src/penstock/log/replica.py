@@ -134,6 +134,11 @@ class Replica:
         return self.own_name is not None
 
     @property
+    def known_bytes(self) -> int:
+        """What its log takes; 0 while nobody knows."""
+        return self.log.size_bytes if self.log is not None else self.size_bytes or 0
+
+    @property
     def high_watermark(self) -> int:
         """The checkpointed high watermark; 0 if unknown."""
         return self.directory.high_watermarks.get(self.key) or 0

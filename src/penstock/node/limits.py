@@ -77,9 +77,9 @@ ALTER_PARTITION_RETRY_MS = 50
 """Between two tries of an AlterPartition request, as Kafka's."""
 MOVES_AT_ONCE_MAX = 4
 """Replicas that are copied to other log directories at the same time; further ones wait."""
-MOVE_READ_BYTES = 1024 * 1024
+MOVE_READ_BYTES = 1 * MiB
 """What such a copy reads at once."""
-MOVE_FILES_MIN_BYTES = 4 * 1024 * 1024
+MOVE_FILES_MIN_BYTES = 4 * MiB
 """Closed segments of a log that has fewer bytes of them left are copied batch by batch."""
 MOVE_FILE_TRIES_MAX = 3
 """So often a segment is copied anew whose files have changed meanwhile; then the move goes on batch by batch."""

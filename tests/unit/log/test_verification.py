@@ -16,12 +16,13 @@ from support.logs import NAME, OneLog, batch
 from support.planted import checked, contents, flipped, mutated, old_message, put, said, sound_log
 
 from penstock.errors import InvalidRecordError, StorageError
+from penstock.log.limits import VERIFY_COMPILED_MIN_BYTES
 from penstock.log.names import LOG, file_name
 from penstock.log.rebuilding import Rebuilding
 from penstock.log.verification.findings import Severity
 from penstock.log.verification.partition import Beside, check_partition
 from penstock.log.verification.record_checks import WalkRecords, plain_walk
-from penstock.log.verification.walks import COMPILED_FROM_BYTES, walk_for
+from penstock.log.verification.walks import walk_for
 from penstock.records.batch import CRC_POSITION, HEADER_BYTES, BatchHeader, computed_crc, headers, read_header
 from penstock.records.builder import BatchBuilder
 from penstock.records.reader import record_bytes
@@ -410,7 +411,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_the_others_are_checked() ->
 
 def test_the_compiled_walk_says_the_same_of_every_batch() -> None:
     """Of sound records, and of some with a byte changed."""
-    walk = walk_for(COMPILED_FROM_BYTES)
+    walk = walk_for(VERIFY_COMPILED_MIN_BYTES)
     assert walk is not plain_walk, "numba is installed for the tests"
     random = Random(3)
     for seed in range(3):

@@ -6,7 +6,6 @@ them, and so does the next one, or a recovery.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from penstock.log.disk import Disk, OperationOwner
 from penstock.log.limits import CLEANING_TASK_MAX_MS, COMPILED_MIN_BYTES
 from penstock.log.names import CLEANED
 from penstock.log.replica import Replica
+from penstock.log.space import is_full
 from penstock.log.tasks import Task, TaskOperation
 
 LEAST_SLOTS = 8
@@ -88,7 +88,7 @@ class RunPass(Task):
         except (StorageError, ConfigError) as error:
             failure = str(error)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not is_full(error):
                 raise
             failure = f"the disk is full: {error}"
         with suppress(FileNotFoundError):
