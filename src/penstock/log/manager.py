@@ -192,6 +192,7 @@ class LogManager:
         self.deadlines.seen(now_ms)
         self._retention.begin(now_ms)
         self._cleaning.begin(now_ms)
+        self.cleaner.looked_ms = now_ms
         for replica in list(table.replicas()):
             if replica.opening is not None and replica.state in (State.CLOSED, State.UNRECOVERED):
                 self._logs.proceed(replica, now_ms)

@@ -204,7 +204,7 @@ def cleaner_samples(logs_here: LogManager) -> Steps:
     for path, replicas in uncleanable.items():
         yield Sample(f"{name}_uncleanable_partitions_count", GAUGE, text, len(replicas), {"logDirectory": path})
     for path, replicas in uncleanable.items():
-        size_bytes = sum(map(size_of, replicas))
+        size_bytes = sum(replica.known_bytes for replica in replicas)
         yield Sample(f"{name}_uncleanable_bytes", GAUGE, "Bytes of these logs.", size_bytes, {"logDirectory": path})
     text = "Share of the dirtiest log that was not cleaned when the cleaner looked last, in percent."
     yield Sample(f"{name}_max_dirty_percent", GAUGE, text, round(100 * cleaner.max_dirty_ratio))
@@ -223,16 +223,15 @@ def cleaner_samples(logs_here: LogManager) -> Steps:
     yield Sample("penstock_log_cleaner_removed_bytes_total", COUNTER, text, cleaner.removed_bytes)
 
 
-def size_of(replica: Replica) -> int:
-    """The bytes of a log, as far as they are known."""
-    return replica.log.size_bytes if replica.log is not None else replica.size_bytes or 0
-
-
 def fsync_samples(logs_here: LogManager) -> Iterator[Sample]:
     """Rounds of fsyncs by log directory, of those that had any (`penstock.log.fsync=group`)."""
     name = "penstock_log_group_fsync"
     directories = zip(logs_here.table.directories, logs_here.fsyncs, strict=True)
-    used = [({"directory": each.path}, fsyncs) for each, fsyncs in directories if fsyncs.counts.rounds]
+    used = [
+        ({"directory": str(each.index), "path": each.path}, fsyncs)
+        for each, fsyncs in directories
+        if fsyncs.counts.rounds
+    ]
     for labels, fsyncs in used:
         yield Sample(f"{name}_rounds_total", COUNTER, "Rounds of fsyncs.", fsyncs.counts.rounds, labels)
     for labels, fsyncs in used:

@@ -294,6 +294,7 @@ def figures(topic: Compacted) -> dict[str, float]:
 
 def test_figures_have_kafkas_names() -> None:
     topic = Compacted(max_compaction_lag_ms=str(MINUTE_MS // 2))
+    assert figures(topic)["logcleanermanager_time_since_last_run_ms"] < MINUTE_MS, "before its first look"
     topic.append(11)
     topic.disk.capacity_bytes = sum(entry.size_bytes for entry in topic.disk.list("users-0")) + 1_000
     topic.wait(3 * MINUTE_MS)

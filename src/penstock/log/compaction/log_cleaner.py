@@ -87,7 +87,7 @@ class LogCleaner:
         uncleanable: why logs could not be cleaned the last time, or not all of them.
         cleaned_logs: passes that were taken into use since the start; `removed_bytes` by them.
         max_dirty_ratio: the largest share of dirty bytes of the logs looked at last; `max_delay_ms`: for how long one
-            of them is overdue. `looked_ms`: when that was.
+            of them is overdue. `looked_ms`: when that was, or when the node began.
         last_pass: figures of the last one.
     """
 
