@@ -31,15 +31,7 @@ from penstock.protocol.messages.metadata.config_record import ConfigRecord
 from penstock.replication.follower import Follower
 
 RECORD_BYTES = 40_000
-
-
-@pytest.fixture(autouse=True, params=["by batches", "as files"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How closed segments are copied."""
-    if request.param == "as files":
-        monkeypatch.setattr("penstock.node.segment_moves.MOVE_FILES_MIN_BYTES", 1)
-        monkeypatch.setattr("penstock.node.segment_moves.MOVE_READ_BYTES", 300_000)
-    return str(request.param)
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def values(node: Node, offset: int = 0) -> list[bytes]:

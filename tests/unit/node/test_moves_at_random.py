@@ -17,15 +17,7 @@ from penstock.protocol.messages.alter_replica_log_dirs_request import (
 
 PARTITIONS = 2
 DIRECTORIES = 3
-
-
-@pytest.fixture(autouse=True, params=["by batches", "as files"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How closed segments are copied."""
-    if request.param == "as files":
-        monkeypatch.setattr("penstock.node.segment_moves.MOVE_FILES_MIN_BYTES", 1)
-        monkeypatch.setattr("penstock.node.segment_moves.MOVE_READ_BYTES", 300_000)
-    return str(request.param)
+pytestmark = pytest.mark.usefixtures("way")
 
 
 class Run:
