@@ -67,7 +67,10 @@ def place_of(directory: str) -> tuple[str, str]:
     if not os.path.isdir(full):
         raise UsageError(f"{directory}: there is no such directory")
     if not any(offset_of(file, LOG) is not None for file in os.listdir(full)):
-        raise UsageError(f"{directory} has no segments: it is not a partition's directory, as data/clicks-0 is")
+        raise UsageError(
+            f"{directory} has no segments: either nothing was written to it yet, or it is not a partition's directory,"
+            " as data/clicks-0 is"
+        )
     parent, name = os.path.split(full)
     return parent, name
 

@@ -91,6 +91,7 @@ def test_a_copy_somewhere_else_gets_no_lock_file(partition: Path) -> None:
 def test_bad_arguments_are_refused_in_a_line(partition: Path, tmp_path: Path, capsys: Capture) -> None:
     assert main(["log", "index", str(tmp_path / "nowhere")]) == 2
     assert main(["log", "index", str(tmp_path)]) == 2
+    assert "nothing was written to it yet" in capsys.readouterr().err
     assert main(["log", "index", "--index-interval-bytes", "-1", str(partition)]) == 2
     (partition.parent / LOG_START).write_text("0\n1\nx\n")
     assert main(["log", "index", str(partition)]) == 2
