@@ -65,7 +65,7 @@ FEATURES = (
     (
         "Old message formats (magic 0 and 1) in logs of before Kafka 0.11",
         "not yet: Kafka 4 serves such a log, here it is left as it is and answers KAFKA_STORAGE_ERROR; "
-        "[`penstock import`](../how-to/import-old-logs.md) copies it into a topic",
+        "[`penstock import`](../how-to/import-old-logs.md) copies it into a topic if all of it is of these formats",
     ),
 )
 DIFFERENCES = (

@@ -211,8 +211,8 @@ def refuse_old_message(disk: Disk, path: str, end: int, size_bytes: int) -> None
     (length,) = LENGTH.unpack_from(head, LENGTH_POSITION)
     if 0 < length < size_bytes and is_old_message(disk.read(path, end, LOG_OVERHEAD_BYTES + length)):
         raise StorageError(
-            f"{path} has messages of an old format (before Apache Kafka 0.11) at byte {end}, which Penstock does not "
-            "read; the log is left as it is, and Apache Kafka serves it"
+            f"{path} has messages of an old format (before Apache Kafka 0.11) at byte {end}, which a Penstock "
+            "broker does not read; the log is left as it is, and Apache Kafka serves it"
         )
 
 

@@ -145,10 +145,12 @@ class LogSettings(Group):
     ).documented("Share of log.cleaner.dedupe.buffer.size that is used; the fuller, the slower.")
     log_cleaner_io_buffer_size = Setting(
         "log.cleaner.io.buffer.size", INT, default=524_288, at_least=0, dynamic=CLUSTER
-    ).documented("Bytes that all logs being cleaned read and write at once, half of them each.")
+    ).documented("Memory in bytes for the files of all logs being cleaned: one half for reading, one for writing.")
     log_cleaner_io_max_bytes_per_second = Setting(
         "log.cleaner.io.max.bytes.per.second", DOUBLE, default=1.7976931348623157e308, dynamic=CLUSTER
-    ).documented("What all logs being cleaned read and write together in a second, on average.")
+    ).documented(
+        "Bytes that all logs being cleaned together may read and write in a second, on average; no limit by default."
+    )
     log_cleaner_backoff_ms = Setting(
         "log.cleaner.backoff.ms", LONG, default=15 * SECOND_MS, at_least=0, dynamic=CLUSTER
     ).documented("Time between two looks for logs to clean.")

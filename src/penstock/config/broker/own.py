@@ -34,8 +34,9 @@ class OwnSettings(Group):
     penstock_log_dir_placement = Setting(
         "penstock.log.dir.placement", STRING, default="free", one_of=("free", "count"), dynamic=CLUSTER
     ).documented(
-        "Which log directory a new replica goes to. free: the one with the most free bytes after what is promised to "
-        "replicas being filled there, then the least written one. count: the one with the fewest replicas, as Kafka."
+        "Which log directory a new replica goes to. free: the one with the most free bytes, less what replicas that "
+        "are being filled there will still take; of equal ones the one to which least is written. count: the one with "
+        "the fewest replicas, as in Kafka."
     )
     penstock_log_dir_reserve_bytes = Setting[int | None](
         "penstock.log.dir.reserve.bytes", LONG, default=None, at_least=0, dynamic=CLUSTER
