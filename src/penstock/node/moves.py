@@ -11,7 +11,8 @@ Once it has caught up, the controller is told the new directory. (Told after the
 lost if the old directory failed in between.) When the image agrees, the log in use is frozen, the rest is copied, and
 the two swap (`penstock.log.moving`). That takes some milliseconds, in which requests for the partition wait.
 
-A few moves run at the same time, the others wait. After a start they continue where they were.
+A few moves run at the same time, the others wait, and so does one whose target is full. After a start they continue
+where they were, or, if the cleaner has gone over the log in use since, begin anew.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ErrorCode, NotResident, PenstockError, StorageError
 from penstock.log.directory_operations import ReadBytes
 from penstock.log.disk import FileSlice
+from penstock.log.limits import SPACE_LOOK_MS
 from penstock.log.log import Log
 from penstock.log.manager import LogManager, NotOpen
 from penstock.log.replica import State as Stored
@@ -285,7 +287,7 @@ class Moves:
         """The target is full: looks again a little later. Raises StorageError if the log in use is frozen already."""
         if move.closing:
             raise StorageError(f"the log directory {move.target.path} is full")
-        self._scheduler.timers.at(now_ms + THROTTLED_LOOK_MS, partial(self._want, move), duty=True)
+        self._scheduler.timers.at(now_ms + SPACE_LOOK_MS, partial(self._want, move), duty=True)
 
     def _answer(self, move: Move, source: Log, now_ms: int) -> None:
         """Answers the follower's next fetch as a leader would."""
