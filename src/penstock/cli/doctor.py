@@ -273,11 +273,11 @@ def check_event_loop() -> Finding:
 
 
 def check_cleaner() -> Finding:
-    """Whether the log cleaner's loops over keys can be compiled; without numba they run in plain Python."""
+    """Whether the loops of the log cleaner and of recoveries can be compiled; without numba they are plain Python."""
     from importlib.util import find_spec
 
     if find_spec("numba") is None:
-        remedy = "pip install 'penstock[kernels]' makes compaction many times as fast"
+        remedy = "pip install 'penstock[kernels]' makes compaction and recovery many times as fast"
         return Finding(State.ODD, "log cleaner", "in plain Python", remedy)
     return Finding(State.FINE, "log cleaner", "compiled by numba")
 

@@ -11,8 +11,8 @@ gives what the open logs have waiting, at the end of every event, and calls `tic
   then.
 - `begin` says that the topics' configurations are known. Until then no log is opened or recovered and retention looks
   at none: by the defaults, it would remove what a topic is to keep.
-- After an unclean stop every log is recovered before it is served: those asked for first, the others after them, a few
-  at a time. What was lost is reported by offset range.
+- After an unclean stop every log is recovered before it is served, a few at a time, the coordinators' topics first; one
+  that is asked for does not wait for its turn. What was lost is reported by offset range.
 - An error of the file system takes its directory offline: all its logs, for good. `StorageError` from then on. A full
   one is no such error: appends are undone, other changes tried again (`space`, `undoing`).
 - What went by (appends, new starts, new high watermarks) puts replicas into dirty sets; checkpoints, flushes and
@@ -20,8 +20,9 @@ gives what the open logs have waiting, at the end of every event, and calls `tic
   next segment that grows too old.
 
 The parts share a `ReplicaTable`, one heap of `Deadlines` and an `Outbox`, and each has those that it uses, never the
-manager: `checkpointing`, `flushes`, `producer_expiry`, `removals` and `retention_schedule` know of no other,
-`replica_directories` is above them, then `open_logs`, then `retiring`, `compaction.log_cleaner`, `moving`, `strays`.
+manager: `checkpointing`, `flushes`, `placement`, `producer_expiry`, `removals`, `retention_schedule` and `space_looks`
+know of no other, `replica_directories` is above them, then `open_logs`, then `retiring`, `compaction.log_cleaner`,
+`moving`, `strays`. The rounds of `group_fsync`, one for each directory, are beside the outbox.
 """
 
 from __future__ import annotations
