@@ -64,7 +64,7 @@ class Space:
         free_bytes, total_bytes: at the last look; 0 before the first.
         reserve_bytes: what is kept free of records.
         full: it takes no records of clients and leaders.
-        exhausted: a write has found no room since the last look.
+        exhausted: a write has found no room since the last look, so it is full, for coordinators as well.
         written_bytes: of records, since the start. write_rate: lately, in bytes a second.
         look_due: a look is under way, or its time is set.
     """

@@ -326,4 +326,4 @@ def has_no_room(follower: Follower) -> bool:
     if follower.log is None:
         return False
     space = follower.log.space
-    return space.full and (space.exhausted or follower.topic not in INTERNAL_TOPICS)
+    return space.exhausted if follower.topic in INTERNAL_TOPICS else space.full
