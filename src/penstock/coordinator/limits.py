@@ -51,4 +51,4 @@ GROUP_SETTLING_HEARTBEATS_PER_SECOND = 500
 SETTLING_HEARTBEATS_PER_SECOND = 1_000
 """Heartbeats a second of all groups of a broker that are changing theirs, about a twentieth of a core."""
 SETTLING_BACKLOG_MAX_MS = 5_000
-"""More of them are not put off by more than this, and nobody waits for what came before for longer."""
+"""Heartbeats beyond that rate are put off, and by so much at most."""
