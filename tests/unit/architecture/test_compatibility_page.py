@@ -7,6 +7,7 @@ from pathlib import Path
 
 import compatibility
 
+from penstock.cli.dev_place import MISSING
 from penstock.node.handlers import registry
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -19,6 +20,12 @@ def test_the_page_is_current() -> None:
 def test_every_served_api_has_its_row() -> None:
     rows = {int(key) for key in re.findall(r"^\| (\d+) \| .* \| \d[\d-]* \|$", compatibility.page(), re.MULTILINE)}
     assert rows >= {int(key) for key in registry()}
+
+
+def test_penstock_dev_names_as_missing_only_what_is() -> None:
+    missing = " ".join(feature.lower() for feature, says in compatibility.FEATURES if says.startswith("not yet"))
+    for word in re.findall(r"\w+", MISSING.lower()):
+        assert word in missing, f"{word}: {MISSING}"
 
 
 def test_the_links_between_pages_lead_somewhere() -> None:
