@@ -131,6 +131,23 @@ def test_a_reassignment_there_and_back(three_nodes: Cluster, ask: Ask, tmp_path:
         becomes(lambda: ask("describe")["counts"]["under_replicated"], 0)
 
 
+def test_a_replica_that_moves_to_another_broker_takes_the_directory_of_its_plan(
+    three_nodes: Cluster, ask: Ask, say: Ask, tmp_path: Path
+) -> None:
+    plan, path = tmp_path / "plan.json", str(three_nodes.path(2) / "data")
+    with topic(three_nodes, "into", "1:3") as name:
+        entry = {"topic": name, "partition": 0, "replicas": [2, 3], "log_dirs": [path, "any"]}
+        plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+        done = ask("reassign", "--plan", plan)
+        assert (done["state"], of(done, name)) == ("done", [[2, 3]])
+        assert done["directory_changes"] == [{"topic": name, "partition": 0, "broker": 2, "from": None, "to": path}]
+        becomes(lambda: ask("reassign", "--plan", plan, "--dry-run")["changes"], [])
+        assert say("reassign", "--plan", plan)[:2] == (0, "nothing to change\n")
+        plan.write_text(json.dumps({"version": 1, "partitions": [{**entry, "log_dirs": ["/nowhere", "any"]}]}))
+        code, _, error = say("reassign", "--plan", plan)
+        assert (code, f"broker 2 has no log directory /nowhere: it has {path}" in error) == (2, True)
+
+
 def test_a_person_sees_a_diff_and_a_bar(three_nodes: Cluster, say: Ask) -> None:
     with topic(three_nodes, "seen", "1:2") as name:
         code, out, error = say("reassign", "--to", "2,3", "--topic", name)

@@ -27,6 +27,7 @@ COMMANDS = {
     "topics": "penstock.cli.topics",
     "configs": "penstock.cli.configs",
     "cluster": "penstock.cli.cluster.command",
+    "disks": "penstock.cli.disks",
     "groups": "penstock.cli.groups",
     "produce": "penstock.cli.produce",
     "consume": "penstock.cli.consume",

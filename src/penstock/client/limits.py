@@ -20,3 +20,5 @@ IMPORT_SETTLE_MS = 30_000
 """How long an import waits for the end of a log that does not take its next batch; then it gives up."""
 IMPORT_STEP_RECORDS = 10_000
 """Records that an import passes over before it lets others run."""
+CLIENT_LOG_DIRECTORIES_MS = 10_000
+"""How long a broker may take to describe its log directories; then it counts as unreachable."""

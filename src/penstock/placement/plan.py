@@ -17,11 +17,41 @@ Partition = tuple[str, int]
 Replicas = tuple[int, ...]
 Racks = Mapping[int, str | None]
 Plan = Mapping[Partition, Replicas]
+Replica = tuple[str, int, int]
+"""Topic, index and broker."""
+LogDirs = Mapping[Replica, str]
+"""The path of the log directory of each replica that is to lie in a certain one."""
 VERSION = 1
+ANY_DIRECTORY = "any"
+"""What a plan has in place of a path where the broker chooses."""
 
 
 def parse_plan(text: str, source: str) -> dict[Partition, Replicas]:
     """Reads a plan. Raises UsageError naming `source`, the partition, and what it should be like."""
+    plan: dict[Partition, Replicas] = {}
+    for place, entry in enumerate(entries_of(text, source)):
+        key, replicas = parse_entry(entry, f"{source}, partitions[{place}]")
+        if key in plan:
+            raise UsageError(f"{source}: {key[0]}-{key[1]} is there twice")
+        plan[key] = replicas
+    if not plan:
+        raise UsageError(f"{source} names no partition")
+    return plan
+
+
+def parse_log_dirs(text: str, source: str) -> dict[Replica, str]:
+    """The log directories that a plan names. Raises UsageError as `parse_plan`."""
+    found: dict[Replica, str] = {}
+    for place, entry in enumerate(entries_of(text, source)):
+        (topic, index), replicas = parse_entry(entry, f"{source}, partitions[{place}]")
+        for broker_id, path in zip(replicas, entry.get("log_dirs", ()), strict=False):
+            if path != ANY_DIRECTORY:
+                found[topic, index, broker_id] = path
+    return found
+
+
+def entries_of(text: str, source: str) -> list[Any]:
+    """The partitions of a plan, still to be parsed. Raises UsageError."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -30,15 +60,7 @@ def parse_plan(text: str, source: str) -> dict[Partition, Replicas]:
     if not isinstance(entries, list) or value.get("version", VERSION) != VERSION:
         example = '{"version": 1, "partitions": [{"topic": "clicks", "partition": 0, "replicas": [1, 2]}]}'
         raise UsageError(f"{source} is not a plan: it must be like {example}")
-    plan: dict[Partition, Replicas] = {}
-    for place, entry in enumerate(entries):
-        key, replicas = parse_entry(entry, f"{source}, partitions[{place}]")
-        if key in plan:
-            raise UsageError(f"{source}: {key[0]}-{key[1]} is there twice")
-        plan[key] = replicas
-    if not plan:
-        raise UsageError(f"{source} names no partition")
-    return plan
+    return entries
 
 
 def parse_entry(entry: Any, where: str) -> tuple[Partition, Replicas]:
@@ -53,14 +75,24 @@ def parse_entry(entry: Any, where: str) -> tuple[Partition, Replicas]:
         raise UsageError(f"{where}: replicas of {partition} must be broker ids, at least one")
     if len(set(replicas)) < len(replicas):
         raise UsageError(f"{where}: a broker is there twice among the replicas of {partition}")
-    if any(directory != "any" for directory in entry.get("log_dirs", ())):
-        raise UsageError(f"{where}: log_dirs of {partition} can only be any: the broker chooses the directory")
+    log_dirs = entry.get("log_dirs", [ANY_DIRECTORY] * len(replicas))
+    if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
+        raise UsageError(f"{where}: log_dirs of {partition} must be a list with one for each of the replicas")
+    if not all(isinstance(each, str) and (each == ANY_DIRECTORY or each.startswith("/")) for each in log_dirs):
+        raise UsageError(f"{where}: log_dirs of {partition} must be paths that begin with /, or any")
     return (entry["topic"], entry["partition"]), replicas
 
 
-def plan_json(plan: Mapping[Partition, Sequence[int]]) -> dict[str, Any]:
-    """A plan as kafka-reassign-partitions reads it."""
-    entries = [{"topic": name, "partition": index, "replicas": list(plan[name, index])} for name, index in sorted(plan)]
+def plan_json(plan: Mapping[Partition, Sequence[int]], log_dirs: LogDirs | None = None) -> dict[str, Any]:
+    """A plan as kafka-reassign-partitions reads it; with `log_dirs` where directories are to be taken."""
+    entries = []
+    for name, index in sorted(plan):
+        replicas = list(plan[name, index])
+        entry: dict[str, Any] = {"topic": name, "partition": index, "replicas": replicas}
+        paths = [(log_dirs or {}).get((name, index, each), ANY_DIRECTORY) for each in replicas]
+        if any(path != ANY_DIRECTORY for path in paths):
+            entry["log_dirs"] = paths
+        entries.append(entry)
     return {"version": VERSION, "partitions": entries}
 
 

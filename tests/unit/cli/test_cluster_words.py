@@ -282,7 +282,7 @@ def test_a_throttle_goes_when_nothing_moves_any_more_also_when_some_was_refused(
 
     monkeypatch.setattr(throttle, "begin", lambda *_: note("begin"))
     monkeypatch.setattr(throttle, "end", lambda *_: note("end"))
-    monkeypatch.setattr(reassign, "carry_out", lambda *_: note("moved"))
+    monkeypatch.setattr(reassign, "carry_out", lambda *_, **__: note("moved"))
     arguments = argparse.Namespace(throttle=1, dry_run=False, json=True, no_wait=False)
     plan = {("t", 0): (2, 3)}
     code = asyncio.run(reassign.throttled(None, arguments, view(partition()), plan))  # type: ignore[arg-type]

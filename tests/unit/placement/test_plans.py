@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.placement.one_broker import demoted, emptied, filled_up, promoted
-from penstock.placement.plan import Plan, changed, parse_plan, plan_json, rack_count
+from penstock.placement.plan import Plan, changed, parse_log_dirs, parse_plan, plan_json, rack_count
 from penstock.placement.spread import spread
 
 RACKLESS: dict[int, str | None] = {}
@@ -109,6 +109,14 @@ def test_a_plan_is_read_as_it_is_written() -> None:
     assert parse_plan(json.dumps(plan_json(plan)), "plan.json") == plan
 
 
+def test_directories_are_read_as_they_are_written_and_only_named_where_they_matter() -> None:
+    plan, log_dirs = topic((1, 2), (2, 1)), {("t", 0, 2): "/b"}
+    written = plan_json(plan, log_dirs)
+    assert [each.get("log_dirs") for each in written["partitions"]] == [["any", "/b"], None]
+    text = json.dumps(written)
+    assert (parse_plan(text, "plan.json"), parse_log_dirs(text, "plan.json")) == (plan, log_dirs)
+
+
 def entry(**fields: object) -> str:
     return json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1], **fields}]})
 
@@ -125,7 +133,10 @@ def entry(**fields: object) -> str:
         (entry(replicas=[]), "replicas of t-0 must be broker ids, at least one"),
         (entry(replicas=["1"]), "replicas of t-0 must be broker ids"),
         (entry(replicas=[1, 1]), "a broker is there twice among the replicas of t-0"),
-        (entry(log_dirs=["/data"]), "log_dirs of t-0 can only be any"),
+        (entry(log_dirs=["/data", "any"]), "log_dirs of t-0 must be a list with one for each of the replicas"),
+        (entry(log_dirs="/data"), "log_dirs of t-0 must be a list"),
+        (entry(log_dirs=["data"]), "log_dirs of t-0 must be paths that begin with /, or any"),
+        (entry(log_dirs=[1]), "log_dirs of t-0 must be paths"),
         ('{"partitions": [1]}', "topic is missing"),
     ],
 )

@@ -88,7 +88,7 @@ def register_reassign(actions: Actions[argparse.ArgumentParser]) -> argparse.Arg
         actions,
         "reassign",
         later("reassign", "reassign"),
-        "move replicas to other brokers, and wait until they have moved",
+        "move replicas to other brokers or directories, and wait until they have moved",
     ).examples(
         "penstock cluster reassign --to 1,2,3,4 --dry-run",
         "penstock cluster reassign --to 1,2,3,4 --topic clicks --save before.json",
@@ -98,7 +98,9 @@ def register_reassign(actions: Actions[argparse.ArgumentParser]) -> argparse.Arg
     )
     what = reassign.add_mutually_exclusive_group()
     add_option(what, "--to", "ID,ID", "spread the partitions evenly over exactly these brokers")
-    add_option(what, "--plan", "FILE", "plan as JSON, in the format of kafka-reassign-partitions; - reads stdin")
+    add_option(
+        what, "--plan", "FILE", "plan as JSON, in the format of kafka-reassign-partitions, log_dirs too; - reads stdin"
+    )
     add_flag(what, "--cancel", "cancel running moves; replicas stay where they were")
     add_flag(what, "--watch", "watch moves that are already running until they end")
     add_option(reassign, "--topic", "TOPIC", "only this topic; repeatable (default: all topics)", action="append")
@@ -107,7 +109,7 @@ def register_reassign(actions: Actions[argparse.ArgumentParser]) -> argparse.Arg
         reassign,
         "--throttle",
         "RATE",
-        "bytes per second that each broker may copy, such as 10M (default: no limit)",
+        "bytes per second that each broker may copy from others, such as 10M (default: no limit)",
         type=rate,
     )
     add_change(reassign)

@@ -6,9 +6,15 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.cluster.directory_moves import (
+    DirectoryMove,
+    begin_directory_moves,
+    total_text,
+    watch_directory_moves,
+)
 from penstock.cli.cluster.words import ids_text, names_of
 from penstock.cli.output import GREEN, RED, YELLOW, paint, size_text
 from penstock.cli.progress import Lines
@@ -35,39 +41,65 @@ PATIENCE_S = 60.0
 BAR_WIDTH = 30
 
 
-async def carry_out(client: Client, arguments: Namespace, view: View, plan: Plan, finish: Finish | None = None) -> int:
+async def carry_out(
+    client: Client,
+    arguments: Namespace,
+    view: View,
+    plan: Plan,
+    finish: Finish | None = None,
+    *,
+    directories: Sequence[DirectoryMove] = (),
+) -> int:
     """Shows the plan's changes, makes them, and watches, as the arguments say. Returns the exit code.
 
     `finish` is called when all has moved; it returns its part of a JSON report, with `left` if not everything went
-    well.
+    well. `directories` are the replicas that are to lie in other directories, or get one where they are new.
     """
     leaderless = [each for each in view.partitions if each.unavailable and each.key in plan]
     copies = [(key, each) for key, after in plan.items() for each in after if each not in view.replicas[key]]
     size_bytes = await bytes_to_copy(client, view, copies)
     if not arguments.json:
-        print_diff(view, plan, None if arguments.dry_run else SHOWN_MAX)
-        print(summary(plan, copies, size_bytes))
+        print_changes(view, plan, directories, None if arguments.dry_run else SHOWN_MAX)
+        print(summary(plan, copies, size_bytes, directories))
         if leaderless:
             print(f"nobody leads these, so that nothing is copied until somebody does: {names_of(leaderless)}")
-    if arguments.save is not None and plan:
-        save(arguments.save, {key: view.replicas[key] for key in plan})
+    if arguments.save is not None and (plan or directories):
+        save(arguments.save, view, plan, directories)
     state, more = "planned", {}
     errors: Errors = []
     if not arguments.dry_run:
-        errors = await begin(client, plan)
+        errors = await begin_directory_moves(client, directories) + await begin(client, plan)
         state = "begun"
-        moving = plan.keys() - {error[0] for error in errors} - {each.key for each in leaderless}
-        if not arguments.no_wait and moving:
-            await watch(client, moving)
+        refused = {error[0] for error in errors}
+        moving = plan.keys() - refused - {each.key for each in leaderless}
+        if not arguments.no_wait:
+            if moving:
+                await watch(client, moving)
+            errors += await in_directories(client, [each for each in directories if each.key not in refused], moving)
         if not arguments.no_wait and not errors:
             more = {} if finish is None else await finish()
             state = "begun" if leaderless else "done"
     if arguments.json:
         from penstock.cli.output import print_json
 
-        print_json({**report(view, plan, size_bytes, state, errors), **more})
+        print_json({**report(view, plan, size_bytes, state, errors, directories=directories), **more})
     left = more.get("left") or (leaderless and not arguments.no_wait and not arguments.dry_run)
     return max(say_errors(errors), 1 if left else 0)
+
+
+async def in_directories(client: Client, moves: Sequence[DirectoryMove], arrived: Collection[Partition]) -> Errors:
+    """Waits until replicas are in their directories; returns what was refused.
+
+    Those that have `arrived` from other brokers are asked for once more: a broker that was restarted meanwhile has
+    forgotten which directory they were to take.
+    """
+    new = [each for each in moves if each.before is None and each.key in arrived]
+    errors = await begin_directory_moves(client, new, arrived=True)
+    refused = {error[0] for error in errors}
+    awaited = [each for each in moves if each.key not in refused and (each.before is not None or each in new)]
+    if awaited:
+        await watch_directory_moves(client, awaited)
+    return errors
 
 
 async def bytes_to_copy(client: Client, view: View, copies: Sequence[tuple[Partition, int]]) -> int:
@@ -95,16 +127,29 @@ def print_diff(view: View, plan: Plan, shown_max: int | None) -> None:
         print(f"and {len(plan) - shown_max} more; --dry-run shows all")
 
 
-def summary(plan: Plan, copies: Sequence[object], size_bytes: int) -> str:
+def print_changes(view: View, plan: Plan, directories: Sequence[DirectoryMove], shown_max: int | None) -> None:
+    """Prints what changes: partitions, then the directories of replicas."""
+    print_diff(view, plan, shown_max)
+    for move in directories[:shown_max]:
+        print(move)
+    if shown_max is not None and len(directories) > shown_max:
+        print(f"and {len(directories) - shown_max} more directories; --dry-run shows all")
+
+
+def summary(plan: Plan, copies: Sequence[object], size_bytes: int, directories: Sequence[DirectoryMove] = ()) -> str:
+    within = total_text(directories)
     if not plan:
-        return "nothing to change"
-    return f"partitions to change: {len(plan)}, replicas to copy: {len(copies)} ({size_text(size_bytes)})"
+        return within or "nothing to change"
+    text = f"partitions to change: {len(plan)}, replicas to copy: {len(copies)} ({size_text(size_bytes)})"
+    return text if within is None else f"{text}, {within}"
 
 
-def save(path: str, before: Plan) -> None:
+def save(path: str, view: View, plan: Plan, directories: Sequence[DirectoryMove] = ()) -> None:
     """Writes how it was. An existing file is not overwritten: it may be the only way back."""
+    before = {key: view.replicas[key] for key in {*plan, *(each.key for each in directories)}}
+    log_dirs = {(*each.key, each.broker): each.before for each in directories if each.before is not None}
     with open(path, "x") as file:
-        json.dump(plan_json(before), file)
+        json.dump(plan_json(before, log_dirs), file)
         file.write("\n")
 
 
@@ -131,14 +176,23 @@ def say_errors(errors: Errors) -> int:
     return 1 if errors else 0
 
 
-def report(view: View, plan: Plan, size_bytes: int, state: str, errors: Errors) -> dict[str, Any]:
+def report(
+    view: View,
+    plan: Plan,
+    size_bytes: int,
+    state: str,
+    errors: Errors,
+    *,
+    directories: Sequence[DirectoryMove] = (),
+) -> dict[str, Any]:
     """The plan and its outcome as one JSON object."""
     changes = [
         {"topic": topic, "partition": index, "from": view.replicas[topic, index], "to": after}
         for (topic, index), after in sorted(plan.items())
     ]
     refusals = [{"topic": key[0], "partition": key[1], "error": error.code.name} for key, error in errors]
-    return {"state": state, "changes": changes, "bytes_to_copy": size_bytes, "errors": refusals}
+    found = {"state": state, "changes": changes, "bytes_to_copy": size_bytes, "errors": refusals}
+    return {**found, "directory_changes": [each.as_json() for each in directories]} if directories else found
 
 
 async def watch(client: Client, keys: Iterable[Partition]) -> None:

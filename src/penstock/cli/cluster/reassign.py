@@ -1,21 +1,23 @@
-"""`penstock cluster reassign`: replicas to other brokers, by a plan made here or given."""
+"""`penstock cluster reassign`: replicas to other brokers, by a plan made here or given; a plan that is given may name
+the log directories of replicas, too."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.cli.cluster import throttle
+from penstock.cli.cluster.directory_moves import DirectoryMove, find_directory_moves
 from penstock.cli.cluster.moves import begin, carry_out, say_errors, watch
 from penstock.cli.cluster.words import ids_text, parse_ids
 from penstock.cli.common import with_client
 from penstock.cli.output import size_text
 from penstock.client.view import View, look
 from penstock.errors import ErrorCode, PenstockError, UsageError
-from penstock.placement.plan import Plan, Replicas, changed, parse_plan
+from penstock.placement.plan import Plan, Replica, Replicas, changed, parse_log_dirs, parse_plan
 from penstock.placement.spread import spread
 
 if TYPE_CHECKING:
@@ -37,11 +39,12 @@ def reassign_action(arguments: argparse.Namespace) -> int:
             moving = await list_reassignments(client)
             chosen = {key: each for key, each in moving.items() if not arguments.topic or key[0] in arguments.topic}
             return await (cancel if arguments.cancel else follow)(client, arguments, chosen)
-        given = read_plan(arguments.plan) if arguments.plan is not None else None
+        given, log_dirs = (None, {}) if arguments.plan is None else read_plan(arguments.plan)
         topics = sorted({name for name, _ in given}) if given is not None else arguments.topic
         view = await look(client, topics)
         plan = planned(view, arguments) if given is None else checked(view, given)
-        return await throttled(client, arguments, view, changed(view.replicas, plan))
+        directories = await find_directory_moves(client, log_dirs) if log_dirs else []
+        return await throttled(client, arguments, view, changed(view.replicas, plan), directories)
 
     return with_client(arguments.bootstrap, job)
 
@@ -64,12 +67,14 @@ def check(arguments: argparse.Namespace) -> None:
         raise UsageError("--save goes with a plan only")
 
 
-def read_plan(path: str) -> dict[Partition, Replicas]:
-    """The plan in a file or, named -, on the standard input. Raises UsageError."""
+def read_plan(path: str) -> tuple[dict[Partition, Replicas], dict[Replica, str]]:
+    """The plan in a file or, named -, on the standard input, and the directories in it. Raises UsageError."""
     if path == "-":
-        return parse_plan(sys.stdin.read(), "stdin")
-    with open(path, encoding="utf-8") as file:
-        return parse_plan(file.read(), path)
+        text, source = sys.stdin.read(), "stdin"
+    else:
+        with open(path, encoding="utf-8") as file:
+            text, source = file.read(), path
+    return parse_plan(text, source), parse_log_dirs(text, source)
 
 
 def planned(view: View, arguments: argparse.Namespace) -> dict[Partition, Replicas]:
@@ -91,10 +96,16 @@ def checked(view: View, plan: Plan) -> Plan:
     return plan
 
 
-async def throttled(client: Client, arguments: argparse.Namespace, view: View, plan: Plan) -> int:
+async def throttled(
+    client: Client,
+    arguments: argparse.Namespace,
+    view: View,
+    plan: Plan,
+    directories: Sequence[DirectoryMove] = (),
+) -> int:
     """Carries a plan out, under a throttle if one is asked for; that is taken away when all has moved."""
     if arguments.throttle is None or arguments.dry_run or not plan:
-        return await carry_out(client, arguments, view, plan)
+        return await carry_out(client, arguments, view, plan, directories=directories)
     topics = {name for name, _ in plan}
 
     await throttle.begin(client, view.live, {key: view.replicas[key] for key in plan}, plan, arguments.throttle)
@@ -103,7 +114,7 @@ async def throttled(client: Client, arguments: argparse.Namespace, view: View, p
         if arguments.no_wait:
             print(f"  {KEPT}")
     try:
-        code = await carry_out(client, arguments, view, plan)
+        code = await carry_out(client, arguments, view, plan, directories=directories)
         if not arguments.no_wait:  # nothing of it moves any more, also when some was refused
             await throttle.end(client, view.live, topics)
     except (asyncio.CancelledError, PenstockError):

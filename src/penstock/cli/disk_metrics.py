@@ -1,0 +1,119 @@
+"""What brokers say of their log directories on /metrics alone: reserve, write rate, full, uncleanable logs.
+
+Brokers do not advertise where their /metrics is, so the user says it: one address with {id} and {host} for all of
+them, or ID=URL for one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.config.values import MiB
+from penstock.errors import UnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from penstock.client.cluster import BrokerState
+
+TIMEOUT_S = 5
+PAGE_BYTES_MAX = 64 * MiB
+"""A larger page is refused; one of a broker with 10,000 partitions has a few."""
+ONE_BROKER = re.compile(r"(\d+)=(.+)")
+ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+PREFIX = "penstock_log_directory_"
+UNCLEANABLE = "kafka_log_logcleanermanager_uncleanable_"
+SAMPLE = re.compile(
+    rf"^(?P<name>{PREFIX}(?:reserve_bytes|write_rate_bytes|full)|{UNCLEANABLE}(?:partitions_count|bytes))"
+    r'\{(?:[^}"\n]|"(?:[^"\\\n]|\\.)*")*?(?:path|logDirectory)="(?P<path>(?:[^"\\\n]|\\.)*)"\} (?P<value>\S+)$',
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryMetrics:
+    """What /metrics says of one directory; None: nothing."""
+
+    reserve_bytes: int | None = None
+    write_rate_bytes: int | None = None
+    full: bool | None = None
+    uncleanable: int | None = None
+    uncleanable_bytes: int | None = None
+
+
+def addresses(options: Sequence[str], brokers: Sequence[BrokerState]) -> dict[int, str]:
+    """The address of each broker's /metrics, as --metrics names them. Raises UsageError."""
+    found: dict[int, str] = {}
+    for option in options:
+        one = ONE_BROKER.fullmatch(option)
+        url = option if one is None else one[2]
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"--metrics {option}: it must be http://HOST:PORT/metrics, or ID=http://...")
+        if one is not None:
+            if int(one[1]) not in {broker.id for broker in brokers}:
+                raise UsageError(f"--metrics {option}: there is no broker {one[1]}")
+            found[int(one[1])] = url
+        elif "{id}" not in url and "{host}" not in url and len(brokers) > 1:
+            raise UsageError(
+                f"--metrics {option}: of which broker? there are {len(brokers)}"
+                "\n  write {host} or {id} where the addresses differ, or --metrics ID=URL for each"
+            )
+        else:
+            for broker in brokers:
+                filled = url.replace("{id}", str(broker.id)).replace("{host}", broker.host)
+                found.setdefault(broker.id, filled)
+    return found
+
+
+def read_metrics(url: str) -> dict[str, DirectoryMetrics]:
+    """What a broker says of its directories, by path. Raises UnreachableError."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=TIMEOUT_S) as answer:
+            page = answer.read(PAGE_BYTES_MAX + 1)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise UnreachableError(f"no metrics from {url}: {reason}") from None
+    if len(page) > PAGE_BYTES_MAX:
+        raise UnreachableError(f"no metrics from {url}: the page is larger than {PAGE_BYTES_MAX} bytes")
+    found = parse(page.decode(errors="replace"))
+    if not found:
+        raise UnreachableError(f"no metrics from {url}: the page says nothing of log directories")
+    return found
+
+
+def parse(page: str) -> dict[str, DirectoryMetrics]:
+    """The samples of log directories on a Prometheus page, by path."""
+    values: dict[str, dict[str, int]] = {}
+    for sample in SAMPLE.finditer(page):
+        try:
+            value = int(float(sample["value"]))
+        except (ValueError, OverflowError):  # NaN and infinity are numbers of Prometheus
+            continue
+        path = re.sub(r"\\.", lambda escape: ESCAPES.get(escape[0], escape[0]), sample["path"])
+        values.setdefault(path, {})[sample["name"]] = value
+    return {path: metrics_of(named) for path, named in values.items()}
+
+
+def metrics_of(named: Mapping[str, int]) -> DirectoryMetrics:
+    """The samples of one directory."""
+    full = named.get(f"{PREFIX}full")
+    return DirectoryMetrics(
+        named.get(f"{PREFIX}reserve_bytes"),
+        named.get(f"{PREFIX}write_rate_bytes"),
+        None if full is None else full != 0,
+        named.get(f"{UNCLEANABLE}partitions_count"),
+        named.get(f"{UNCLEANABLE}bytes"),
+    )
+
+
+def hint(brokers: Iterable[int]) -> str:
+    """How to get the columns that are missing."""
+    named = ", ".join(map(str, brokers))
+    return (
+        f"no reserve, rate, full and uncleanable from broker {named}: --metrics 'http://{{host}}:9644/metrics'"
+        " asks Penstock brokers with penstock.metrics.listener"
+    )

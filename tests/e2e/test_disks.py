@@ -1,0 +1,91 @@
+"""`penstock disks` on a real node with two disks: its plan is carried out, and the disks are looked at again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.processes import free_ports, wait_until
+
+from penstock.cli.main import main
+from penstock.testing.broker import LocalBroker
+
+DISK_BYTES = 64 << 20
+RECORDS = ("--value", "v" * 100_000) * 40
+"""Of each partition: 4 MB, worth a move."""
+
+
+@pytest.fixture
+def two_disks(tmp_path: Path) -> Iterator[list[Path]]:
+    """Two small file systems of their own."""
+    with ExitStack() as mounted:
+        paths = [tmp_path / "one", tmp_path / "two"]
+        for path in paths:
+            path.mkdir()
+            command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(path)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+            except FileNotFoundError:
+                pytest.skip("there is no mount command here")
+            if done.returncode != 0:
+                pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+            mounted.callback(subprocess.run, ["umount", "-l", str(path)], check=True)
+        yield paths
+
+
+def test_a_plan_evens_two_disks_out_and_is_carried_out(
+    two_disks: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full, empty = (str(path / "data") for path in two_disks)
+    metrics = f"127.0.0.1:{free_ports(1)[0]}"
+    settings = {
+        "log.dirs": f"{full},{empty}",
+        "metadata.log.dir": str(tmp_path / "metadata"),
+        "penstock.log.dir.placement": "count",
+        "penstock.metrics.listener": metrics,
+        "log.segment.delete.delay.ms": "0",
+    }
+    plan = tmp_path / "plan.json"
+    with LocalBroker(settings, data_dir=tmp_path / "node") as broker:
+        broker.create_topic("clicks", partitions=4)
+
+        def disks(*words: object) -> dict[str, Any]:
+            capsys.readouterr()
+            options = ("--json", "--metrics", f"http://{metrics}/metrics", "--bootstrap", broker.bootstrap)
+            assert main(["disks", *map(str, words), *options]) == 0
+            found: dict[str, Any] = json.loads(capsys.readouterr().out)
+            return found
+
+        def by_path(field: str) -> dict[str, Any]:
+            return {each["path"]: each[field] for each in disks("--top", 9)["directories"]}
+
+        there = {path: [each["partition"] for each in replicas] for path, replicas in by_path("largest").items()}
+        assert sorted(map(len, there.values())) == [2, 2]
+        for partition in there[full]:
+            words = ("produce", "clicks", "--partition", str(partition), "--bootstrap", broker.bootstrap)
+            assert main([*words, *RECORDS]) == 0
+        before = by_path("free_bytes")
+        assert before[full] < before[empty] < DISK_BYTES
+        assert by_path("reserve_bytes") == dict.fromkeys((full, empty), DISK_BYTES // 20)
+        assert by_path("uncleanable") == {full: 0, empty: 0}
+
+        [move] = disks("--plan", plan)["moves"]
+        assert (move["from"]["path"], move["to"]["path"]) == (full, empty)
+        assert main(["cluster", "reassign", "--plan", str(plan), "--bootstrap", broker.bootstrap]) == 0
+
+        sizes = {path: [each["partition"] for each in replicas] for path, replicas in by_path("largest").items()}
+        assert sizes[empty][0] == move["partition"]
+        assert by_path("replica_bytes") == dict.fromkeys((full, empty), move["size_bytes"])
+
+        def is_even() -> bool:
+            free = by_path("free_bytes")
+            return abs(free[full] - free[empty]) < move["size_bytes"]
+
+        wait_until(is_even, "the files that have moved away are gone")
+        assert "moves" in disks("--plan", tmp_path / "none.json")
+        assert not (tmp_path / "none.json").exists(), "there is nothing more to move"
