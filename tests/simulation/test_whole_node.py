@@ -103,8 +103,11 @@ def test_planted_flush_messages_does_not_fsync(monkeypatch: pytest.MonkeyPatch) 
     real = Write.work
 
     def unsynced(write: Write, disk: SimulatedDisk) -> object:
-        write.sync_paths = []
-        return real(write, disk)
+        paths, write.sync_paths = write.sync_paths, []
+        try:
+            return real(write, disk)
+        finally:
+            write.sync_paths = paths
 
     monkeypatch.setattr(Write, "work", unsynced)
     assert broken_rule() in (

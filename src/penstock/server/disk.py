@@ -26,6 +26,7 @@ from functools import partial
 
 from penstock.errors import NotResident
 from penstock.log.disk import FSYNC_FAILED, Buffer, FileInfo, FileSlice
+from penstock.log.space import is_full
 from penstock.server.file_handles import FileHandles
 from penstock.server.helpers import Helpers
 
@@ -46,14 +47,21 @@ _NOWAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 def supports_nowait(path: str) -> bool:
-    """Whether reads in this directory can report that they would wait; writes and removes a small file to find out."""
+    """Whether reads in this directory can report that they would wait; makes and removes an empty file to find out.
+
+    Where there is no room for it, no: a broker starts on a full disk, too.
+    """
     if not hasattr(os, "RWF_NOWAIT"):
         return False
     probe = f"{path}/{_PROBE_FILE}"
-    descriptor = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        os.write(descriptor, b"probe")
-        os.preadv(descriptor, [bytearray(5)], 0, os.RWF_NOWAIT)
+        descriptor = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if is_full(error):
+            return False
+        raise
+    try:
+        os.preadv(descriptor, [bytearray(1)], 0, os.RWF_NOWAIT)
     except BlockingIOError:
         return True
     except OSError as error:

@@ -41,9 +41,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(path)], check=True)
 
 
-def fill(disk: Path, free_bytes: int) -> Path:
+def fill(disk: Path, free_bytes: int, name: str = "filler") -> Path:
     """Writes a file that leaves so much room."""
-    path = disk / "filler"
+    path = disk / name
     with open(path, "wb") as file:
         status = os.statvfs(disk)
         size_bytes = max(0, status.f_bavail * status.f_frsize - free_bytes)
@@ -124,7 +124,7 @@ def test_producers_go_on_after_a_full_disk_without_loss_or_duplicates(
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
         consumer.commit(offsets=[TopicPartition("load", 0, 1)], asynchronous=False)
 
-        filler = fill(disk, free_bytes)
+        fillers = [fill(disk, free_bytes)]
         if reserve_bytes:
             wait_until(lambda: metric(metrics, FULL) == 1, "the directory is full")
         load.send(COUNT, COUNT)
@@ -138,10 +138,12 @@ def test_producers_go_on_after_a_full_disk_without_loss_or_duplicates(
             consumer.commit(offsets=[TopicPartition("load", 0, 2)], asynchronous=False)
         if killed:
             cluster.kill(1)
+            fillers.append(fill(disk, 0, "rest"))  # a broker starts without a byte left
             cluster.start(1)
             cluster.wait_ready(1)  # its logs are recovered when there is room
 
-        filler.unlink()
+        for filler in fillers:
+            filler.unlink()
         load.flush()
         assert load.failed == []
         assert load.acknowledged == 2 * COUNT

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any
 
 import pytest
 
@@ -385,6 +386,21 @@ def test_granted_ranges_are_bounded(tmp_path: Path) -> None:
 def test_the_probe_leaves_no_file_behind(tmp_path: Path) -> None:
     assert supports_nowait(str(tmp_path)) in (True, False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_without_room_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"content")
+    real = os.open
+
+    def full(path: str, flags: int, *more: Any, **others: Any) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, flags, *more, **others)
+
+    monkeypatch.setattr(os, "open", full)
+    disk = BlockingDisk(0, str(tmp_path))
+    assert disk.read("a", 0, 100) == b"content"
+    disk.close()
 
 
 def test_a_partial_write_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
