@@ -8,7 +8,7 @@ of logs that nobody has asked for yet, those of coordinators first; one that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
 
@@ -62,6 +62,7 @@ class OpenLogs:
     _random: Random
     _wall: WallTime
     _fsyncs: Sequence[GroupFsync]
+    _uncut: set[Log] = field(default_factory=set, init=False)
 
     # Opening
 
@@ -282,6 +283,16 @@ class OpenLogs:
             replica.state = State.CLOSING
             replica.log.close(now_ms)
 
+    def stop(self, now_ms: int) -> None:
+        """Closes all open logs. What waits for room is tried at once: there is no later time any more."""
+        for replica in list(self._table.open.values()):
+            self.close(replica, now_ms)
+            log = replica.log
+            if log is not None and log.truncating:
+                self._cut_again(replica, log)
+            elif log is not None and not log.closed:  # there was no room when it was to close
+                log.close(now_ms)
+
     def _close_oldest(self, now_ms: int) -> None:
         """Closes the least recently used logs beyond the limit. A busy one is closed after a later opening."""
         opened = self._table.open
@@ -381,16 +392,21 @@ class OpenLogs:
         if replica is None or self._table.stopping:
             return False
 
-        def again(now_ms: int) -> None:
-            if replica.log is log and not log.failed:
-                cut_again(log)
-
+        again = log.truncating  # otherwise whatever there is to cut is under way at once
         undo_appends(log, now_ms)
-        if log.files.cut_to is not None:
-            self._deadlines.at(now_ms + SPACE_RETRY_MS, again)
+        if again and log.files.cut_to is not None:
+            self._uncut.add(log)
+            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda _: self._cut_again(replica, log))
         self._spaces.ran_out(replica.directory, error, now_ms)
         self._listener.log_undone(log, now_ms)
         return True
+
+    def _cut_again(self, replica: Replica, log: Log) -> None:
+        """Tries a truncation again that has found no room, unless that was done since."""
+        if log in self._uncut:
+            self._uncut.discard(log)
+            if replica.log is log and not log.failed:
+                cut_again(log)
 
     def log_closed(self, log: Log, now_ms: int) -> None:
         replica = self._table.holder(log)

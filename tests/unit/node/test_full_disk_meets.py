@@ -6,12 +6,14 @@ from random import Random
 
 import pytest
 from support.broker import Node
-from support.requests import batch, produced
+from support.requests import batch, produce, produced
 
 from penstock.errors import ErrorCode
 from penstock.log.events import DirectoryFailed
+from penstock.log.group_fsync import FsyncRound
+from penstock.log.operations import Close, Write
 
-from .test_moves import values
+from .test_moves import move, values
 
 GROUP = {"penstock_log_fsync": "group"}
 
@@ -28,6 +30,24 @@ def failed(node: Node) -> list[object]:
 
 def idempotent(sequence: int, value: bytes = b"v") -> bytearray:
     return batch(value, producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+
+def test_what_waited_for_an_fsync_is_cut_away_once() -> None:
+    node = Node(penstock_log_dir_reserve_bytes=0)
+    node.create_topic("t", **GROUP)
+    client = node.connect()
+    assert produced(client, "t", idempotent(0)).error_code == 0
+    node.held = lambda operation: isinstance(operation, FsyncRound)
+    client.send(produce("t", idempotent(1), acks=1), 9)
+    node.disks[0].capacity_bytes = 0
+    client.send(produce("t", idempotent(2), acks=1), 9)
+    answers = [client.receive().responses[0].partition_responses[0].error_code for _ in range(2)]
+    assert answers == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    node.let_go()
+    node.disks[0].capacity_bytes = None
+    node.advance(5_000)
+    assert produced(client, "t", idempotent(1)).base_offset == 1
+    assert node.broker.failure is None
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -52,3 +72,45 @@ def test_a_new_segment_has_its_name_on_disk_before_its_records_count_although_th
     node.crash()
     assert produced(node.connect(), "t", idempotent(4)).base_offset == 4
     assert values(node) == [*values_, b"v"]
+
+
+def test_a_clean_stop_does_not_wait_for_room_to_cut_a_log() -> None:
+    node = Node(penstock_log_dir_reserve_bytes=0)
+    node.create_topic("t", **GROUP)
+    client = node.connect()
+    for sequence in range(2):
+        assert produced(client, "t", idempotent(sequence)).error_code == 0
+    log = node.broker.logs.open_log("t", 0)
+    assert log is not None
+    node.held = lambda operation: isinstance(operation, Write)
+    log.append_as_leader(idempotent(2), 0, node.now_ms)
+    log.truncate_to(1, node.now_ms)
+    node.disks[0].capacity_bytes = 0
+    node.run()
+    node.let_go()
+    assert log.truncating
+    node.stop()
+    node.disks[0].capacity_bytes = None
+    node.start()
+
+
+def test_a_clean_stop_closes_a_log_that_was_to_close_for_a_move() -> None:
+    node = Node(directories=2, penstock_log_dir_reserve_bytes=0)
+    node.create_topic("t")
+    node.settle()
+    client = node.connect()
+    expected = [b"a", b"b"]
+    for value in expected:
+        assert produced(client, "t", batch(value)).error_code == 0
+    node.held = lambda operation: isinstance(operation, Close)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(500)
+    node.disks[0].capacity_bytes = 0
+    node.let_go()
+    print(node.broker.logs.table.find("t", 0).state)
+    node.advance(100)
+    print(node.broker.logs.table.find("t", 0).state)
+    node.stop()
+    node.disks[0].capacity_bytes = None
+    node.start()
+    assert values(node) == expected
