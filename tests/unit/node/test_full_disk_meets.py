@@ -8,12 +8,14 @@ import pytest
 from support.broker import Node
 from support.requests import batch, produce, produced
 
+from penstock.config.values import MiB
 from penstock.errors import ErrorCode
 from penstock.log.events import DirectoryFailed
 from penstock.log.group_fsync import FsyncRound
 from penstock.log.operations import Close, Write
+from penstock.log.segment_copies import PlaceSegment
 
-from .test_moves import move, values
+from .test_moves import move, moved, values
 
 GROUP = {"penstock_log_fsync": "group"}
 
@@ -48,6 +50,31 @@ def test_what_waited_for_an_fsync_is_cut_away_once() -> None:
     node.advance(5_000)
     assert produced(client, "t", idempotent(1)).base_offset == 1
     assert node.broker.failure is None
+
+
+@pytest.mark.parametrize("free_bytes", [0, 500_000, 2 * MiB, 3 * MiB])
+@pytest.mark.parametrize("reserve_bytes", [0, MiB])
+def test_a_move_of_whole_segments_to_a_disk_that_becomes_full_waits_for_room(
+    free_bytes: int, reserve_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.node.segment_moves.MOVE_FILES_MIN_BYTES", 1)
+    monkeypatch.setattr("penstock.node.segment_moves.MOVE_READ_BYTES", 300_000)
+    node = Node(directories=2, penstock_log_dir_reserve_bytes=reserve_bytes)
+    node.create_topic("t", segment_bytes="1048576", flush_messages="1")
+    node.settle()
+    client = node.connect()
+    expected = [b"%d" % number * 20_000 for number in range(100, 180)]
+    for value in expected:
+        assert produced(client, "t", batch(value)).error_code == 0
+    fill(node, free_bytes, 1)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(20_000)
+    assert not failed(node)
+    assert not moved(node)
+    node.disks[1].capacity_bytes = None
+    node.advance(20_000)
+    assert moved(node)
+    assert values(node) == expected
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -107,10 +134,29 @@ def test_a_clean_stop_closes_a_log_that_was_to_close_for_a_move() -> None:
     node.advance(500)
     node.disks[0].capacity_bytes = 0
     node.let_go()
-    print(node.broker.logs.table.find("t", 0).state)
     node.advance(100)
-    print(node.broker.logs.table.find("t", 0).state)
     node.stop()
     node.disks[0].capacity_bytes = None
     node.start()
+    assert values(node) == expected
+
+
+def test_a_segment_that_finds_no_room_for_its_names_is_copied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.node.segment_moves.MOVE_FILES_MIN_BYTES", 1)
+    node = Node(directories=2, penstock_log_dir_reserve_bytes=0)
+    node.create_topic("t", segment_bytes="1048576", flush_messages="1")
+    node.settle()
+    client = node.connect()
+    expected = [b"%d" % number * 20_000 for number in range(100, 130)]
+    for value in expected:
+        assert produced(client, "t", batch(value)).error_code == 0
+    node.held = lambda operation: isinstance(operation, PlaceSegment)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(1_000)
+    fill(node, 0, 1)
+    node.let_go()
+    assert not failed(node)
+    node.disks[1].capacity_bytes = None
+    node.advance(20_000)
+    assert moved(node)
     assert values(node) == expected
