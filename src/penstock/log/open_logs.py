@@ -290,8 +290,6 @@ class OpenLogs:
             log = replica.log
             if log is not None and log.truncating:
                 self._cut_again(replica, log)
-            elif log is not None and not log.closed:  # there was no room when it was to close
-                log.close(now_ms)
 
     def _close_oldest(self, now_ms: int) -> None:
         """Closes the least recently used logs beyond the limit. A busy one is closed after a later opening."""
@@ -369,23 +367,15 @@ class OpenLogs:
                 self._not_closed(replica, log, now_ms)
 
     def _not_closed(self, replica: Replica, log: Log, now_ms: int) -> None:
-        """Leaves a log open for which there was no room to close; or closes it later, if somebody counts on that."""
+        """Leaves a log open for which there was no room to close. Who has frozen it is told, and finds it open."""
         if self._table.stopping:
             log.close(now_ms)
-        elif replica.frozen is None:
-            replica.state = State.OPEN
-            replica.done(now_ms)
-        else:
-            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda now_ms: self._close_again(replica, log, now_ms))
-
-    def _close_again(self, replica: Replica, log: Log, now_ms: int) -> None:
-        if replica.log is not log or replica.state is not State.CLOSING or log.closed:
             return
-        if replica.frozen is None:  # nobody does any more
-            replica.state = State.OPEN
-            replica.done(now_ms)
-        else:
-            log.close(now_ms)
+        frozen, replica.frozen = replica.frozen, None
+        replica.state = State.OPEN
+        replica.done(now_ms)
+        if frozen is not None:
+            frozen(now_ms)
 
     def log_has_no_room(self, log: Log, error: OSError, now_ms: int) -> bool:
         replica = self._table.holder(log)

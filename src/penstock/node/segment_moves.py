@@ -123,6 +123,10 @@ class SegmentMoves:
     def step(self, key: Key, now_ms: int) -> None:
         """Continues as far as it can without waiting. Raises NotOpen, StorageError."""
         move, future = self._moves[key], self._logs.table.futures[key]
+        if future.frozen is None:  # there was no room to close it
+            del self._moves[key]
+            self._want(key)
+            return
         if move.busy or future.state is not State.CLOSED:
             return
         if move.segment is None and not self._next_segment(key, move, now_ms):

@@ -160,3 +160,66 @@ def test_a_segment_that_finds_no_room_for_its_names_is_copied_again(monkeypatch:
     node.advance(20_000)
     assert moved(node)
     assert values(node) == expected
+
+
+def test_a_log_that_finds_no_room_to_close_for_a_move_serves_on_until_there_is_some() -> None:
+    node = Node(directories=2, penstock_log_dir_reserve_bytes=0)
+    node.create_topic("t")
+    node.settle()
+    client = node.connect()
+    for value in (b"a", b"b"):
+        assert produced(client, "t", batch(value)).error_code == 0
+    node.held = lambda operation: isinstance(operation, Close)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(500)
+    node.disks[0].capacity_bytes = 0
+    node.let_go()
+    for _ in range(3):
+        assert values(node) == [b"a", b"b"]
+        node.advance(1_000)
+    assert not moved(node)
+    assert not failed(node)
+    node.disks[0].capacity_bytes = None
+    node.advance(5_000)
+    assert moved(node)
+    assert values(node) == [b"a", b"b"]
+
+
+def test_a_future_log_that_finds_no_room_to_close_ends_the_move_and_the_log_in_use_serves_on() -> None:
+    node = Node(directories=2, penstock_log_dir_reserve_bytes=0)
+    node.create_topic("t")
+    node.settle()
+    client = node.connect()
+    for value in (b"a", b"b"):
+        assert produced(client, "t", batch(value)).error_code == 0
+    node.held = lambda operation: isinstance(operation, Close) and operation.directory == 1
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(500)
+    assert node.waiting_operations
+    node.disks[1].capacity_bytes = 0
+    node.let_go()
+    assert values(node) == [b"a", b"b"]
+    assert not moved(node)
+    assert not failed(node)
+    assert produced(node.connect(), "t", batch(b"c")).base_offset == 2
+
+
+def test_a_log_that_finds_no_room_to_close_for_the_cleaner_serves_on_and_is_cleaned_later() -> None:
+    node = Node(penstock_log_dir_reserve_bytes=0)
+    node.create_topic(
+        "t", cleanup_policy="compact", segment_bytes="1048576", min_cleanable_dirty_ratio="0.0", flush_messages="1"
+    )
+    client = node.connect()
+    node.held = lambda operation: isinstance(operation, Close)
+    for _ in range(4):
+        assert produced(client, "t", batch(b"v" * 400_000)).error_code == 0
+    node.advance(60_000)
+    assert [type(each) for each in node.waiting_operations] == [Close]
+    node.disks[0].capacity_bytes = 0
+    node.let_go()
+    assert values(node) == [b"v" * 400_000] * 4
+    assert not [path for path in node.disks[0].paths() if path.endswith(".cleaned")]
+    node.disks[0].capacity_bytes = None
+    node.advance(600_000)
+    assert node.broker.logs.cleaner.cleaned_logs == 1
+    assert produced(node.connect(), "t", batch(b"w")).base_offset == 4
