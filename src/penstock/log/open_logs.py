@@ -362,6 +362,7 @@ class OpenLogs:
         replica = self._table.holder(log)
         if replica is not None:
             self._flushes.expect(replica, log)
+            self._retention.changed(replica)  # segments that were to go may be back
             self._listener.log_truncated(log, now_ms)
             if replica.state is State.CLOSING and not (log.closed or log.close_when_cut):
                 self._not_closed(replica, log, now_ms)

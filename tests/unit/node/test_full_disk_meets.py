@@ -12,8 +12,13 @@ from penstock.config.values import MiB
 from penstock.errors import ErrorCode
 from penstock.log.events import DirectoryFailed
 from penstock.log.group_fsync import FsyncRound
-from penstock.log.operations import Close, Write
+from penstock.log.operations import Close, DeleteFiles, ReplaceFile, Write
 from penstock.log.segment_copies import PlaceSegment
+from penstock.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 
 from .test_moves import move, moved, values
 
@@ -223,3 +228,27 @@ def test_a_log_that_finds_no_room_to_close_for_the_cleaner_serves_on_and_is_clea
     node.advance(600_000)
     assert node.broker.logs.cleaner.cleaned_logs == 1
     assert produced(node.connect(), "t", batch(b"w")).base_offset == 4
+
+
+def test_segments_that_were_to_go_behind_a_write_that_found_no_room_go_although_nothing_is_appended() -> None:
+    node = Node(penstock_log_dir_reserve_bytes=0, log_retention_check_interval_ms=10_000)
+    node.create_topic("t", segment_bytes="1048576")
+    client = node.connect()
+    for _ in range(4):
+        assert produced(client, "t", batch(b"v" * 400_000)).error_code == 0
+    log = node.broker.logs.open_log("t", 0)
+    assert log is not None
+    assert log.segments.bases == [0, 2]
+    node.advance(1_000)
+    node.held = lambda operation: isinstance(operation, Write)
+    client.send(produce("t", batch(b"w"), acks=1), 9)
+    topic = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=3)])
+    node.connect().ask(DeleteRecordsRequest(topics=[topic], timeout_ms=1_000), 2)
+    node.advance(40_000)
+    assert [type(each) for each in node.waiting_operations if each.order == "t-0"] == [Write, ReplaceFile, DeleteFiles]
+    node.disks[0].capacity_bytes = 0
+    node.let_go()
+    node.advance(40_000)
+    assert f"t-0/{0:020d}.log" not in node.disks[0].paths()
+    assert log.segments.bases == [2]
+    assert not failed(node)
