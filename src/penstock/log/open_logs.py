@@ -117,6 +117,8 @@ class OpenLogs:
             if replica.state is state:
                 replica.state = State.CLOSED if state is State.OPENING else State.UNRECOVERED
                 self.proceed(replica, now_ms)
+            if isinstance(operation, RecoverLog) and replica.directory.error is None:  # others wait, if it is gone
+                self.recover_next(replica.directory, now_ms)
 
         self._deadlines.at(now_ms + SPACE_RETRY_MS, again)
 

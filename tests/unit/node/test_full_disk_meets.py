@@ -10,9 +10,10 @@ from support.requests import batch, produce, produced
 
 from penstock.config.values import MiB
 from penstock.errors import ErrorCode
-from penstock.log.events import DirectoryFailed
+from penstock.log.events import DirectoryFailed, RecoveryFinished
 from penstock.log.group_fsync import FsyncRound
 from penstock.log.operations import Close, DeleteFiles, ReplaceFile, Write
+from penstock.log.replica import State
 from penstock.log.segment_copies import PlaceSegment
 from penstock.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -252,3 +253,25 @@ def test_segments_that_were_to_go_behind_a_write_that_found_no_room_go_although_
     assert f"t-0/{0:020d}.log" not in node.disks[0].paths()
     assert log.segments.bases == [2]
     assert not failed(node)
+
+
+def test_recovery_goes_on_after_the_log_that_waited_for_room_was_deleted() -> None:
+    node = Node(
+        directories=2,
+        cordoned_log_dirs=("/data/0",),
+        num_recovery_threads_per_data_dir=1,
+        penstock_log_dir_reserve_bytes=0,
+    )
+    for topic in ("t", "u", "v"):
+        node.create_topic(topic)
+        assert produced(node.connect(), topic, batch(b"v" * 5_000)).error_code == 0
+    node.disks[1].capacity_bytes = 0
+    node.crash(power_failed=False)
+    node.advance(300)
+    table = node.broker.logs.table
+    (waiting,) = (replica for replica in table.replicas() if replica.state is State.RECOVERING)
+    node.delete_topic(waiting.topic)
+    node.disks[1].capacity_bytes = None
+    node.advance(10_000)
+    assert [replica.state for replica in table.of_directory(table.directories[1])] == [State.CLOSED] * 2
+    assert any(isinstance(event, RecoveryFinished) for event in node.events)
