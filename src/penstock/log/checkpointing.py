@@ -29,6 +29,7 @@ class Checkpointing:
         self._table = table
         self._deadlines = deadlines
         self._outbox = outbox
+        self._unwritten: dict[WriteCheckpoint, Callable[[], None]] = {}
 
     def note(self, replica: Replica, checkpoint: Checkpoint, offset: int) -> None:
         """Has an offset written with the next write of this checkpoint, which belongs to the replica's directory."""
@@ -57,15 +58,26 @@ class Checkpointing:
 
         def later(operation: WriteCheckpoint, now_ms: int) -> None:
             checkpoint.dirty = True
-            self._deadlines.at(now_ms + SPACE_RETRY_MS, again)
+            self._unwritten[operation] = again
+            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda _: self._write_again(operation))
 
-        def again(_: int) -> None:
+        def again() -> None:
             if directory.error is None:
                 self._emit(kind, directory, checkpoint, written)
 
         self._outbox.emit(
             kind(directory.index, self._outbox, checkpoint.file, checkpoint.take()), written, no_room=later
         )
+
+    def _write_again(self, operation: WriteCheckpoint) -> None:
+        again = self._unwritten.pop(operation, None)
+        if again is not None:
+            again()
+
+    def stop(self) -> None:
+        """Writes at once, before a clean stop, what has found no room: somebody may wait for it."""
+        for operation in list(self._unwritten):
+            self._write_again(operation)
 
     def write_stale(self, directory: LogDirectory) -> None:
         """Writes the checkpoints from which a partition was removed, since a new one of the same name will be created.

@@ -239,8 +239,8 @@ class LogManager:
         if not table.begun:
             for replica in list(table.replicas()):
                 replica.done(now_ms)
-        for replica in list(table.open.values()):
-            self._logs.close(replica, now_ms)
+        self._checkpointing.stop()
+        self._logs.stop(now_ms)
         self._stopping.proceed()
 
     def finish_stop(self) -> bool:

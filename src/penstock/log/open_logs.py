@@ -8,7 +8,7 @@ of logs that nobody has asked for yet, those of coordinators first; one that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
 
@@ -62,6 +62,7 @@ class OpenLogs:
     _random: Random
     _wall: WallTime
     _fsyncs: Sequence[GroupFsync]
+    _uncut: set[Log] = field(default_factory=set, init=False)
 
     # Opening
 
@@ -116,6 +117,8 @@ class OpenLogs:
             if replica.state is state:
                 replica.state = State.CLOSED if state is State.OPENING else State.UNRECOVERED
                 self.proceed(replica, now_ms)
+            if isinstance(operation, RecoverLog) and replica.directory.error is None:  # others wait, if it is gone
+                self.recover_next(replica.directory, now_ms)
 
         self._deadlines.at(now_ms + SPACE_RETRY_MS, again)
 
@@ -282,6 +285,14 @@ class OpenLogs:
             replica.state = State.CLOSING
             replica.log.close(now_ms)
 
+    def stop(self, now_ms: int) -> None:
+        """Closes all open logs. What waits for room is tried at once: there is no later time any more."""
+        for replica in list(self._table.open.values()):
+            self.close(replica, now_ms)
+            log = replica.log
+            if log is not None and log.truncating:
+                self._cut_again(replica, log)
+
     def _close_oldest(self, now_ms: int) -> None:
         """Closes the least recently used logs beyond the limit. A busy one is closed after a later opening."""
         opened = self._table.open
@@ -353,44 +364,42 @@ class OpenLogs:
         replica = self._table.holder(log)
         if replica is not None:
             self._flushes.expect(replica, log)
+            self._retention.changed(replica)  # segments that were to go may be back
             self._listener.log_truncated(log, now_ms)
             if replica.state is State.CLOSING and not (log.closed or log.close_when_cut):
                 self._not_closed(replica, log, now_ms)
 
     def _not_closed(self, replica: Replica, log: Log, now_ms: int) -> None:
-        """Leaves a log open for which there was no room to close; or closes it later, if somebody counts on that."""
+        """Leaves a log open for which there was no room to close. Who has frozen it is told, and finds it open."""
         if self._table.stopping:
             log.close(now_ms)
-        elif replica.frozen is None:
-            replica.state = State.OPEN
-            replica.done(now_ms)
-        else:
-            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda now_ms: self._close_again(replica, log, now_ms))
-
-    def _close_again(self, replica: Replica, log: Log, now_ms: int) -> None:
-        if replica.log is not log or replica.state is not State.CLOSING or log.closed:
             return
-        if replica.frozen is None:  # nobody does any more
-            replica.state = State.OPEN
-            replica.done(now_ms)
-        else:
-            log.close(now_ms)
+        frozen, replica.frozen = replica.frozen, None
+        replica.state = State.OPEN
+        replica.done(now_ms)
+        if frozen is not None:
+            frozen(now_ms)
 
     def log_has_no_room(self, log: Log, error: OSError, now_ms: int) -> bool:
         replica = self._table.holder(log)
         if replica is None or self._table.stopping:
             return False
 
-        def again(now_ms: int) -> None:
-            if replica.log is log and not log.failed:
-                cut_again(log)
-
+        again = log.truncating  # otherwise whatever there is to cut is under way at once
         undo_appends(log, now_ms)
-        if log.files.cut_to is not None:
-            self._deadlines.at(now_ms + SPACE_RETRY_MS, again)
+        if again and log.files.cut_to is not None:
+            self._uncut.add(log)
+            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda _: self._cut_again(replica, log))
         self._spaces.ran_out(replica.directory, error, now_ms)
         self._listener.log_undone(log, now_ms)
         return True
+
+    def _cut_again(self, replica: Replica, log: Log) -> None:
+        """Tries a truncation again that has found no room, unless that was done since."""
+        if log in self._uncut:
+            self._uncut.discard(log)
+            if replica.log is log and not log.failed:
+                cut_again(log)
 
     def log_closed(self, log: Log, now_ms: int) -> None:
         replica = self._table.holder(log)

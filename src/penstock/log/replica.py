@@ -65,7 +65,8 @@ class Replica:
         flush_set: whether a deadline for flush.ms is in the heap.
         own_name: of a future replica, on its way into use from another directory (`penstock.log.moving`).
         frozen: None, or it is closed, or about to, and not to be opened before it has swapped with another, or some of
-            its segments have; then called whenever a step has ended with it closed.
+            its segments have; then called whenever a step has ended with it closed. Where there is no room to close it,
+            it is open and not frozen any more, and this is called, too.
         cuts: how often its log was truncated.
         unused: its directory has been made and nothing in it yet, so that opening it needs no look.
     """

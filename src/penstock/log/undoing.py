@@ -44,6 +44,7 @@ class Reload(Truncate):
             raise StorageError(f"{self.name} ends at {loaded.log_end_offset} in its files, it should at {end_offset}")
         for path in loaded.segments[-1].paths if loaded.segments else ():
             disk.fsync(path)
+        disk.fsync_directory(self.name)  # a segment may have begun just before there was no room
         loaded.producers = self.producers
         return loaded, []
 

@@ -62,6 +62,7 @@ class Move:
         asked: where the read under way begins, the log, and its generation; None if there is none.
         resumed: its future log was found at the start, and not looked at since.
         closing: the log in use is frozen. finishing: it is closed, too. swapping: the future log is frozen as well.
+        close_from_ms: before this it is not frozen again, since there was no room to close it.
     """
 
     def __init__(self, key: Key, topic_id: UUID, target: LogDirectory, owner: Moves, node_id: int) -> None:
@@ -73,6 +74,7 @@ class Move:
         self.asked: tuple[Position, Log, int] | None = None
         self.resumed = False
         self.closing = False
+        self.close_from_ms = 0
         self.finishing = False
         self.swapping = False
 
@@ -398,7 +400,7 @@ class Moves:
         elif not self._is_told(move):
             assert move.target.id is not None, "a directory to which something moves has an id"
             self._assignments.moves_to(*move.key, move.target.id)
-        elif main.state is Stored.OPEN:
+        elif main.state is Stored.OPEN and now_ms >= move.close_from_ms:
             move.closing = True
             self._moving.freeze(main, partial(self._log_closed, move.key), now_ms)
 
@@ -410,11 +412,20 @@ class Moves:
         return self._state.image.partition(*key)
 
     def _log_closed(self, key: Key, now_ms: int) -> None:
-        """A frozen log has closed."""
+        """A frozen log has closed; or it is open again, since there was no room for what that writes."""
         move = self._moves.get(key)
         if move is None or self._state.stopping:
             return
-        if move.swapping:
+        main = self._logs.table.find(*key)
+        if move.swapping and self._logs.table.futures[key].frozen is None:
+            logger.warning("%s is not moved: the log directory %s is full", move.name, move.target.path)
+            self.cancel(*key, now_ms)
+        elif main is not None and main.frozen is None:
+            move.closing = False
+            move.close_from_ms = now_ms + THROTTLED_LOOK_MS
+            self._moving.thaw(main, now_ms)
+            self._scheduler.timers.at(move.close_from_ms, partial(self._want, move), duty=True)
+        elif move.swapping:
             if not self._moving.both_closed(key):
                 return  # retention has looked at the one that was closed before; the other is still closing
             self._forget(key)

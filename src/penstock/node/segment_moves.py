@@ -123,6 +123,10 @@ class SegmentMoves:
     def step(self, key: Key, now_ms: int) -> None:
         """Continues as far as it can without waiting. Raises NotOpen, StorageError."""
         move, future = self._moves[key], self._logs.table.futures[key]
+        if future.frozen is None:  # there was no room to close it
+            del self._moves[key]
+            self._want(key)
+            return
         if move.busy or future.state is not State.CLOSED:
             return
         if move.segment is None and not self._next_segment(key, move, now_ms):
@@ -139,7 +143,8 @@ class SegmentMoves:
             move.busy = True
             outbox = self._logs.outbox
             place = PlaceSegment(future, outbox, move.done, move.segment.leader_epochs, move)
-            outbox.emit(place, partial(self._placed, key), broke=partial(self._break, key))
+            placed, broke, no_room = (partial(each, key) for each in (self._placed, self._break, self._no_room))
+            outbox.emit(place, placed, broke=broke, no_room=no_room)
 
     def _has_changed(self, key: Key, move: SegmentMove, now_ms: int) -> bool:
         """Whether the log was truncated, so that a file that was read piece by piece may be of two minds."""
@@ -201,12 +206,16 @@ class SegmentMoves:
         else:
             move.busy = True
             write = WriteCopy(future, self._logs.outbox, (file.name, move.position), result, move)
-            self._logs.outbox.emit(write, partial(self._was_written, key), broke=partial(self._break, key))
+            written, broke, no_room = (partial(each, key) for each in (self._was_written, self._break, self._no_room))
+            self._logs.outbox.emit(write, written, broke=broke, no_room=no_room)
             return
         self._want(key)
 
     def _was_written(self, key: Key, operation: WriteCopy, result: None, now_ms: int) -> None:
         self._throttles.moves.record(len(operation.data), now_ms)
+        directory = self._logs.table.directories[operation.directory]
+        directory.space.written_bytes += len(operation.data)
+        self._logs.spaces.written(directory)
         move = self._taken_up(key, operation.reader)
         if move is None:
             return
@@ -227,6 +236,16 @@ class SegmentMoves:
         move.end_offset, move.segment = move.segment.end_offset, None
         self._moving.note_copied(future, move.end_offset)
         self._want(key)
+
+    def _no_room(self, key: Key, operation: WriteCopy | PlaceSegment, now_ms: int) -> None:
+        """The target is full, and `node.moves` waits. Then a piece is written again at its place; a segment that could
+        not get its names is copied again, since some of its files may have theirs.
+        """
+        move = self._taken_up(key, operation.reader)
+        if move is not None:
+            if isinstance(operation, PlaceSegment):
+                move.segment = None
+            self._want(key)
 
     def _taken_up(self, key: Key, reader: Any) -> SegmentMove | None:
         """The move whose operation has ended, if it is still under way."""

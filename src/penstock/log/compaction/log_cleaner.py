@@ -336,10 +336,14 @@ class LogCleaner:
         self._end(cleaning, now_ms)
 
     def _closed(self, cleaning: Cleaning, now_ms: int) -> None:
-        """The frozen log has closed."""
+        """The frozen log has closed; or it is open again, since it could not."""
         replica = cleaning.replica
         assert cleaning.work is not None
         assert cleaning.report is not None
+        if replica.state is not State.CLOSED:
+            self._outbox.emit(RemoveCleaned(replica, self._outbox, cleaning_order(replica)))
+            self._failed(cleaning, "there was no room to close it", now_ms)
+            return
         if self._is_stale(cleaning):  # it was being cut when it was to close
             replica.frozen = None
             self._discard(cleaning, now_ms)
