@@ -254,6 +254,8 @@ class LogWorld:
 
     def _delete_records(self) -> None:
         def delete(log: Log, timeline: Timeline) -> None:
+            if log.truncating:
+                return
             offset = self.random.randint(log.log_start_offset, log.log_end_offset)
             log.advance_log_start(offset, log.log_end_offset)
 
