@@ -54,8 +54,11 @@ def records_are_not_fsynced(patch: pytest.MonkeyPatch) -> None:
     real = Write.work
 
     def unsynced(write: Write, disk: SimulatedDisk) -> object:
-        write.sync_paths = []
-        return real(write, disk)
+        paths, write.sync_paths = write.sync_paths, []
+        try:
+            return real(write, disk)
+        finally:
+            write.sync_paths = paths
 
     patch.setattr(Write, "work", unsynced)
 

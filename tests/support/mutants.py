@@ -304,7 +304,7 @@ MUTANTS = {
     "unfenced with a lost directory": Mutant(unfenced_with_a_lost_directory, "roles", 3, (LOST_DIRECTORY,)),
     "replayed before the log refuses it": Mutant(replayed_before_it_is_refused, "swarm", 10, (FAILS,)),
     "broker epochs are ignored": Mutant(broker_epochs_ignored, "unflushed", 2, LOST),
-    "an unclean stop counts as clean": Mutant(unclean_stop_counts_clean, "eligible", 51, LOST),
+    "an unclean stop counts as clean": Mutant(unclean_stop_counts_clean, "eligible", 1, LOST),
     "joined below the epoch's start": Mutant(replication.joined_below_the_epoch, "chaos", 1, (JOINS,)),
     "a reassignment is complete early": Mutant(reassigned_early, "moves", 6, (REASSIGNED, HEARD)),
     "the unheard take over": Mutant(unheard_take_over, "storm", 1, (HEARD,)),
@@ -314,7 +314,7 @@ MUTANTS = {
     "nobody gives up waiting": Mutant(nobody_gives_up, "network", 1, (ANSWERED,)),
     "a repeated batch waits its turn": Mutant(first_in_first_out, "network", 18, (REACHED,)),
     "a refused group stays": Mutant(refused_group_stays, "groups-storm", 13, (LISTED,)),
-    "nobody leaves what cannot be classic": Mutant(nobody_leaves, "groups-migration", 312, (SILENT, STAYS)),
+    "nobody leaves what cannot be classic": Mutant(nobody_leaves, "groups-migration", 20, (SILENT, STAYS)),
     "ids too long for a member id": Mutant(ids_too_long, "groups-calm", 20, UNENCODED),
 }
 UNSEEN: dict[str, Plant] = {}
