@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.file_systems import small_file_system
 from support.processes import free_ports, wait_until
 
 from penstock.cli.main import main
@@ -23,19 +22,11 @@ RECORDS = ("--value", "v" * 100_000) * 40
 @pytest.fixture
 def two_disks(tmp_path: Path) -> Iterator[list[Path]]:
     """Two small file systems of their own."""
-    with ExitStack() as mounted:
-        paths = [tmp_path / "one", tmp_path / "two"]
-        for path in paths:
-            path.mkdir()
-            command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(path)]
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-            except FileNotFoundError:
-                pytest.skip("there is no mount command here")
-            if done.returncode != 0:
-                pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-            mounted.callback(subprocess.run, ["umount", "-l", str(path)], check=True)
-        yield paths
+    with (
+        small_file_system(tmp_path / "one", DISK_BYTES) as one,
+        small_file_system(tmp_path / "two", DISK_BYTES) as two,
+    ):
+        yield [one, two]
 
 
 def test_a_plan_evens_two_disks_out_and_is_carried_out(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from interop.clients.drivers import Confluent
+from support.file_systems import small_file_system
 from support.processes import Cluster, free_ports, wait_until
 
 TIMEOUT_S = 60.0
@@ -26,19 +26,8 @@ REFUSED = 'kafka_server_brokertopicmetrics_failedproducerequests_total{topic="lo
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system of its own."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(path)]
-    try:
-        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command here")
-    if mounted.returncode != 0:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
-    try:
+    with small_file_system(tmp_path / "disk", DISK_BYTES) as path:
         yield path
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 def fill(disk: Path, free_bytes: int, name: str = "filler") -> Path:
