@@ -9,7 +9,6 @@ from penstock.log.checkpoints import Checkpoint, TopicPartition
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import WriteCheckpoint
-from penstock.log.limits import SPACE_RETRY_MS
 from penstock.log.log import Log
 from penstock.log.outbox import Done, Outbox
 from penstock.log.replica import Replica
@@ -29,7 +28,6 @@ class Checkpointing:
         self._table = table
         self._deadlines = deadlines
         self._outbox = outbox
-        self._unwritten: dict[WriteCheckpoint, Callable[[], None]] = {}
 
     def note(self, replica: Replica, checkpoint: Checkpoint, offset: int) -> None:
         """Has an offset written with the next write of this checkpoint, which belongs to the replica's directory."""
@@ -58,26 +56,15 @@ class Checkpointing:
 
         def later(operation: WriteCheckpoint, now_ms: int) -> None:
             checkpoint.dirty = True
-            self._unwritten[operation] = again
-            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda _: self._write_again(operation))
+            self._outbox.try_later(again, now_ms, before_stop=True)  # somebody may wait for it
 
-        def again() -> None:
+        def again(now_ms: int) -> None:
             if directory.error is None:
                 self._emit(kind, directory, checkpoint, written)
 
         self._outbox.emit(
             kind(directory.index, self._outbox, checkpoint.file, checkpoint.take()), written, no_room=later
         )
-
-    def _write_again(self, operation: WriteCheckpoint) -> None:
-        again = self._unwritten.pop(operation, None)
-        if again is not None:
-            again()
-
-    def stop(self) -> None:
-        """Writes at once, before a clean stop, what has found no room: somebody may wait for it."""
-        for operation in list(self._unwritten):
-            self._write_again(operation)
 
     def write_stale(self, directory: LogDirectory) -> None:
         """Writes the checkpoints from which a partition was removed, since a new one of the same name will be created.

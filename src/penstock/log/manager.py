@@ -119,9 +119,7 @@ class LogManager:
         self._flushes = flushes = Flushes(deadlines)
         self._retention = retention = RetentionSchedule(table, deadlines, wall)
         self._cleaning = cleaning = CleaningSchedule(table, deadlines, wall)
-        self._directories = places = ReplicaDirectories(
-            table, deadlines, outbox, points, removals, failures, random, report
-        )
+        self._directories = places = ReplicaDirectories(table, outbox, points, removals, failures, random, report)
         producers = ProducerExpiry(table, deadlines)
         self.fsyncs = fsyncs = [GroupFsync(each.index, failures, ready=outbox.ready, bug=bug) for each in directories]
         self._logs = logs = OpenLogs(
@@ -239,7 +237,7 @@ class LogManager:
         if not table.begun:
             for replica in list(table.replicas()):
                 replica.done(now_ms)
-        self._checkpointing.stop()
+        self.outbox.stop(now_ms)
         self._logs.stop(now_ms)
         self._stopping.proceed()
 

@@ -8,7 +8,7 @@ of logs that nobody has asked for yet, those of coordinators first; one that is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
 
@@ -22,7 +22,7 @@ from penstock.log.events import LogEvent, RecordsLost, RecoveryFinished, Recover
 from penstock.log.failures import Failures
 from penstock.log.flushes import Flushes
 from penstock.log.group_fsync import GroupFsync
-from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX, RECOVERY_SAID_EVERY_MS, SPACE_RETRY_MS
+from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX, RECOVERY_SAID_EVERY_MS
 from penstock.log.listener import LogListener
 from penstock.log.loading import OpenArguments, RecoveryNeeded, is_deleted, nothing
 from penstock.log.log import Log
@@ -62,7 +62,6 @@ class OpenLogs:
     _random: Random
     _wall: WallTime
     _fsyncs: Sequence[GroupFsync]
-    _uncut: set[Log] = field(default_factory=set, init=False)
 
     # Opening
 
@@ -120,7 +119,7 @@ class OpenLogs:
             if isinstance(operation, RecoverLog) and replica.directory.error is None:  # others wait, if it is gone
                 self.recover_next(replica.directory, now_ms)
 
-        self._deadlines.at(now_ms + SPACE_RETRY_MS, again)
+        self._outbox.try_later(again, now_ms)
 
     def _open_unused(self, replica: Replica, now_ms: int) -> None:
         """Opens a log without files at once: there is nothing to read."""
@@ -286,12 +285,9 @@ class OpenLogs:
             replica.log.close(now_ms)
 
     def stop(self, now_ms: int) -> None:
-        """Closes all open logs. What waits for room is tried at once: there is no later time any more."""
+        """Closes all open logs."""
         for replica in list(self._table.open.values()):
             self.close(replica, now_ms)
-            log = replica.log
-            if log is not None and log.truncating:
-                self._cut_again(replica, log)
 
     def _close_oldest(self, now_ms: int) -> None:
         """Closes the least recently used logs beyond the limit. A busy one is closed after a later opening."""
@@ -388,18 +384,15 @@ class OpenLogs:
         again = log.truncating  # otherwise whatever there is to cut is under way at once
         undo_appends(log, now_ms)
         if again and log.files.cut_to is not None:
-            self._uncut.add(log)
-            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda _: self._cut_again(replica, log))
+            self._outbox.try_later(lambda _: self._cut_again(replica, log), now_ms, before_stop=True)
         self._spaces.ran_out(replica.directory, error, now_ms)
         self._listener.log_undone(log, now_ms)
         return True
 
     def _cut_again(self, replica: Replica, log: Log) -> None:
-        """Tries a truncation again that has found no room, unless that was done since."""
-        if log in self._uncut:
-            self._uncut.discard(log)
-            if replica.log is log and not log.failed:
-                cut_again(log)
+        """Tries a truncation again that has found no room."""
+        if replica.log is log and not log.failed:
+            cut_again(log)
 
     def log_closed(self, log: Log, now_ms: int) -> None:
         replica = self._table.holder(log)

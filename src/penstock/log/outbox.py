@@ -2,12 +2,13 @@
 
 A part emits an operation with the function to call at its end. It is not called for an operation that failed, which
 takes its directory offline, or whose directory has failed meanwhile. A part that can do without an operation for a
-while says what to do when it found no room; then the directory stays online.
+while says what to do when it found no room; then the directory stays online. Most try again a little later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.errors import Report
@@ -16,6 +17,7 @@ from penstock.log.directory import LogDirectory
 from penstock.log.disk import Operation
 from penstock.log.failures import Failures
 from penstock.log.group_fsync import GroupFsync
+from penstock.log.limits import SPACE_RETRY_MS
 from penstock.log.log import Log
 from penstock.log.space import is_full
 from penstock.log.table import ReplicaTable
@@ -24,6 +26,7 @@ T = TypeVar("T", bound=Operation)
 Done = Callable[[T, Any, int], None]
 Broke = Callable[[T, Exception, int], None]
 NoRoom = Callable[[T, int], None]
+Again = Callable[[int], None]
 
 
 class Callbacks(NamedTuple):
@@ -57,6 +60,8 @@ class Outbox:
         self._bug = bug
         self.waiting: list[Operation | Log | GroupFsync] = []
         self._under_way: dict[Operation, Callbacks] = {}
+        self._retries: dict[int, tuple[Again, bool]] = {}
+        self._retry = 0
 
     def emit(
         self,
@@ -79,6 +84,26 @@ class Outbox:
         assert operation.owner is self
         self._under_way[operation] = Callbacks(done, broke, ended, no_room, background)
         self.waiting.append(operation)
+
+    def try_later(self, again: Again, now_ms: int, *, before_stop: bool = False) -> None:
+        """Calls `again(now_ms)` a while after a change of files has found no room.
+
+        Nothing is called during a clean stop. What it would wait for is tried `before_stop`, when it begins.
+        """
+        self._retry += 1
+        self._retries[self._retry] = again, before_stop
+        self._deadlines.at(now_ms + SPACE_RETRY_MS, partial(self._try_again, self._retry))
+
+    def _try_again(self, retry: int, now_ms: int) -> None:
+        again, _ = self._retries.pop(retry, (None, False))
+        if again is not None:
+            again(now_ms)
+
+    def stop(self, now_ms: int) -> None:
+        """A clean stop begins."""
+        for retry, (_, before_stop) in list(self._retries.items()):
+            if before_stop:
+                self._try_again(retry, now_ms)
 
     def ready(self, rounds: GroupFsync) -> None:
         """Looks for a round of fsyncs when operations are taken next."""

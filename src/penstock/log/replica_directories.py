@@ -14,11 +14,9 @@ from uuid import UUID
 
 from penstock.errors import StorageError
 from penstock.log.checkpointing import Checkpointing
-from penstock.log.deadlines import Deadlines
 from penstock.log.directory_operations import CreateReplicas, SetAside
 from penstock.log.events import LogEvent, StrayFound
 from penstock.log.failures import Failures
-from penstock.log.limits import SPACE_RETRY_MS
 from penstock.log.names import aside_name, parse_future_name, parse_name
 from penstock.log.outbox import Outbox
 from penstock.log.removals import Removals
@@ -36,7 +34,6 @@ class ReplicaDirectories:
     """Creates them and sets them aside."""
 
     _table: ReplicaTable
-    _deadlines: Deadlines
     _outbox: Outbox
     _checkpointing: Checkpointing
     _removals: Removals
@@ -66,7 +63,7 @@ class ReplicaDirectories:
 
         def later(operation: CreateReplicas, now_ms: int) -> None:
             again = CreateReplicas(create.directory, self._outbox, create.replicas)
-            self._deadlines.at(now_ms + SPACE_RETRY_MS, lambda _: self._emit(again, made))
+            self._outbox.try_later(lambda _: self._emit(again, made), now_ms)
 
         self._outbox.emit(create, partial(self._created, made), broke=self._create_broke, no_room=later)
 
