@@ -217,7 +217,10 @@ class Machine:
         self._after_event()
 
     def shutdown(self) -> None:
-        """Begins a clean stop; nobody new is served."""
+        """Begins a clean stop; nobody new is served. A process that stands still does so when it goes on."""
+        if self.paused:
+            self.on_loop(self.shutdown)
+            return
         for endpoint in self.settings.listener_endpoints:
             self.network.stop_listening(*self.address(endpoint.listener))
         self.broker.shutdown(self.now_ms)
