@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from penstock.cli.common import (
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     disk = BlockingDisk(0, directory, writable=False)
     try:
         try:
-            logs = find_logs(disk, os.path.basename(directory))
+            logs = find_logs(disk, own_name(arguments.directory))
         except UsageError as error:
             raise UsageError(f"{arguments.directory}: {error}") from None
         chosen = choose(logs, arguments)
@@ -88,6 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
         return print_report(arguments, job)
     finally:
         disk.close()
+
+
+def own_name(directory: str) -> str:
+    """The last part of a directory's path: as it is given, since a link may lead to any name, if that is a log's."""
+    from penstock.log.names import parse_name
+
+    given = os.path.basename(os.path.abspath(directory))
+    return given if parse_name(given) else os.path.basename(os.path.realpath(directory))
 
 
 Chosen = list[tuple[int, "LegacyLog"]]
@@ -105,7 +114,12 @@ def choose(logs: Sequence[LegacyLog], arguments: argparse.Namespace) -> Chosen:
     chosen = [log for log in logs if (log.topic or "") == wanted]
     if faults := [log.fault for log in chosen if log.fault]:
         raise UsageError(f"{arguments.directory}: {faults[0]}")
+    last = max(log.partition for log in chosen) if arguments.partition is None else arguments.partition
+    if last >= PARTITIONS_MAX:
+        raise UsageError(f"{arguments.topic}-{last}: no topic has so many partitions; --partition N says where to")
     if arguments.partition is None:
+        if twice := [one for one, other in pairwise(sorted(log.partition for log in chosen)) if one == other]:
+            raise UsageError(f"{arguments.directory} has two directories of partition {twice[0]} of {wanted}")
         return [(log.partition, log) for log in chosen]
     if len(chosen) > 1:
         raise UsageError(f"--partition {arguments.partition} is for one partition, and {wanted} has {len(chosen)}")
@@ -115,6 +129,8 @@ def choose(logs: Sequence[LegacyLog], arguments: argparse.Namespace) -> Chosen:
 
 
 TOPICS_NAMED_MAX = 10
+PARTITIONS_MAX = 2**31 - 1
+"""Of a topic: the protocol has 32 bits for their number."""
 
 
 def named(topics: Sequence[str]) -> str:

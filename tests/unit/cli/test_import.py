@@ -50,6 +50,31 @@ def test_the_topic_of_the_same_name_is_taken_or_the_only_one_or_the_one_named() 
         choose(logs(("clicks", 0)), arguments(partition=-1))
 
 
+def test_a_partition_that_is_there_twice_or_cannot_be_is_refused() -> None:
+    """`clicks-0` and `clicks-00`: both would be appended to one partition, as if they were the same records."""
+    with pytest.raises(UsageError, match="old has two directories of partition 0 of clicks"):
+        choose(logs(("clicks", 0), ("clicks", 0), ("clicks", 1)), arguments())
+    with pytest.raises(UsageError, match="clicks-2147483647: no topic has so many partitions"):
+        choose(logs(("clicks", 2**31 - 1)), arguments())
+    with pytest.raises(UsageError, match="clicks-99999999999: no topic has so many partitions"):
+        choose(logs(("clicks", 0)), arguments(partition=99_999_999_999))
+    assert chosen(logs(("clicks", 2**31 - 1)), partition=0) == [(0, "clicks")]
+
+
+def test_a_partition_that_is_a_link_keeps_the_number_that_it_has_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = write_log(tmp_path / "moved", [(0, message(0, b"k", b"v"))])
+    link = tmp_path / "clicks-7"
+    link.symlink_to(elsewhere)
+    assert main(["import", f"{link}/", "clicks", "--dry-run"]) == 0
+    assert "clicks-7: 1 record" in capsys.readouterr().out
+    other = tmp_path / "current"
+    other.symlink_to(write_log(tmp_path / "old" / "clicks-3", [(0, message(0, b"k", b"v"))]))
+    assert main(["import", str(other), "clicks", "--dry-run"]) == 0
+    assert "clicks-3: 1 record" in capsys.readouterr().out
+
+
 KEEPS_ALL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
