@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     directory = os.path.realpath(arguments.directory)
     if not os.path.isdir(directory):
         raise UsageError(f"{arguments.directory}: there is no such directory")
-    disk = BlockingDisk(0, directory, writable=False)
+    disk = BlockingDisk(0, directory, descriptors_max=OPEN_FILES_MAX, writable=False)
     try:
         try:
             logs = find_logs(disk, own_name(arguments.directory))
@@ -129,6 +129,8 @@ def choose(logs: Sequence[LegacyLog], arguments: argparse.Namespace) -> Chosen:
 
 
 TOPICS_NAMED_MAX = 10
+OPEN_FILES_MAX = 64
+"""Of DIR at a time. A log directory may have more files than a process may open, and brokers need connections."""
 PARTITIONS_MAX = 2**31 - 1
 """Of a topic: the protocol has 32 bits for their number."""
 

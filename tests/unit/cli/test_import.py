@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,9 +113,37 @@ def test_a_map_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
                 part = offsets.begin(partition)
                 assert part is not None
                 part.write(f"clicks,{partition},0,0,1\n")
+                offsets.end(partition)
         offsets.finish([0, 1])
     assert path.read_text() == "topic,partition,old_offset,new_offset,records\nclicks,0,0,0,1\nclicks,1,0,0,1\n"
     assert [each.name for each in tmp_path.iterdir()] == ["map.csv"]
+
+
+def test_one_run_at_a_time_writes_a_map(tmp_path: Path) -> None:
+    """The second cut the parts of the first, whose map then had a hole of zeros."""
+    path = tmp_path / "map.csv"
+    with MapFile(str(path)) as first:
+        with pytest.raises(UsageError, match=r"map\.csv: another import is writing it"), MapFile(str(path)):
+            pass
+        assert first.begin(0) is not None
+        first.end(0)
+        first.finish([0])
+    with pytest.raises(UsageError, match="it is a directory"), MapFile(str(tmp_path)):
+        pass
+    (tmp_path / "map.csv.partial").mkdir()  # of a run that was killed
+    with MapFile(str(path)):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["map.csv"]
+
+
+def test_a_directory_may_have_more_files_than_can_be_open(tmp_path: Path) -> None:
+    for partition in range(120):
+        write_log(tmp_path / "old" / f"clicks-{partition}", [(0, message(0, b"k", b"v"))])
+    words = [sys.executable, "-m", "penstock", "import", "old", "clicks", "--dry-run", "--offset-map", "map.csv"]
+    limited = ["sh", "-c", 'ulimit -n 100; exec "$@"', "sh", *words]
+    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "120 partitions: 120 records, 240 B"), done.stderr
+    assert len((tmp_path / "map.csv").read_text().splitlines()) == 241
 
 
 def test_a_dry_run_asks_no_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
