@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -73,6 +74,19 @@ def test_who_is_overtaken_goes_on_within_the_batch() -> None:
     run(partition, source(20), connection=Overtaken(partition))
     assert partition.content() == [record[1:4] for record in source(20)]
     assert read_header(partition.batches[1]).base_offset == 2
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_no_batch_of_several_records_is_larger_than_the_topic_takes(codec: Codec) -> None:
+    """What cannot be compressed grows, and the broker refused the batch though it would take each of its records."""
+    random = Random(1)
+    for size_bytes in (100, 50_000, 249_800):
+        batch_bytes = 61 + 2 * (32 + size_bytes)
+        content = [LegacyRecord(n, 5, None, random.randbytes(size_bytes)) for n in range(6)]
+        partition = Partition()
+        run(partition, content, replace(TARGET, codec=codec, batch_bytes=batch_bytes))
+        assert partition.content() == [record[1:4] for record in content]
+        assert max(map(len, partition.batches)) <= batch_bytes
 
 
 def test_a_batch_has_one_codec_that_of_the_source_or_the_one_asked_for() -> None:
