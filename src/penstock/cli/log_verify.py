@@ -116,6 +116,7 @@ def checks_of(directory: str, is_log_directory: bool, progress: Progress) -> Ite
 def checked_log(disk: Any, path: str, name: str, beside: Beside, progress: Progress) -> Checked:
     """Checks one log, which may not be readable, or go meanwhile."""
     from penstock.log.verification.findings import Findings
+    from penstock.log.verification.inspection import unreadable
     from penstock.log.verification.partition import check_partition
     from penstock.log.verification.walks import walk_for
 
@@ -126,7 +127,7 @@ def checked_log(disk: Any, path: str, name: str, beside: Beside, progress: Progr
     except FileNotFoundError:
         findings.unjudged("", "it was removed while it was looked at")
     except OSError as error:
-        findings.problem("", f"it cannot be read: {error.strerror or error}")
+        findings.problem("", unreadable(error))
     else:
         return Checked(path, report.findings, report)
     return Checked(path, findings)

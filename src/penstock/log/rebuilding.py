@@ -86,8 +86,8 @@ class Rebuilding:
     def run(self) -> Iterator[RebuiltFile]:
         """Every file that a log of these segments has, changed or not.
 
-        Raises StorageError for a log that a broker must look at first: damaged, in the middle of a compaction, or ending
-        before its start.
+        Raises StorageError for a log that a broker must look at first: damaged, in the middle of a compaction, or
+        ending before its start.
         """
         files = listing(self.disk, self.name)
         check_at_rest(self.name, files)

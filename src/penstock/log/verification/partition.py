@@ -15,7 +15,7 @@ from penstock.log.loading import listing
 from penstock.log.names import CLEANED, LEADER_EPOCHS, LOG, SWAP, offset_of
 from penstock.log.verification.batches import SeenBatch, seen_batches
 from penstock.log.verification.findings import Findings
-from penstock.log.verification.inspection import Inspection, Progress
+from penstock.log.verification.inspection import Inspection, Progress, unreadable
 from penstock.log.verification.leftovers import CHECKPOINT, meaning_of
 from penstock.log.verification.record_checks import RecordCheck, WalkRecords
 from penstock.log.verification.segment_check import LogWalk, SegmentCheck
@@ -128,7 +128,7 @@ def check_segments(at: Inspection, bases: list[int], walk: LogWalk) -> None:
         except FileNotFoundError:
             raise
         except OSError as error:
-            at.findings.problem(check.file, f"it cannot be read: {error.strerror or error}")
+            at.findings.problem(check.file, unreadable(error))
     if not bases:
         at.findings.note("", "it has no segments: nothing was written to it yet")
 
