@@ -78,6 +78,14 @@ def test_a_file_of_the_log_directory_that_cannot_be_read_does_not_keep_logs_from
     assert f"{partition}: sound" in said
 
 
+@pytest.mark.parametrize("file", [LOG, f"{0:020d}.index", "leader-epoch-checkpoint"])
+def test_a_link_that_leads_nowhere_is_a_problem(partition: Path, capsys: Capture, file: str) -> None:
+    (partition / file).unlink()
+    (partition / file).symlink_to("nowhere")
+    assert main(["log", "verify", str(partition)]) == 1
+    assert f"PROBLEM: {file}: it cannot be opened: nothing is there" in capsys.readouterr().out
+
+
 def test_damage_has_exit_code_1_and_is_named_in_text_and_json(partition: Path, capsys: Capture) -> None:
     damage(partition)
     before = state(partition.parent)

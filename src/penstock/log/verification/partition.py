@@ -67,11 +67,13 @@ def check_partition(
     """Looks at a partition's directory until what it finds can be relied on. Raises OSError where that cannot be read,
     FileNotFoundError if it is gone."""
     before: Findings | None = None
+    gone = ""
     for _ in range(VERIFY_LOOKS_MAX):
         try:
             report = look(disk, name, beside, walk_records, progress)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
             disk.list(name)  # it is gone altogether: that is for the caller
+            gone = str(error.filename).rpartition("/")[2]
             continue
         if not beside.is_written or not report.findings.problems:
             return report
@@ -80,7 +82,10 @@ def check_partition(
             return report
         before = report.findings
     report = PartitionReport(name, Findings())
-    report.findings.unjudged("", f"its files changed each of the {VERIFY_LOOKS_MAX} times that they were looked at")
+    if beside.is_written:
+        report.findings.unjudged("", f"its files changed each of the {VERIFY_LOOKS_MAX} times that they were looked at")
+    else:
+        report.findings.problem(gone, "it cannot be opened: nothing is there, as behind a link that leads nowhere")
     return report
 
 
