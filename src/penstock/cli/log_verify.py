@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.common import Actions, add_action, add_json
-from penstock.cli.log_progress import Progress
+from penstock.cli.log_progress import Progress, bytes_below
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def checked_log(disk: Any, path: str, name: str, beside: Beside, progress: Progr
 
     findings = Findings()
     try:
-        size_bytes = size_of(disk.path, name)
-        report = check_partition(disk, name, beside, walk_for(size_bytes), progress.of(path))
+        walk = walk_for(bytes_below(os.path.join(disk.path, name)))
+        report = check_partition(disk, name, beside, walk, progress.of(path))
     except FileNotFoundError:
         findings.unjudged("", "it was removed while it was looked at")
     except OSError as error:
@@ -131,12 +131,6 @@ def checked_log(disk: Any, path: str, name: str, beside: Beside, progress: Progr
     else:
         return Checked(path, report.findings, report)
     return Checked(path, findings)
-
-
-def size_of(parent: str, name: str) -> int:
-    """Bytes of the files in a directory below `parent`."""
-    with os.scandir(os.path.join(parent, name)) as entries:
-        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries if entry.is_file())
 
 
 def print_checked(checked: Checked, *, notes: bool) -> None:
