@@ -31,6 +31,7 @@ from penstock.cli.common import (
     add_pairs,
     with_client,
 )
+from penstock.cli.output import printable
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -138,4 +139,4 @@ PARTITIONS_MAX = 2**31 - 1
 def named(topics: Sequence[str]) -> str:
     """Topics, the first of many."""
     more = f" and {len(topics) - TOPICS_NAMED_MAX} more" if len(topics) > TOPICS_NAMED_MAX else ""
-    return ("topics " if len(topics) > 1 else "topic ") + ", ".join(topics[:TOPICS_NAMED_MAX]) + more
+    return ("topics " if len(topics) > 1 else "topic ") + ", ".join(map(printable, topics[:TOPICS_NAMED_MAX])) + more

@@ -148,6 +148,9 @@ def line_of(file: RebuiltFile) -> dict[str, Any]:
 
 
 def print_lines(directory: str, lines: list[dict[str, Any]], *, dry_run: bool) -> None:
+    from penstock.cli.output import printable
+
+    directory = printable(directory)
     changed = [line for line in lines if line["changed"]]
     if not changed:
         print(f"{directory}: all {len(lines)} files are as they should be")

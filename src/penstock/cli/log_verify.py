@@ -135,7 +135,7 @@ def checked_log(disk: Any, path: str, name: str, beside: Beside, progress: Progr
 
 def print_checked(checked: Checked, *, notes: bool) -> None:
     """A line with the verdict, and one for each finding."""
-    from penstock.cli.output import GREEN, RED, YELLOW, counted, paint
+    from penstock.cli.output import GREEN, RED, YELLOW, counted, paint, printable
     from penstock.log.verification.findings import Severity
 
     colours = {"damaged": RED, "sound": GREEN}
@@ -152,11 +152,6 @@ def print_checked(checked: Checked, *, notes: bool) -> None:
         listed = sum(each.severity is severity for each in checked.findings.listed)
         if count > listed:
             print(f"  and {count - listed:,} more of the kind: {severity.value}")
-
-
-def printable(text: str) -> str:
-    """A name from a disk, or a message with one, as a terminal may have it: what is not text is escaped."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def figures(log: PartitionReport | None) -> str:
@@ -182,6 +177,8 @@ def print_sum(checked: list[Checked]) -> None:
 
 
 def as_json(checked: Checked) -> dict[str, Any]:
+    from penstock.cli.output import printable
+
     counts = {severity.value.replace(" ", "_"): count for severity, count in checked.findings.counts.items()}
     found = [
         {

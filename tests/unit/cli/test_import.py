@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from argparse import Namespace
@@ -172,6 +173,17 @@ def test_damage_is_named_and_the_exit_code_says_so(tmp_path: Path, capsys: pytes
     assert "DAMAGED: 1 place, 40 bytes passed over" in out
     assert "00000000000000000000.log, byte 0, 40 bytes: a message of 40 bytes does not have its checksum" in out
     assert "1 time before 1970; the records were kept without" in out
+
+
+def test_a_name_that_is_no_text_is_said_all_the_same(tmp_path: Path) -> None:
+    """Kafka 0.7 took any name for a topic; the report on what was damaged ended in an exception."""
+    name = os.fsdecode(b"cl\xffcks")
+    write_log(tmp_path / f"{name}-0", [(0, message(0, b"k", b"v")[:-1] + b"x")])
+    words = [sys.executable, "-m", "penstock", "import", ".", "clicks", "--from-topic", name, "--dry-run"]
+    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(words, cwd=tmp_path, env=strict, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert r"cl\udcffcks-0/00000000000000000000.log, byte 0" in done.stdout
 
 
 def test_what_is_no_old_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
