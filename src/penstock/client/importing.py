@@ -188,7 +188,9 @@ class PartitionImport:
         for record in batch:
             builder.append(record.timestamp_ms, record.key, record.value)
         try:
-            base_offset, _ = await self._client.produce(target.topic, target.partition, builder.build())
+            base_offset, _ = await self._client.produce(
+                target.topic, target.partition, builder.build(), topic_id=target.topic_id
+            )
         except RequestError as error:
             if error.code in ELSEWHERE:
                 return False

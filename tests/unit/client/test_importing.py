@@ -63,10 +63,10 @@ def test_what_is_there_is_not_appended_again() -> None:
 class Overtaken(Connection):
     """Another run appends the first two of the records that this one is about to append, once."""
 
-    async def produce(self, topic: str, partition: int, batch: bytes | bytearray) -> tuple[int, int]:
+    async def produce(self, topic: str, partition: int, batch: bytes | bytearray, **ids: UUID) -> tuple[int, int]:
         if self.partition.end == 0:
             self.partition.append(batch_of(source(2), 0))
-        return await super().produce(topic, partition, batch)
+        return await super().produce(topic, partition, batch, **ids)
 
 
 def test_who_is_overtaken_goes_on_within_the_batch() -> None:
@@ -146,13 +146,13 @@ def test_a_topic_that_was_made_again_is_not_written_to() -> None:
 class Shared(Connection):
     """Somebody else writes to the topic before our second batch."""
 
-    async def produce(self, topic: str, partition: int, batch: bytes | bytearray) -> tuple[int, int]:
+    async def produce(self, topic: str, partition: int, batch: bytes | bytearray, **ids: UUID) -> tuple[int, int]:
         if self.partition.end:
             builder = BatchBuilder()
             builder.append(1, None, b"other")
             data = bytes(builder.build())
             self.partition.batches.append(self.partition.end.to_bytes(8, "big") + data[8:])
-        return await super().produce(topic, partition, batch)
+        return await super().produce(topic, partition, batch, **ids)
 
 
 def test_another_writer_is_noticed() -> None:
@@ -161,8 +161,25 @@ def test_another_writer_is_noticed() -> None:
         run(partition, source(20), connection=Shared(partition))
 
 
+class Recreated(Connection):
+    """The topic is deleted and made again once it has the first batch."""
+
+    async def produce(self, topic: str, partition: int, batch: bytes | bytearray, **ids: UUID) -> tuple[int, int]:
+        if self.partition.end:
+            self.partition.batches.clear()
+            self.partition.topic_id = UUID(int=8)
+        return await super().produce(topic, partition, batch, **ids)
+
+
+def test_nothing_is_appended_to_another_topic_of_the_name() -> None:
+    partition = Partition()
+    with pytest.raises(RequestError, match="clicks was deleted and made again meanwhile"):
+        run(partition, source(20), connection=Recreated(partition))
+    assert partition.batches == []
+
+
 class Refusing(Connection):
-    async def produce(self, topic: str, partition: int, batch: bytes | bytearray) -> tuple[int, int]:
+    async def produce(self, topic: str, partition: int, batch: bytes | bytearray, **ids: UUID) -> tuple[int, int]:
         raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
 
 
