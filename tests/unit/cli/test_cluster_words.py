@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -316,6 +317,33 @@ def test_a_partition_stays_where_its_new_broker_refuses_the_directory(
     code = asyncio.run(moves.carry_out(None, arguments, seen, plan, directories=directories))  # type: ignore[arg-type]
     assert (code, begun) == (1, [("t", 1)])
     assert "t-0: /b is cordoned" in capsys.readouterr().err
+
+
+def test_a_plan_that_is_under_way_already_is_waited_for_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same plan again, of which nothing is to change: it was said to be done while its replicas were coming."""
+    seen = view(partition(0, replicas=(1,)), moving={("t", 0): Ongoing((1, 2), (2,), (1,))})
+    awaited: list[object] = []
+
+    async def no_errors(*_: object, **__: object) -> list[object]:
+        return []
+
+    async def watch(_: object, keys: Iterable[tuple[str, int]]) -> None:
+        awaited.extend(keys)
+
+    async def watch_directories(_: object, coming: Sequence[DirectoryMove]) -> None:
+        awaited.extend(coming)
+
+    monkeypatch.setattr(moves, "begin_directory_moves", no_errors)
+    monkeypatch.setattr(moves, "begin", no_errors)
+    monkeypatch.setattr(moves, "watch", watch)
+    monkeypatch.setattr(moves, "watch_directory_moves", watch_directories)
+    arguments = argparse.Namespace(json=True, dry_run=False, no_wait=False, save=None)
+    move = DirectoryMove("t", 0, 2, None, "/b")
+    assert asyncio.run(moves.carry_out(None, arguments, seen, {}, directories=[move])) == 0  # type: ignore[arg-type]
+    assert awaited == [("t", 0), move]
+    assert '"state": "done"' in capsys.readouterr().out
 
 
 def test_a_throttle_names_old_replicas_for_leaders_and_new_ones_for_followers() -> None:

@@ -74,7 +74,8 @@ async def carry_out(
         errors += await begin(client, {key: after for key, after in plan.items() if key not in no_directory})
         state = "begun"
         refused = {error[0] for error in errors}
-        moving = plan.keys() - refused - {each.key for each in leaderless}
+        on_their_way = {each.key for each in directories if each.before is None and each.key in view.moving}
+        moving = (plan.keys() | on_their_way) - refused - {each.key for each in leaderless}
         if not arguments.no_wait:
             if moving:
                 await watch(client, moving)
