@@ -114,7 +114,7 @@ class Movable:
         return source in replicas and may_move(replicas, source, target, self._racks)
 
     def drop(self, partition: Partition) -> None:
-        """It has moved: none of its replicas moves any more."""
+        """A partition has moved: none of its replicas moves any more."""
         self._moved.add(partition)
         for source, by_broker in self._found.items():
             if (size_bytes := self._held.get(source, {}).get(partition)) is not None:
