@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from penstock.client.client import LATEST
-from penstock.errors import RequestError
+from penstock.errors import ErrorCode, RequestError
 from penstock.log.producer_state import Origin, ProducerState
 from penstock.records.batch import read_header
 from penstock.records.legacy.formats import LegacyRecord
@@ -110,7 +110,9 @@ class Connection:
         data = b"".join(batch for batch in self.partition.batches if read_header(batch).next_offset > offset)
         return {key: SimpleNamespace(records=memoryview(data))}
 
-    async def produce(self, topic: str, partition: int, batch: bytes | bytearray) -> tuple[int, int]:
+    async def produce(self, topic: str, partition: int, batch: bytes | bytearray, *, topic_id: UUID) -> tuple[int, int]:
+        if topic_id != self.partition.topic_id:
+            raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, f"{topic} was deleted and made again meanwhile")
         fate = await self._others_run()
         if fate == KILLED_BEFORE:
             raise Killed

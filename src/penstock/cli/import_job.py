@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -58,6 +60,10 @@ class Part:
         self.last_pass = Pass(self._disk, self.log, offsets)
         return iter(self.last_pass)
 
+    def end(self) -> None:
+        """No pass is begun any more."""
+        self._offsets.end(self.partition)
+
     @property
     def result(self) -> Pass:
         assert self.last_pass is not None
@@ -97,6 +103,7 @@ class Job:
                 if not number % DRY_RUN_STEP and time.monotonic() > shown + PROGRESS_EVERY_S:
                     self._show()
                     shown = time.monotonic()
+            part.end()
         self._show(last=True)
 
     async def run(self, client: Client) -> int:
@@ -132,7 +139,10 @@ class Job:
         from penstock.client.importing import PartitionImport
 
         part.work = PartitionImport(client, target, part.open)
-        await part.work.run()
+        try:
+            await part.work.run()
+        finally:
+            part.end()
         if self._arguments.verify:
             part.verified = await checksum_of(client, target, part.work.position) == part.result.checksum.text()
 
@@ -220,48 +230,71 @@ async def checksum_of(client: Client, target: Target, end: int) -> str:
 
 
 class MapFile:
-    """The file of --offset-map, if it is wanted: a part for each partition, put together at the end."""
+    """The file of --offset-map, if it is wanted: a part for each partition, put together at the end.
+
+    The parts are in the directory FILE.partial, which one run has at a time. What a killed run left there is removed by
+    the next one.
+    """
 
     def __init__(self, path: str | None) -> None:
         self._path = path
-        self._parts: dict[int, IO[str]] = {}
+        self._directory = f"{path}.partial"
+        self._lock = -1
+        self._open: dict[int, IO[str]] = {}
 
     def __enter__(self) -> Self:
+        """Raises UsageError if another run is writing the file, or it cannot be one."""
+        if self._path is None:
+            return self
+        if os.path.isdir(self._path):
+            raise UsageError(f"--offset-map {self._path}: it is a directory")
+        with suppress(FileExistsError):
+            os.mkdir(self._directory)
+        self._lock = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise UsageError(f"--offset-map {self._path}: another import is writing it") from None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for partition, file in self._parts.items():
-            file.close()
-            with suppress(FileNotFoundError):
-                os.unlink(self._name(partition))
+        if self._path is None:
+            return
+        for file in self._open.values():
+            with suppress(OSError):  # a full disk, which was said
+                file.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        os.close(self._lock)
 
     def _name(self, partition: int) -> str:
-        return f"{self._path}.{partition}.partial"
+        return f"{self._directory}/{partition}"
 
     def begin(self, partition: int) -> IO[str] | None:
         """Begins a partition's part, anew if it had one; None if no map is wanted."""
         if self._path is None:
             return None
-        if (before := self._parts.get(partition)) is not None:
-            before.close()
-        file = self._parts[partition] = open(self._name(partition), "w+")  # noqa: SIM115  # closed in __exit__
+        self.end(partition)
+        file = self._open[partition] = open(self._name(partition), "w")  # noqa: SIM115  # closed in `end`
         return file
 
-    def finish(self, partitions: Sequence[int]) -> None:
-        """Makes the file of its parts. It has its name only when it is whole."""
-        import shutil
+    def end(self, partition: int) -> None:
+        """Nothing more comes for a partition's part; a directory may have more partitions than files can be open."""
+        if (file := self._open.pop(partition, None)) is not None:
+            file.close()
 
+    def finish(self, partitions: Sequence[int]) -> None:
+        """Makes the file of its parts, which have ended. It has its name only when it is whole."""
         if self._path is None:
             return
-        whole = f"{self._path}.partial"
+        whole = f"{self._directory}/whole"
         with open(whole, "w") as out:
             out.write("topic,partition,old_offset,new_offset,records\n")
             for partition in partitions:
-                part = self._parts[partition]
-                part.seek(0)
-                shutil.copyfileobj(part, out)
+                with open(self._name(partition)) as part:
+                    shutil.copyfileobj(part, out)
             out.flush()
             os.fsync(out.fileno())
         os.replace(whole, self._path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.output import RED, counted, paint, print_json, size_text
+from penstock.cli.output import RED, counted, paint, print_json, printable, size_text
 from penstock.records.compression import Codec
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ def damage_lines(part: Part) -> list[str]:
     if report.damaged:
         lines.append(f"DAMAGED: {counted(report.damaged, 'place')}, {report.damaged_bytes:,} bytes passed over")
         shown = report.holes[:HOLES_PRINTED_MAX]
-        lines += [f"  {hole.path}, byte {hole.position}, {hole.size_bytes} bytes: {hole.reason}" for hole in shown]
+        lines += [
+            f"  {printable(hole.path)}, byte {hole.position}, {hole.size_bytes} bytes: {hole.reason}" for hole in shown
+        ]
         if report.damaged > len(shown):
             lines.append(f"  and {counted(report.damaged - len(shown), 'further place')}")
     if report.missing_bytes:

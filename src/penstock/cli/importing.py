@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from penstock.cli.common import (
@@ -30,6 +31,7 @@ from penstock.cli.common import (
     add_pairs,
     with_client,
 )
+from penstock.cli.output import printable
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,10 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
     directory = os.path.realpath(arguments.directory)
     if not os.path.isdir(directory):
         raise UsageError(f"{arguments.directory}: there is no such directory")
-    disk = BlockingDisk(0, directory, writable=False)
+    disk = BlockingDisk(0, directory, descriptors_max=OPEN_FILES_MAX, writable=False)
     try:
         try:
-            logs = find_logs(disk, os.path.basename(directory))
+            logs = find_logs(disk, own_name(arguments.directory))
         except UsageError as error:
             raise UsageError(f"{arguments.directory}: {error}") from None
         chosen = choose(logs, arguments)
@@ -88,6 +90,14 @@ def run(arguments: argparse.Namespace) -> int:
         return print_report(arguments, job)
     finally:
         disk.close()
+
+
+def own_name(directory: str) -> str:
+    """The last part of a directory's path: as it is given, since a link may lead to any name, if that is a log's."""
+    from penstock.log.names import parse_name
+
+    given = os.path.basename(os.path.abspath(directory))
+    return given if parse_name(given) else os.path.basename(os.path.realpath(directory))
 
 
 Chosen = list[tuple[int, "LegacyLog"]]
@@ -105,7 +115,12 @@ def choose(logs: Sequence[LegacyLog], arguments: argparse.Namespace) -> Chosen:
     chosen = [log for log in logs if (log.topic or "") == wanted]
     if faults := [log.fault for log in chosen if log.fault]:
         raise UsageError(f"{arguments.directory}: {faults[0]}")
+    last = max(log.partition for log in chosen) if arguments.partition is None else arguments.partition
+    if last >= PARTITIONS_MAX:
+        raise UsageError(f"{arguments.topic}-{last}: no topic has so many partitions; --partition N says where to")
     if arguments.partition is None:
+        if twice := [one for one, other in pairwise(sorted(log.partition for log in chosen)) if one == other]:
+            raise UsageError(f"{arguments.directory} has two directories of partition {twice[0]} of {wanted}")
         return [(log.partition, log) for log in chosen]
     if len(chosen) > 1:
         raise UsageError(f"--partition {arguments.partition} is for one partition, and {wanted} has {len(chosen)}")
@@ -115,9 +130,13 @@ def choose(logs: Sequence[LegacyLog], arguments: argparse.Namespace) -> Chosen:
 
 
 TOPICS_NAMED_MAX = 10
+OPEN_FILES_MAX = 64
+"""Of DIR at a time. A log directory may have more files than a process may open, and brokers need connections."""
+PARTITIONS_MAX = 2**31 - 1
+"""Of a topic: the protocol has 32 bits for their number."""
 
 
 def named(topics: Sequence[str]) -> str:
     """Topics, the first of many."""
     more = f" and {len(topics) - TOPICS_NAMED_MAX} more" if len(topics) > TOPICS_NAMED_MAX else ""
-    return ("topics " if len(topics) > 1 else "topic ") + ", ".join(topics[:TOPICS_NAMED_MAX]) + more
+    return ("topics " if len(topics) > 1 else "topic ") + ", ".join(map(printable, topics[:TOPICS_NAMED_MAX])) + more

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.cli.common import Actions, add_action, add_flag, add_json, add_option
 from penstock.cli.log_compact import checkpointed
 from penstock.cli.log_progress import Progress
-from penstock.errors import UsageError
+from penstock.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from penstock.log.rebuilding import RebuiltFile
@@ -46,7 +46,7 @@ def index_action(arguments: argparse.Namespace) -> int:
     found: list[dict[str, Any]] = []
     for directory, (parent, name) in zip(arguments.directories, places, strict=True):
         lines = []
-        with nobody_else_at(parent):
+        with nobody_else_at(parent, dry_run=arguments.dry_run):
             for file in rebuilt(parent, name, arguments, progress.of(directory)):
                 lines.append(line_of(file))
         progress.clear()
@@ -76,19 +76,28 @@ def place_of(directory: str) -> tuple[str, str]:
 
 
 @contextmanager
-def nobody_else_at(parent: str) -> Iterator[None]:
+def nobody_else_at(parent: str, *, dry_run: bool) -> Iterator[None]:
     """Keeps brokers from a log directory meanwhile. Raises StorageError where one runs.
 
-    A copy of a partition somewhere else has no broker beside it, and gets no lock file.
+    A copy of a partition somewhere else has no broker beside it, and gets no lock file. A dry run only asks for the
+    lock, since it makes no file.
     """
     from penstock.log.meta_properties import FILE
-    from penstock.server.directory_lock import LOCK_FILE, DirectoryLock
+    from penstock.server.directory_lock import LOCK_FILE, DirectoryLock, holder_of
 
-    if not any(os.path.exists(os.path.join(parent, file)) for file in (LOCK_FILE, FILE)):
+    if dry_run:
+        if holder_of(parent) is not None:
+            raise StorageError(f"log directory {parent} is in use by another process\n  stop it first")
+        yield
+        return
+    has_lock, has_properties = (os.path.exists(os.path.join(parent, file)) for file in (LOCK_FILE, FILE))
+    if not has_lock and not has_properties:
         yield
         return
     lock = DirectoryLock(parent)
     try:
+        if not has_lock:
+            give_to_owner(parent, LOCK_FILE)
         yield
     finally:
         lock.release()
@@ -115,12 +124,16 @@ def rebuilt(parent: str, name: str, arguments: argparse.Namespace, told: Any) ->
 
 
 def replace(disk: BlockingDisk, name: str, file: RebuiltFile) -> None:
-    """Writes a file durably, for the owner of the directory: the broker must be able to write to it."""
-    path = f"{name}/{file.name}"
-    disk.replace(path, file.content)
+    """Writes a file durably."""
+    disk.replace(f"{name}/{file.name}", file.content)
+    give_to_owner(os.path.join(disk.path, name), file.name)
+
+
+def give_to_owner(directory: str, file: str) -> None:
+    """Makes a file that root has written that of the directory's owner: the broker must be able to write to it."""
     if os.geteuid() == 0:
-        owner = os.stat(os.path.join(disk.path, name))
-        os.chown(os.path.join(disk.path, path), owner.st_uid, owner.st_gid)
+        owner = os.stat(directory)
+        os.chown(os.path.join(directory, file), owner.st_uid, owner.st_gid)
 
 
 def line_of(file: RebuiltFile) -> dict[str, Any]:
@@ -135,6 +148,9 @@ def line_of(file: RebuiltFile) -> dict[str, Any]:
 
 
 def print_lines(directory: str, lines: list[dict[str, Any]], *, dry_run: bool) -> None:
+    from penstock.cli.output import printable
+
+    directory = printable(directory)
     changed = [line for line in lines if line["changed"]]
     if not changed:
         print(f"{directory}: all {len(lines)} files are as they should be")

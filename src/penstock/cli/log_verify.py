@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.common import Actions, add_action, add_json
-from penstock.cli.log_progress import Progress
+from penstock.cli.log_progress import Progress, bytes_below
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
@@ -116,31 +116,26 @@ def checks_of(directory: str, is_log_directory: bool, progress: Progress) -> Ite
 def checked_log(disk: Any, path: str, name: str, beside: Beside, progress: Progress) -> Checked:
     """Checks one log, which may not be readable, or go meanwhile."""
     from penstock.log.verification.findings import Findings
+    from penstock.log.verification.inspection import unreadable
     from penstock.log.verification.partition import check_partition
     from penstock.log.verification.walks import walk_for
 
     findings = Findings()
     try:
-        size_bytes = size_of(disk.path, name)
-        report = check_partition(disk, name, beside, walk_for(size_bytes), progress.of(path))
+        walk = walk_for(bytes_below(os.path.join(disk.path, name)))
+        report = check_partition(disk, name, beside, walk, progress.of(path))
     except FileNotFoundError:
         findings.unjudged("", "it was removed while it was looked at")
     except OSError as error:
-        findings.problem("", f"it cannot be read: {error.strerror or error}")
+        findings.problem("", unreadable(error))
     else:
         return Checked(path, report.findings, report)
     return Checked(path, findings)
 
 
-def size_of(parent: str, name: str) -> int:
-    """Bytes of the files in a directory below `parent`."""
-    with os.scandir(os.path.join(parent, name)) as entries:
-        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries if entry.is_file())
-
-
 def print_checked(checked: Checked, *, notes: bool) -> None:
     """A line with the verdict, and one for each finding."""
-    from penstock.cli.output import GREEN, RED, YELLOW, counted, paint
+    from penstock.cli.output import GREEN, RED, YELLOW, counted, paint, printable
     from penstock.log.verification.findings import Severity
 
     colours = {"damaged": RED, "sound": GREEN}
@@ -157,11 +152,6 @@ def print_checked(checked: Checked, *, notes: bool) -> None:
         listed = sum(each.severity is severity for each in checked.findings.listed)
         if count > listed:
             print(f"  and {count - listed:,} more of the kind: {severity.value}")
-
-
-def printable(text: str) -> str:
-    """A name from a disk, or a message with one, as a terminal may have it: what is not text is escaped."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def figures(log: PartitionReport | None) -> str:
@@ -187,6 +177,8 @@ def print_sum(checked: list[Checked]) -> None:
 
 
 def as_json(checked: Checked) -> dict[str, Any]:
+    from penstock.cli.output import printable
+
     counts = {severity.value.replace(" ", "_"): count for severity, count in checked.findings.counts.items()}
     found = [
         {

@@ -76,6 +76,11 @@ def cut(cell: str, width: int) -> str:
     return cell if len(cell) <= width else cell[: width - 1] + "…"
 
 
+def printable(text: str) -> str:
+    """A name from a disk, or a message with one, as a terminal may have it: what is not text is escaped."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def counted(count: int, what: str) -> str:
     """`1 record`, `2,000 records`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

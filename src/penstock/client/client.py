@@ -266,19 +266,31 @@ class Client:
         return found
 
     async def produce(
-        self, topic: str, partition: int, batch: Any, *, acks: int = -1, timeout_ms: int = 30_000
+        self,
+        topic: str,
+        partition: int,
+        batch: Any,
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        topic_id: UUID | None = None,
     ) -> tuple[int, int]:
         """Appends one record batch (bytes of RecordBatch v2). Returns its base offset and the log-append time or -1.
 
-        With acks=0 nobody answers: both are -1. Raises RequestError when the broker refuses the batch.
+        With acks=0 nobody answers: both are -1. Raises RequestError when the broker refuses the batch, and when the
+        topic is not the one of `topic_id`, if that is given. (Brokers before Produce 13 are told the name alone, and
+        may have a new topic of that name a moment before the metadata say so.)
         """
         result = (-1, -1)
 
         async def ask(node_id: int, some: list[Partition]) -> list[Partition]:
             nonlocal result
+            known_id = (await self.topic(topic)).topic_id
+            if topic_id is not None and known_id != topic_id:
+                raise RequestError(ErrorCode.UNKNOWN_TOPIC_ID, f"{topic} was deleted and made again meanwhile")
             data = TopicProduceData(
                 name=topic,
-                topic_id=(await self.topic(topic)).topic_id,
+                topic_id=known_id,
                 partition_data=[PartitionProduceData(index=partition, records=batch)],
             )
             request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[data])

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 PRODUCER_EPOCH = 0
 RECORD_OVERHEAD_BYTES = 32
 """More than what a record has besides its key and value."""
+GROWTH_PART = 256
+"""By less than one part in so many grows what cannot be compressed."""
 MAX_DELTA = 2**63 - 1
 ELSEWHERE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 """How a broker refuses a batch whose place is not the log's end."""
@@ -54,7 +56,7 @@ Content = tuple[int, bytes | None, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an import goes. `batch_bytes`: no batch of several records is larger before its compression."""
+    """Where an import goes. `batch_bytes`: no batch of several records is larger, before and after its compression."""
 
     topic: str
     topic_id: UUID
@@ -186,7 +188,9 @@ class PartitionImport:
         for record in batch:
             builder.append(record.timestamp_ms, record.key, record.value)
         try:
-            base_offset, _ = await self._client.produce(target.topic, target.partition, builder.build())
+            base_offset, _ = await self._client.produce(
+                target.topic, target.partition, builder.build(), topic_id=target.topic_id
+            )
         except RequestError as error:
             if error.code in ELSEWHERE:
                 return False
@@ -208,7 +212,8 @@ class PartitionImport:
         batch: list[LegacyRecord] = []
         size_bytes = HEADER_BYTES
         while (record := self._take()) is not None:
-            size_bytes += RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+            data_bytes = len(record.key or b"") + len(record.value or b"")
+            size_bytes += RECORD_OVERHEAD_BYTES + data_bytes + data_bytes // GROWTH_PART
             if batch and (size_bytes > self._target.batch_bytes or not self._fit(batch[0], record)):
                 self._again.appendleft(record)
                 self._taken -= 1

@@ -4,9 +4,11 @@ Kafka 0.7 names the files of a partition by the position of their first byte in 
 to 0.10 name them by the offset of the first record, `.log`. So the suffix tells them apart, and only the latest of the
 files may end within a message. Other files (indexes, what was to be deleted or was not yet cleaned) hold nothing more.
 
-    logs = find_logs(disk)
+    logs = find_logs(disk, "clicks-0")
     for record in LegacyRecords(disk, logs[0]):
         ...
+
+Brokers of that time followed symbolic links, so directories and segments may be links here, too: none is left out.
 
 The same files give the same records in the same order each time: `penstock import` goes on by counting them. Offsets
 are not under a message's checksum. One that cannot be (not above the last, or in the next file's range) is counted and
@@ -73,13 +75,12 @@ class LegacyLog:
 def find_logs(disk: Disk, name: str) -> list[LegacyLog]:
     """The logs of a directory: that of one partition, whose own `name` is given, or those of its subdirectories.
 
-    Raises UsageError when there are none.
+    Raises UsageError when there are none, or a link leads nowhere.
     """
     if (own := log_in(disk, "", name)) is not None:
         return [own]
-    found = [
-        log_in(disk, each.name, each.name) for each in disk.list("") if each.is_directory and parse_name(each.name)
-    ]
+    entries = [each for each in disk.list("") if parse_name(each.name)]
+    found = [log_in(disk, each.name, each.name) for each in entries if each.is_directory or is_link(disk, each.name)]
     logs = [log for log in found if log is not None]
     if not logs:
         raise UsageError(
@@ -87,6 +88,17 @@ def find_logs(disk: Disk, name: str) -> list[LegacyLog]:
             " TOPIC-PARTITION with such files"
         )
     return sorted(logs, key=lambda log: (log.topic or "", log.partition))
+
+
+def is_link(disk: Disk, name: str) -> bool:
+    """Whether an entry that is no directory leads to one. Raises UsageError if it leads nowhere."""
+    try:
+        disk.list(name)
+    except NotADirectoryError:
+        return False
+    except FileNotFoundError:
+        raise UsageError(f"{name} is a link to what is not there") from None
+    return True
 
 
 def log_in(disk: Disk, directory: str, name: str) -> LegacyLog | None:
@@ -101,7 +113,7 @@ def log_in(disk: Disk, directory: str, name: str) -> LegacyLog | None:
             fault = f"{path}: the old broker died while it compacted this log; start and stop it once, which ends that"
         for suffix, those in segments.items():
             if (base := offset_of(file.name, suffix)) is not None:
-                those.append(Segment(path, base, file.size_bytes))
+                those.append(Segment(path, base, size_of(disk, path, file.size_bytes)))
     suffixes = [suffix for suffix, those in segments.items() if those]
     if not suffixes:
         return None
@@ -112,6 +124,14 @@ def log_in(disk: Disk, directory: str, name: str) -> LegacyLog | None:
     in_order = tuple(sorted(segments[suffixes[0]], key=lambda segment: segment.base))
     fault = fault or (overlap(in_order) if suffixes[0] == KAFKA else present_format(disk, in_order))
     return LegacyLog(topic, partition, directory, suffixes[0], in_order, fault)
+
+
+def size_of(disk: Disk, path: str, listed_bytes: int) -> int:
+    """Bytes of a file, of a link those of what it leads to. As listed if it cannot be opened: reading it says why."""
+    try:
+        return disk.size(path)
+    except OSError:
+        return listed_bytes
 
 
 def overlap(segments: Sequence[Segment]) -> str | None:
@@ -128,7 +148,7 @@ def present_format(disk: Disk, segments: Sequence[Segment]) -> str | None:
     try:
         if last is None or not read_header(disk.read(last.path, 0, HEADER_BYTES)):
             return None
-    except PenstockError:
+    except (PenstockError, OSError):
         return None
     return f"{last.path} begins with a record batch, the format of Kafka 0.11 and later; {SERVED}"
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FILE = "meta.properties"
 VERSION = 1
 UUID_CHARACTERS = 22
+NODE_ID_DIGITS_MAX = 10
 RESERVED_DIRECTORY_IDS = 100
 """Ids below this mean "unassigned", "lost" and the like to the controller; no directory has one."""
 
@@ -88,8 +89,8 @@ def parse_meta_properties(content: bytes, path: str) -> MetaProperties:
     for name in ("cluster.id", "node.id"):
         if name not in entries:
             raise ConfigError(f"{path} has no {name}")
-    if not entries["node.id"].isdecimal():
-        raise ConfigError(f"{path}: node.id = {entries['node.id']!r} is not a number")
+    if not entries["node.id"].isdecimal() or len(entries["node.id"]) > NODE_ID_DIGITS_MAX:
+        raise ConfigError(f"{path}: node.id = {entries['node.id']!r} is not a number of 32 bits")
     directory_id = None
     if "directory.id" in entries:
         try:

@@ -17,6 +17,7 @@ from struct import Struct
 
 from penstock.errors import StorageError
 from penstock.log import leader_epochs, producer_snapshot
+from penstock.log.checkpoints import LOG_START
 from penstock.log.disk import Disk, FileInfo
 from penstock.log.index import RELATIVE_OFFSET_MAX, AbortedIndex, Index, OffsetIndex, TimeIndex
 from penstock.log.leader_epochs import LeaderEpochs
@@ -85,7 +86,8 @@ class Rebuilding:
     def run(self) -> Iterator[RebuiltFile]:
         """Every file that a log of these segments has, changed or not.
 
-        Raises StorageError for a log that a broker must look at first: damaged, or in the middle of a compaction.
+        Raises StorageError for a log that a broker must look at first: damaged, in the middle of a compaction, or
+        ending before its start.
         """
         files = listing(self.disk, self.name)
         check_at_rest(self.name, files)
@@ -126,6 +128,11 @@ class Rebuilding:
             raise StorageError(
                 f"{segment.log_path} is damaged from byte {segment.reserved_bytes} on, so no index of it can be right\n"
                 "  a broker that starts after an unclean stop recovers it; `penstock log verify` says what is wrong"
+            )
+        if following is None and next_offset < self.log_start_offset:
+            raise StorageError(
+                f"{self.name} ends at {next_offset}, and by {LOG_START} it begins at {self.log_start_offset}\n"
+                "  either that file is not of this log, or the log has lost its end; no index can be made by both"
             )
         producers.end_offset = max(producers.end_offset, next_offset)
         segment.seal()

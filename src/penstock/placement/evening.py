@@ -22,8 +22,6 @@ Place = tuple[int, str]
 """A broker and the path of one of its log directories."""
 Held = Mapping[Place, Mapping[Partition, int]]
 """Bytes of each replica, by where it is."""
-Movable = dict[Place, list[tuple[int, Partition]]]
-"""Replicas that may move, by where they are, the smallest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +60,18 @@ def evened(current: Plan, directories: Sequence[Directory], held: Held, racks: R
         directories: where replicas may come from and go to.
         held: what lies there. What `current` does not have stays.
     """
-    plan = dict(current)
     free = free_by_disk(directories)
-    movable = movable_replicas(current, held)
-    places: dict[Partition, list[Place]] = {}
-    for place, replicas in movable.items():
-        for _, key in replicas:
-            places.setdefault(key, []).append(place)
+    movable = Movable(current, held, racks)
     disks = {each.place: each.disk for each in directories}
     moves: list[Move] = []
     while len(moves) < moves_max:
-        move = next(
-            (each for pair in pairs(directories, free) if (each := best(plan, pair, free, movable, racks))), None
-        )
+        move = next((each for pair in pairs(directories, free) if (each := best(pair, free, movable))), None)
         if move is None:
             break
         moves.append(move)
-        plan[move.partition] = replicas_after(plan[move.partition], move)
         free[disks[move.source]] += move.size_bytes
         free[disks[move.target]] -= move.size_bytes
-        for place in places[move.partition]:
-            movable[place].remove(next(each for each in movable[place] if each[1] == move.partition))
+        movable.drop(move.partition)
     return moves
 
 
@@ -94,16 +83,46 @@ def free_by_disk(directories: Sequence[Directory]) -> dict[str, int]:
     return free
 
 
-def movable_replicas(current: Plan, held: Held) -> Movable:
-    """The replicas that are worth a move and lie where the plan has them."""
-    return {
-        place: sorted(
-            (size_bytes, key)
-            for key, size_bytes in replicas.items()
-            if size_bytes >= MOVED_BYTES_MIN and place[0] in current.get(key, ())
-        )
-        for place, replicas in held.items()
-    }
+class Movable:
+    """The replicas that are worth a move, lie where the plan has them, and have not moved yet.
+
+    Where one may go does not change before it moves, so that is found out once: there are many pairs of directories.
+    """
+
+    def __init__(self, current: Plan, held: Held, racks: Racks) -> None:
+        self._current = current
+        self._held = held
+        self._racks = racks
+        self._found: dict[Place, dict[int, list[tuple[int, Partition]]]] = {}
+        self._moved: set[Partition] = set()
+
+    def replicas(self, source: Place, broker_id: int) -> list[tuple[int, Partition]]:
+        """Sizes and partitions of those that may move from a directory to a broker, the smallest first."""
+        by_broker = self._found.setdefault(source, {})
+        if broker_id not in by_broker:
+            by_broker[broker_id] = sorted(
+                (size_bytes, key)
+                for key, size_bytes in self._held.get(source, {}).items()
+                if size_bytes >= MOVED_BYTES_MIN
+                and key not in self._moved
+                and self._may_move(key, source[0], broker_id)
+            )
+        return by_broker[broker_id]
+
+    def _may_move(self, key: Partition, source: int, target: int) -> bool:
+        replicas = self._current.get(key, ())
+        return source in replicas and may_move(replicas, source, target, self._racks)
+
+    def drop(self, partition: Partition) -> None:
+        """A partition has moved: none of its replicas moves any more."""
+        self._moved.add(partition)
+        for source, by_broker in self._found.items():
+            if (size_bytes := self._held.get(source, {}).get(partition)) is not None:
+                entry = (size_bytes, partition)
+                for replicas in by_broker.values():
+                    at = bisect_left(replicas, entry)
+                    if replicas[at : at + 1] == [entry]:
+                        del replicas[at]
 
 
 def pairs(directories: Sequence[Directory], free: Mapping[str, int]) -> Iterator[tuple[Directory, Directory]]:
@@ -118,17 +137,14 @@ def pairs(directories: Sequence[Directory], free: Mapping[str, int]) -> Iterator
             yield source, target
 
 
-def best(
-    plan: Plan, pair: tuple[Directory, Directory], free: Mapping[str, int], movable: Movable, racks: Racks
-) -> Move | None:
+def best(pair: tuple[Directory, Directory], free: Mapping[str, int], movable: Movable) -> Move | None:
     """The move after which the two directories are the most alike, if one makes them more so."""
     source, target = pair
     difference = free[target.disk] - free[source.disk]
     too_large = min(difference, free[target.disk] - target.reserve_bytes + 1)
-    replicas = movable.get(source.place, [])
+    replicas = movable.replicas(source.place, target.place[0])
     fitting = replicas[: bisect_left(replicas, too_large, key=lambda each: each[0])]
-    allowed = (each for each in fitting if may_move(plan[each[1]], source.place[0], target.place[0], racks))
-    found = min(allowed, key=lambda each: (abs(difference - 2 * each[0]), each), default=None)
+    found = min(fitting, key=lambda each: (abs(difference - 2 * each[0]), each), default=None)
     return None if found is None else Move(found[1], found[0], source.place, target.place)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+from collections.abc import Iterable, Sequence
 
 import pytest
 
-from penstock.cli.cluster import describe, reassign, throttle
+from penstock.cli.cluster import describe, moves, reassign, throttle
 from penstock.cli.cluster.describe import brokers_json, described, print_brokers, print_problems, print_summary
+from penstock.cli.cluster.directory_moves import DirectoryMove
 from penstock.cli.cluster.drain import told_of_rest
 from penstock.cli.cluster.elect import confirm, parse_partition, select
 from penstock.cli.cluster.features import parse_level, steps
@@ -24,7 +26,7 @@ from penstock.client.client import Client
 from penstock.client.cluster import BrokerState, ClusterState, NoControllerError, Ongoing, QuorumReplica, QuorumState
 from penstock.client.features import FeatureState, UpgradeType
 from penstock.client.view import PartitionView, View
-from penstock.errors import UsageError
+from penstock.errors import ErrorCode, RequestError, UsageError
 
 
 def partition(
@@ -287,6 +289,61 @@ def test_a_throttle_goes_when_nothing_moves_any_more_also_when_some_was_refused(
     plan = {("t", 0): (2, 3)}
     code = asyncio.run(reassign.throttled(None, arguments, view(partition()), plan))  # type: ignore[arg-type]
     assert (code, done) == (refused, ["begin", "moved", "end"])
+
+
+def test_a_partition_stays_where_its_new_broker_refuses_the_directory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It moved all the same, to any directory; nobody watched it, and its throttle was taken away under it."""
+    seen = view(partition(0, replicas=(1,)), partition(1, replicas=(1,)))
+    begun: list[tuple[str, int]] = []
+
+    async def refuse(*_: object, **__: object) -> list[tuple[tuple[str, int], RequestError]]:
+        return [(("t", 0), RequestError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "t-0: /b is cordoned"))]
+
+    async def begin(_: object, plan: dict[tuple[str, int], tuple[int, ...]]) -> list[object]:
+        begun.extend(plan)
+        return []
+
+    async def no_bytes(*_: object) -> int:
+        return 0
+
+    monkeypatch.setattr(moves, "begin_directory_moves", refuse)
+    monkeypatch.setattr(moves, "begin", begin)
+    monkeypatch.setattr(moves, "bytes_to_copy", no_bytes)
+    arguments = argparse.Namespace(json=True, dry_run=False, no_wait=True, save=None)
+    plan = {("t", 0): (2,), ("t", 1): (2,)}
+    directories = [DirectoryMove("t", 0, 2, None, "/b")]
+    code = asyncio.run(moves.carry_out(None, arguments, seen, plan, directories=directories))  # type: ignore[arg-type]
+    assert (code, begun) == (1, [("t", 1)])
+    assert "t-0: /b is cordoned" in capsys.readouterr().err
+
+
+def test_a_plan_that_is_under_way_already_is_waited_for_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same plan again, of which nothing is to change: it was said to be done while its replicas were coming."""
+    seen = view(partition(0, replicas=(1,)), moving={("t", 0): Ongoing((1, 2), (2,), (1,))})
+    awaited: list[object] = []
+
+    async def no_errors(*_: object, **__: object) -> list[object]:
+        return []
+
+    async def watch(_: object, keys: Iterable[tuple[str, int]]) -> None:
+        awaited.extend(keys)
+
+    async def watch_directories(_: object, coming: Sequence[DirectoryMove]) -> None:
+        awaited.extend(coming)
+
+    monkeypatch.setattr(moves, "begin_directory_moves", no_errors)
+    monkeypatch.setattr(moves, "begin", no_errors)
+    monkeypatch.setattr(moves, "watch", watch)
+    monkeypatch.setattr(moves, "watch_directory_moves", watch_directories)
+    arguments = argparse.Namespace(json=True, dry_run=False, no_wait=False, save=None)
+    move = DirectoryMove("t", 0, 2, None, "/b")
+    assert asyncio.run(moves.carry_out(None, arguments, seen, {}, directories=[move])) == 0  # type: ignore[arg-type]
+    assert awaited == [("t", 0), move]
+    assert '"state": "done"' in capsys.readouterr().out
 
 
 def test_a_throttle_names_old_replicas_for_leaders_and_new_ones_for_followers() -> None:

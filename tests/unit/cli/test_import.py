@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,6 +53,31 @@ def test_the_topic_of_the_same_name_is_taken_or_the_only_one_or_the_one_named() 
         choose(logs(("clicks", 0)), arguments(partition=-1))
 
 
+def test_a_partition_that_is_there_twice_or_cannot_be_is_refused() -> None:
+    """`clicks-0` and `clicks-00`: both would be appended to one partition, as if they were the same records."""
+    with pytest.raises(UsageError, match="old has two directories of partition 0 of clicks"):
+        choose(logs(("clicks", 0), ("clicks", 0), ("clicks", 1)), arguments())
+    with pytest.raises(UsageError, match="clicks-2147483647: no topic has so many partitions"):
+        choose(logs(("clicks", 2**31 - 1)), arguments())
+    with pytest.raises(UsageError, match="clicks-99999999999: no topic has so many partitions"):
+        choose(logs(("clicks", 0)), arguments(partition=99_999_999_999))
+    assert chosen(logs(("clicks", 2**31 - 1)), partition=0) == [(0, "clicks")]
+
+
+def test_a_partition_that_is_a_link_keeps_the_number_that_it_has_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = write_log(tmp_path / "moved", [(0, message(0, b"k", b"v"))])
+    link = tmp_path / "clicks-7"
+    link.symlink_to(elsewhere)
+    assert main(["import", f"{link}/", "clicks", "--dry-run"]) == 0
+    assert "clicks-7: 1 record" in capsys.readouterr().out
+    other = tmp_path / "current"
+    other.symlink_to(write_log(tmp_path / "old" / "clicks-3", [(0, message(0, b"k", b"v"))]))
+    assert main(["import", str(other), "clicks", "--dry-run"]) == 0
+    assert "clicks-3: 1 record" in capsys.readouterr().out
+
+
 KEEPS_ALL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -86,9 +114,37 @@ def test_a_map_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
                 part = offsets.begin(partition)
                 assert part is not None
                 part.write(f"clicks,{partition},0,0,1\n")
+                offsets.end(partition)
         offsets.finish([0, 1])
     assert path.read_text() == "topic,partition,old_offset,new_offset,records\nclicks,0,0,0,1\nclicks,1,0,0,1\n"
     assert [each.name for each in tmp_path.iterdir()] == ["map.csv"]
+
+
+def test_one_run_at_a_time_writes_a_map(tmp_path: Path) -> None:
+    """The second cut the parts of the first, whose map then had a hole of zeros."""
+    path = tmp_path / "map.csv"
+    with MapFile(str(path)) as first:
+        with pytest.raises(UsageError, match=r"map\.csv: another import is writing it"), MapFile(str(path)):
+            pass
+        assert first.begin(0) is not None
+        first.end(0)
+        first.finish([0])
+    with pytest.raises(UsageError, match="it is a directory"), MapFile(str(tmp_path)):
+        pass
+    (tmp_path / "map.csv.partial").mkdir()  # of a run that was killed
+    with MapFile(str(path)):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["map.csv"]
+
+
+def test_a_directory_may_have_more_files_than_can_be_open(tmp_path: Path) -> None:
+    for partition in range(120):
+        write_log(tmp_path / "old" / f"clicks-{partition}", [(0, message(0, b"k", b"v"))])
+    words = [sys.executable, "-m", "penstock", "import", "old", "clicks", "--dry-run", "--offset-map", "map.csv"]
+    limited = ["sh", "-c", 'ulimit -n 100; exec "$@"', "sh", *words]
+    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "120 partitions: 120 records, 240 B"), done.stderr
+    assert len((tmp_path / "map.csv").read_text().splitlines()) == 241
 
 
 def test_a_dry_run_asks_no_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,6 +173,17 @@ def test_damage_is_named_and_the_exit_code_says_so(tmp_path: Path, capsys: pytes
     assert "DAMAGED: 1 place, 40 bytes passed over" in out
     assert "00000000000000000000.log, byte 0, 40 bytes: a message of 40 bytes does not have its checksum" in out
     assert "1 time before 1970; the records were kept without" in out
+
+
+def test_a_name_that_is_no_text_is_said_all_the_same(tmp_path: Path) -> None:
+    """Kafka 0.7 took any name for a topic; the report on what was damaged ended in an exception."""
+    name = os.fsdecode(b"cl\xffcks")
+    write_log(tmp_path / f"{name}-0", [(0, message(0, b"k", b"v")[:-1] + b"x")])
+    words = [sys.executable, "-m", "penstock", "import", ".", "clicks", "--from-topic", name, "--dry-run"]
+    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(words, cwd=tmp_path, env=strict, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert r"cl\udcffcks-0/00000000000000000000.log, byte 0" in done.stdout
 
 
 def test_what_is_no_old_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

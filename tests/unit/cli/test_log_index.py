@@ -76,6 +76,7 @@ def test_it_refuses_while_a_broker_has_the_directory(partition: Path, capsys: Ca
     lock = DirectoryLock(str(partition.parent))
     try:
         assert main(["log", "index", str(partition)]) == 1
+        assert main(["log", "index", "--dry-run", str(partition)]) == 1
     finally:
         lock.release()
     assert "used" in capsys.readouterr().err
@@ -106,3 +107,26 @@ def test_the_owner_of_the_directory_gets_the_files(partition: Path, monkeypatch:
     (partition / INDEX).unlink()
     assert main(["log", "index", *INTERVAL, str(partition)]) == 0
     assert given == [(INDEX, partition.stat().st_uid)]
+
+
+def test_a_dry_run_makes_no_file(partition: Path) -> None:
+    """Not even a lock file: root's would keep the broker from starting."""
+    data = partition.parent
+    (data / LOCK_FILE).unlink()
+    (data / "meta.properties").touch()
+    before = sorted(data.rglob("*"))
+    assert main(["log", "index", "--dry-run", *INTERVAL, str(partition)]) == 0
+    assert sorted(data.rglob("*")) == before
+
+
+def test_a_lock_file_that_is_made_is_the_owners(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = partition.parent
+    (data / LOCK_FILE).unlink()
+    (data / "meta.properties").touch()
+    given: list[str] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", lambda path, user, group: given.append(os.path.relpath(path, data)))
+    assert main(["log", "index", *INTERVAL, str(partition)]) == 0
+    assert given == [LOCK_FILE]
+    assert main(["log", "index", *INTERVAL, str(partition)]) == 0
+    assert given == [LOCK_FILE], "one that was there stays as it is"

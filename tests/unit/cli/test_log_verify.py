@@ -66,6 +66,26 @@ def test_one_partition_is_judged_by_the_checkpoints_beside_it(partition: Path, c
     assert f"the high watermark by the checkpoint is {END + 5}; the log ends at {END}" in said
 
 
+@pytest.mark.parametrize("file", [HIGH_WATERMARK, "meta.properties"])
+def test_a_file_of_the_log_directory_that_cannot_be_read_does_not_keep_logs_from_being_checked(
+    partition: Path, capsys: Capture, file: str
+) -> None:
+    (partition.parent / file).unlink()
+    (partition.parent / file).mkdir()
+    assert main(["log", "verify", str(partition.parent)]) == 1
+    said = capsys.readouterr().out
+    assert f"PROBLEM: {file}: it cannot be read: Is a directory" in said
+    assert f"{partition}: sound" in said
+
+
+@pytest.mark.parametrize("file", [LOG, f"{0:020d}.index", "leader-epoch-checkpoint"])
+def test_a_link_that_leads_nowhere_is_a_problem(partition: Path, capsys: Capture, file: str) -> None:
+    (partition / file).unlink()
+    (partition / file).symlink_to("nowhere")
+    assert main(["log", "verify", str(partition)]) == 1
+    assert f"PROBLEM: {file}: it cannot be opened: nothing is there" in capsys.readouterr().out
+
+
 def test_damage_has_exit_code_1_and_is_named_in_text_and_json(partition: Path, capsys: Capture) -> None:
     damage(partition)
     before = state(partition.parent)

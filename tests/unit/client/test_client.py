@@ -169,3 +169,12 @@ def test_a_topic_that_was_deleted_since_is_said_to_be_missing(brokers: Brokers) 
             await client.offsets([("t", 0)], LATEST)
 
     run(job)
+
+
+def test_nothing_is_produced_to_another_topic_of_the_name(brokers: Brokers) -> None:
+    async def job(client: Client) -> None:
+        with pytest.raises(RequestError, match="t was deleted and made again meanwhile") as raised:
+            await client.produce("t", 0, b"", topic_id=UUID(int=8))
+        assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_ID
+
+    run(job)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -62,10 +63,10 @@ def test_what_is_there_is_not_appended_again() -> None:
 class Overtaken(Connection):
     """Another run appends the first two of the records that this one is about to append, once."""
 
-    async def produce(self, topic: str, partition: int, batch: bytes | bytearray) -> tuple[int, int]:
+    async def produce(self, topic: str, partition: int, batch: bytes | bytearray, **ids: UUID) -> tuple[int, int]:
         if self.partition.end == 0:
             self.partition.append(batch_of(source(2), 0))
-        return await super().produce(topic, partition, batch)
+        return await super().produce(topic, partition, batch, **ids)
 
 
 def test_who_is_overtaken_goes_on_within_the_batch() -> None:
@@ -73,6 +74,19 @@ def test_who_is_overtaken_goes_on_within_the_batch() -> None:
     run(partition, source(20), connection=Overtaken(partition))
     assert partition.content() == [record[1:4] for record in source(20)]
     assert read_header(partition.batches[1]).base_offset == 2
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_no_batch_of_several_records_is_larger_than_the_topic_takes(codec: Codec) -> None:
+    """What cannot be compressed grows, and the broker refused the batch though it would take each of its records."""
+    random = Random(1)
+    for size_bytes in (100, 50_000, 249_800):
+        batch_bytes = 61 + 2 * (32 + size_bytes)
+        content = [LegacyRecord(n, 5, None, random.randbytes(size_bytes)) for n in range(6)]
+        partition = Partition()
+        run(partition, content, replace(TARGET, codec=codec, batch_bytes=batch_bytes))
+        assert partition.content() == [record[1:4] for record in content]
+        assert max(map(len, partition.batches)) <= batch_bytes
 
 
 def test_a_batch_has_one_codec_that_of_the_source_or_the_one_asked_for() -> None:
@@ -132,13 +146,13 @@ def test_a_topic_that_was_made_again_is_not_written_to() -> None:
 class Shared(Connection):
     """Somebody else writes to the topic before our second batch."""
 
-    async def produce(self, topic: str, partition: int, batch: bytes | bytearray) -> tuple[int, int]:
+    async def produce(self, topic: str, partition: int, batch: bytes | bytearray, **ids: UUID) -> tuple[int, int]:
         if self.partition.end:
             builder = BatchBuilder()
             builder.append(1, None, b"other")
             data = bytes(builder.build())
             self.partition.batches.append(self.partition.end.to_bytes(8, "big") + data[8:])
-        return await super().produce(topic, partition, batch)
+        return await super().produce(topic, partition, batch, **ids)
 
 
 def test_another_writer_is_noticed() -> None:
@@ -147,8 +161,25 @@ def test_another_writer_is_noticed() -> None:
         run(partition, source(20), connection=Shared(partition))
 
 
+class Recreated(Connection):
+    """The topic is deleted and made again once it has the first batch."""
+
+    async def produce(self, topic: str, partition: int, batch: bytes | bytearray, **ids: UUID) -> tuple[int, int]:
+        if self.partition.end:
+            self.partition.batches.clear()
+            self.partition.topic_id = UUID(int=8)
+        return await super().produce(topic, partition, batch, **ids)
+
+
+def test_nothing_is_appended_to_another_topic_of_the_name() -> None:
+    partition = Partition()
+    with pytest.raises(RequestError, match="clicks was deleted and made again meanwhile"):
+        run(partition, source(20), connection=Recreated(partition))
+    assert partition.batches == []
+
+
 class Refusing(Connection):
-    async def produce(self, topic: str, partition: int, batch: bytes | bytearray) -> tuple[int, int]:
+    async def produce(self, topic: str, partition: int, batch: bytes | bytearray, **ids: UUID) -> tuple[int, int]:
         raise RequestError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
 
 

@@ -340,3 +340,29 @@ def test_all_partitions_of_a_directory_are_found(tmp_path: Path) -> None:
         ("clicks", 2, 1),
         ("clicks", 10, 1),
     ]
+
+
+def test_links_are_followed_as_the_old_brokers_did(tmp_path: Path) -> None:
+    """A partition or a segment that lay on another disk was left out, and nothing said so."""
+    data = message(0, b"k", b"value")
+    old, elsewhere = tmp_path / "old", tmp_path / "elsewhere"
+    write_log(old / "clicks-0", [(0, data)])
+    (old / "clicks-1").symlink_to(write_log(elsewhere, [(0, data), (1, message(1, b"k", b"v"))]))
+    write_log(old / "clicks-2", []).joinpath(f"{0:020d}.log").symlink_to(elsewhere / f"{0:020d}.log")
+    (old / "clicks-3").write_text("a file is no log")
+    disk = BlockingDisk(0, str(old), writable=False)
+    logs = find_logs(disk, old.name)
+    assert [(log.partition, len(list(LegacyRecords(disk, log)))) for log in logs] == [(0, 1), (1, 2), (2, 1)]
+    disk.close()
+
+
+def test_links_that_lead_nowhere_are_said(tmp_path: Path) -> None:
+    write_log(tmp_path / "clicks-0", []).joinpath(f"{0:020d}.log").symlink_to(tmp_path / "nowhere")
+    disk = BlockingDisk(0, str(tmp_path), writable=False)
+    [log] = find_logs(disk, tmp_path.name)
+    with pytest.raises(StorageError, match=r"clicks-0/0{20}\.log cannot be read: No such file"):
+        list(LegacyRecords(disk, log))
+    (tmp_path / "clicks-1").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="clicks-1 is a link to what is not there"):
+        find_logs(disk, tmp_path.name)
+    disk.close()

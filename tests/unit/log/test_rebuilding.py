@@ -143,3 +143,12 @@ def test_a_log_that_opens_after_it_needs_no_recovery() -> None:
     end = one.log.log_end_offset
     one.config = topic_config(index_interval_bytes=100)
     assert one.open(recovery_point=end).log_end_offset == end
+
+
+def test_a_start_that_comes_after_the_end_changes_nothing_of_the_log() -> None:
+    """The leader epochs went, and a snapshot as of that offset came, which a later start would have believed."""
+    disk = sound_log().one.disk
+    had = contents(disk)
+    with pytest.raises(StorageError, match="by log-start-offset-checkpoint it begins at 9000"):
+        rebuild(disk, start=9000)
+    assert contents(disk) == had

@@ -393,20 +393,27 @@ def test_beside_a_broker_two_looks_that_find_different_things_have_found_nothing
 class Failing(SimulatedDisk):
     """Does not read one file."""
 
+    def __init__(self, failing: str) -> None:
+        super().__init__()
+        self.failing = failing
+
     def read(self, path: str, position: int, length: int) -> bytes:
-        if path == path_of(LOG, 1):
+        if path == self.failing:
             raise OSError(errno.EIO, "Input/output error", path)
         return super().read(path, position, length)
 
 
-def test_a_file_that_cannot_be_read_is_a_problem_and_the_others_are_checked() -> None:
-    failing = Failing()
+@pytest.mark.parametrize("path", [path_of(LOG, 1), *(path for path in SOUND if not path.endswith(LOG))])
+def test_a_file_that_cannot_be_read_is_a_problem_and_the_others_are_checked(path: str) -> None:
+    """Of an index or another small file it was said that the whole log cannot be read, and nothing of it was looked
+    at."""
+    failing = Failing(path)
     failing.make_directory(NAME)
-    for path, content in SOUND.items():
-        failing.write(path, 0, [content])
+    for each, content in SOUND.items():
+        failing.write(each, 0, [content])
     report = checked(failing)
-    assert "it cannot be read: Input/output error" in said(report)
-    assert report.end_offset == END
+    assert f"problem: {path.rpartition('/')[2]}: : it cannot be read: Input/output error" in said(report)
+    assert (report.end_offset, report.segments) == (END, 2 if path.endswith(LOG) else 3)
 
 
 def test_the_compiled_walk_says_the_same_of_every_batch() -> None:

@@ -97,6 +97,7 @@ def test_a_cluster_id_with_separators_survives() -> None:
         ("version=1\nnode.id=1\n", "has no cluster.id"),
         ("version=1\ncluster.id=a\n", "has no node.id"),
         ("version=1\ncluster.id=a\nnode.id=one\n", "node.id = 'one' is not a number"),
+        (f"version=1\ncluster.id=a\nnode.id={'9' * 5000}\n", "9' is not a number of 32 bits"),
         ("version=1\ncluster.id=a\nnode.id=1\ndirectory.id=short\n", "directory.id: 'short' is not a UUID"),
         ("version=1\ncluster.id=a\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n", "is reserved"),
     ],

@@ -53,7 +53,8 @@ async def carry_out(
     """Shows the plan's changes, makes them, and watches, as the arguments say. Returns the exit code.
 
     `finish` is called when all has moved; it returns its part of a JSON report, with `left` if not everything went
-    well. `directories` are the replicas that are to lie in other directories, or get one where they are new.
+    well. `directories` are the replicas that are to lie in other directories, or get one where they are new; where one
+    is refused, its partition stays on its brokers.
     """
     leaderless = [each for each in view.partitions if each.unavailable and each.key in plan]
     copies = [(key, each) for key, after in plan.items() for each in after if each not in view.replicas[key]]
@@ -68,10 +69,13 @@ async def carry_out(
     state, more = "planned", {}
     errors: Errors = []
     if not arguments.dry_run:
-        errors = await begin_directory_moves(client, directories) + await begin(client, plan)
+        errors = await begin_directory_moves(client, directories)
+        no_directory = {error[0] for error in errors}
+        errors += await begin(client, {key: after for key, after in plan.items() if key not in no_directory})
         state = "begun"
         refused = {error[0] for error in errors}
-        moving = plan.keys() - refused - {each.key for each in leaderless}
+        on_their_way = {each.key for each in directories if each.before is None and each.key in view.moving}
+        moving = (plan.keys() | on_their_way) - refused - {each.key for each in leaderless}
         if not arguments.no_wait:
             if moving:
                 await watch(client, moving)

@@ -22,6 +22,7 @@ from penstock.log.meta_properties import FILE as META_PROPERTIES
 from penstock.log.meta_properties import parse_meta_properties
 from penstock.log.names import LOG, PARTITION_METADATA, offset_of, parse_future_name, parse_name
 from penstock.log.verification.findings import Findings
+from penstock.log.verification.inspection import unreadable
 from penstock.log.verification.leftovers import LEFT_ALONE, meaning_of_directory
 from penstock.log.verification.partition import Beside
 
@@ -84,9 +85,11 @@ def state_of(disk: Disk, findings: Findings, *, is_written: bool) -> DirectorySt
     for file in CHECKPOINTS:
         if not disk.exists(file):
             continue
-        content = disk.read(file, 0, disk.size(file))
         try:
+            content = disk.read(file, 0, disk.size(file))
             checkpoints[file] = parse_checkpoint(content)
+        except OSError as error:
+            findings.problem(file, unreadable(error))
         except MalformedCheckpoint as error:
             findings.problem(file, f"{error}; a broker takes it for empty")
         else:
@@ -96,7 +99,7 @@ def state_of(disk: Disk, findings: Findings, *, is_written: bool) -> DirectorySt
 
 
 def check_directory(disk: Disk, *, is_written: bool) -> DirectoryReport:
-    """Looks at a log directory's own files. Raises OSError as the disk does."""
+    """Looks at a log directory's own files. Raises OSError if it cannot be listed."""
     report = DirectoryReport(Findings())
     findings = report.findings
     state = state_of(disk, findings, is_written=is_written)
@@ -128,6 +131,8 @@ def check_meta_properties(disk: Disk, findings: Findings) -> None:
         return
     try:
         parse_meta_properties(disk.read(META_PROPERTIES, 0, disk.size(META_PROPERTIES)), META_PROPERTIES)
+    except OSError as error:
+        findings.problem(META_PROPERTIES, unreadable(error))
     except ConfigError as error:
         findings.problem(META_PROPERTIES, str(error).removeprefix(META_PROPERTIES).lstrip(" :,"))
 

@@ -38,6 +38,17 @@ class Inspection:
         """Of a file that is there, when the look began."""
         return self.files[file].size_bytes
 
-    def read(self, file: str) -> bytes:
-        """All of a small file. Raises OSError as the disk does."""
-        return self.disk.read(self.path(file), 0, self.size(file))
+    def read(self, file: str) -> bytes | None:
+        """All of a small file; None, and a problem, if it cannot be read. Raises FileNotFoundError if it is gone."""
+        try:
+            return self.disk.read(self.path(file), 0, self.size(file))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            self.findings.problem(file, unreadable(error))
+            return None
+
+
+def unreadable(error: OSError) -> str:
+    """What is said of a file that cannot be read."""
+    return f"it cannot be read: {error.strerror or error}"

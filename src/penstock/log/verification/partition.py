@@ -15,7 +15,7 @@ from penstock.log.loading import listing
 from penstock.log.names import CLEANED, LEADER_EPOCHS, LOG, SWAP, offset_of
 from penstock.log.verification.batches import SeenBatch, seen_batches
 from penstock.log.verification.findings import Findings
-from penstock.log.verification.inspection import Inspection, Progress
+from penstock.log.verification.inspection import Inspection, Progress, unreadable
 from penstock.log.verification.leftovers import CHECKPOINT, meaning_of
 from penstock.log.verification.record_checks import RecordCheck, WalkRecords
 from penstock.log.verification.segment_check import LogWalk, SegmentCheck
@@ -67,11 +67,13 @@ def check_partition(
     """Looks at a partition's directory until what it finds can be relied on. Raises OSError where that cannot be read,
     FileNotFoundError if it is gone."""
     before: Findings | None = None
+    gone = ""
     for _ in range(VERIFY_LOOKS_MAX):
         try:
             report = look(disk, name, beside, walk_records, progress)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
             disk.list(name)  # it is gone altogether: that is for the caller
+            gone = str(error.filename).rpartition("/")[2]
             continue
         if not beside.is_written or not report.findings.problems:
             return report
@@ -80,7 +82,10 @@ def check_partition(
             return report
         before = report.findings
     report = PartitionReport(name, Findings())
-    report.findings.unjudged("", f"its files changed each of the {VERIFY_LOOKS_MAX} times that they were looked at")
+    if beside.is_written:
+        report.findings.unjudged("", f"its files changed each of the {VERIFY_LOOKS_MAX} times that they were looked at")
+    else:
+        report.findings.problem(gone, "it cannot be opened: nothing is there, as behind a link that leads nowhere")
     return report
 
 
@@ -128,7 +133,7 @@ def check_segments(at: Inspection, bases: list[int], walk: LogWalk) -> None:
         except FileNotFoundError:
             raise
         except OSError as error:
-            at.findings.problem(check.file, f"it cannot be read: {error.strerror or error}")
+            at.findings.problem(check.file, unreadable(error))
     if not bases:
         at.findings.note("", "it has no segments: nothing was written to it yet")
 

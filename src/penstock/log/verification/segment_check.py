@@ -92,7 +92,8 @@ class SegmentCheck:
     def _entries(self, suffix: str) -> list[tuple[int, ...]]:
         file = file_name(self.base_offset, suffix)
         if file in self.at.files:
-            return read_entries(file, self.at.read(file), ENTRIES[suffix], self.findings)
+            data = self.at.read(file)
+            return [] if data is None else read_entries(file, data, ENTRIES[suffix], self.findings)
         if suffix != ABORTED_INDEX:
             if file + SWAP in self.at.files:
                 self.findings.note(file, "it still has the name that it had before a swap; the next start ends that")

@@ -17,7 +17,10 @@ def leader_epochs_of(at: Inspection) -> LeaderEpochs | None:
     """The leader epochs by the checkpoint, if there is one that can be believed."""
     if LEADER_EPOCHS not in at.files:
         return None
-    text = at.read(LEADER_EPOCHS).decode("utf-8", "replace")
+    data = at.read(LEADER_EPOCHS)
+    if data is None:
+        return None
+    text = data.decode("utf-8", "replace")
     if not text:
         return LeaderEpochs()
     try:
@@ -63,8 +66,10 @@ def check_topic_id(at: Inspection) -> None:
     if PARTITION_METADATA not in at.files:
         at.findings.note(PARTITION_METADATA, "it is missing: nothing says which topic of this name the log belongs to")
         return
+    data = at.read(PARTITION_METADATA)
     try:
-        partition_metadata.decode(at.read(PARTITION_METADATA), PARTITION_METADATA)
+        if data is not None:
+            partition_metadata.decode(data, PARTITION_METADATA)
     except StorageError as error:
         at.findings.problem(PARTITION_METADATA, without_name(str(error), PARTITION_METADATA))
 
@@ -73,10 +78,10 @@ def check_snapshots(at: Inspection, log_end_offset: int) -> None:
     """The producer snapshots: checksum, size, and numbers that can be."""
     for file in at.files:
         offset = offset_of(file, SNAPSHOT)
-        if offset is None:
+        if offset is None or (data := at.read(file)) is None:
             continue
         try:
-            entries = producer_snapshot.entries(at.read(file), file)
+            entries = producer_snapshot.entries(data, file)
         except StorageError as error:
             at.findings.problem(file, f"{without_name(str(error), file)}; a broker passes over it")
             continue
@@ -99,9 +104,9 @@ def impossible(entry: producer_snapshot.Entry, offset: int) -> str:
 
 def check_quorum_state(at: Inspection) -> None:
     """`quorum-state` of a metadata log: who it voted for."""
-    if QUORUM_STATE in at.files:
+    if QUORUM_STATE in at.files and (data := at.read(QUORUM_STATE)) is not None:
         try:
-            state = json.loads(at.read(QUORUM_STATE))
+            state = json.loads(data)
         except (ValueError, RecursionError) as error:
             at.findings.problem(QUORUM_STATE, f"it is no JSON: {error}")
             return
