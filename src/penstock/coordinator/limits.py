@@ -52,3 +52,5 @@ SETTLING_HEARTBEATS_PER_SECOND = 1_000
 """Heartbeats a second of all groups of a broker that are changing theirs, about a twentieth of a core."""
 SETTLING_BACKLOG_MAX_MS = 5_000
 """Heartbeats beyond that rate are put off, and by so much at most."""
+SETTLING_PRINCIPALS_MAX = 1_000
+"""Principals that have equal shares of that rate; further ones have one share together."""

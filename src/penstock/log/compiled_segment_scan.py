@@ -165,10 +165,13 @@ class Walking:
         """
         attributes = batches[:, kernels.BATCH_ATTRIBUTES]
         control = attributes & CONTROL_FLAG != 0
-        kept = control.copy()
+        kept, passed_over = control.copy(), control.copy()
+        accounted = int(np.searchsorted(batches[:, kernels.BATCH_BASE], self._wanted.account_from))
+        passed_over[:accounted] = True
+        kept[max(accounted - 1, 0) : accounted] = True  # it may reach beyond where the account begins
         spans = np.cumsum(control)
         order = np.lexsort((spans, batches[:, kernels.BATCH_PRODUCER]))  # stable: by position within a span
-        order = order[~control[order]]
+        order = order[~passed_over[order]]
         self._mark_last(batches, spans, order, kept)
         transactional = order[attributes[order] & TRANSACTIONAL_FLAG != 0]
         self._mark_last(batches, spans, transactional[::-1], kept)

@@ -62,6 +62,9 @@ RECOVERY_PARTS_MAX = 8
 5 MB for each GiB, with the usual interval between entries."""
 RECOVERY_PART_BATCHES_MAX = 20_000
 """Batches of producers that the scan of one segment may report; with more, one worker scans the whole log."""
+RECOVERY_PART_INDEXES_MAX_BYTES = 24 * MiB
+"""Indexes that it may report, more than `segment.index.bytes` lets grow by default. A topic's owner who has lowered
+`index.interval.bytes` since the segment was written could have it report fifty times as much as usual."""
 RECOVERY_SAID_EVERY_MS = 30_000
 """How often the log says how far the recovery of a directory is."""
 RECOVERY_CHANGES_MAX_BYTES = 64 * MiB

@@ -117,6 +117,12 @@ class Log:
         """Bytes of all segments' records, as in DescribeLogDirs."""
         return self.segments.size_bytes
 
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """What read_committed may read up to. An open transaction may have begun before the log's start, if records
+        were deleted since: as in Kafka the log starts there for these readers, too.
+        """
+        return max(self.producers.last_stable_offset(high_watermark), self.log_start_offset)
+
     # Appending
 
     def append_as_leader(

@@ -12,7 +12,6 @@ that moves here from another directory is promised what it takes there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import NamedTuple
 
 from penstock.log.directory import LogDirectory
@@ -91,4 +90,4 @@ class PlacementRound:
 
     def _expect(self, topic: str) -> int:
         sizes = [size_bytes for each in self._table.of_topic(topic) if (size_bytes := each.known_bytes)]
-        return round(fmean(sizes)) if sizes else self._table.topic_config(topic).max_segment_bytes
+        return round(sum(sizes) / len(sizes)) if sizes else self._table.topic_config(topic).max_segment_bytes

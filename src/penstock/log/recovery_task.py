@@ -22,6 +22,7 @@ from penstock.log.limits import (
     COMPILED_MIN_BYTES,
     RECOVERY_CHANGES_MAX_BYTES,
     RECOVERY_PART_BATCHES_MAX,
+    RECOVERY_PART_INDEXES_MAX_BYTES,
     RECOVERY_PARTS_MAX,
     RECOVERY_PRODUCER_BATCHES_MAX,
     RECOVERY_TASK_MAX_BYTES,
@@ -93,7 +94,7 @@ class PlanRecovery(Task):
 
 @dataclass(frozen=True, slots=True)
 class ScannedSegment:
-    """A segment that was scanned, and what was found; `batches` are None if there were too many of producers."""
+    """A segment that was scanned, and what was found; `batches` are None if that is too much to report."""
 
     wanted: SegmentToScan
     found: SegmentScan
@@ -131,7 +132,9 @@ class ScanSegment(Task):
                 kept.extend(batches)
 
         found = scan_for(self.wanted.size_bytes)(disk, self.wanted, keep)
-        return ScannedSegment(self.wanted, found, kept if count <= RECOVERY_PART_BATCHES_MAX else None)
+        if count > RECOVERY_PART_BATCHES_MAX or index_bytes(found) > RECOVERY_PART_INDEXES_MAX_BYTES:
+            return ScannedSegment(self.wanted, without_indexes(found), None)
+        return ScannedSegment(self.wanted, found, kept)
 
 
 class SplitRecovery:
@@ -168,10 +171,10 @@ class SplitRecovery:
         """The same without the indexes, if they may be written now."""
         wanted, found = scanned.wanted, scanned.found
         if wanted.following is not None and wanted.following <= self._arguments.recovery_point:
-            self._kept_bytes += len(found.offset_index or b"") + len(found.time_index or b"")
+            self._kept_bytes += index_bytes(found)
             return scanned
         write_indexes(disk, Segment(wanted.name, wanted.base_offset, 0), found)
-        return replace(scanned, found=replace(found, offset_index=None, time_index=None))
+        return replace(scanned, found=without_indexes(found))
 
     def carry_out(self, disk: Disk) -> RecoveryReport:
         """Recovers the log when all its segments are scanned. Raises as `recover_log`."""
@@ -225,6 +228,15 @@ def segments_to_scan(disk: Disk, arguments: OpenArguments) -> list[SegmentToScan
         for number, (base, following) in enumerate(zip(bases, [*bases[1:], None], strict=False))
         if number >= first or lacks_index(name, base, files)
     ]
+
+
+def index_bytes(found: SegmentScan) -> int:
+    """How much of indexes a scan has made."""
+    return len(found.offset_index or b"") + len(found.time_index or b"")
+
+
+def without_indexes(found: SegmentScan) -> SegmentScan:
+    return replace(found, offset_index=None, time_index=None)
 
 
 def scan_for(scan_bytes: int) -> Scan:

@@ -116,8 +116,8 @@ class ProducerBatches:
         elif marker is not None:
             self._pick(producer_id)
             self._picked.append(batch)
-            if len(self._picked) >= RECOVERY_PRODUCER_BATCHES_MAX:
-                self.finish()
+        if len(self._picked) + len(self._begun) + len(self._last) >= RECOVERY_PRODUCER_BATCHES_MAX:
+            self.finish()
 
     def finish(self) -> None:
         """Hands on what there is."""

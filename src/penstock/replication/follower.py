@@ -176,7 +176,7 @@ class Follower:
     @property
     def last_stable_offset(self) -> int:
         """The end for read_committed: the high watermark, or the start of the oldest open transaction."""
-        return self.high_watermark if self.log is None else self.log.producers.last_stable_offset(self.high_watermark)
+        return self.high_watermark if self.log is None else self.log.last_stable_offset(self.high_watermark)
 
     def check_epoch(self, leader_epoch: int) -> ErrorCode:
         """Compares a client's leader epoch with ours (KIP-320)."""

@@ -176,7 +176,7 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """The end for read_committed: the high watermark, or the start of the oldest open transaction."""
-        return self.log.producers.last_stable_offset(self.high_watermark)
+        return self.log.last_stable_offset(self.high_watermark)
 
     @property
     def low_watermark(self) -> int:

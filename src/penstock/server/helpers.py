@@ -63,9 +63,7 @@ class Helpers:
         if not items:
             return []
         batch = Batch(work, items)
-        count = min(self._threads_max, len(items) - 1)
-        self._start(count)
-        for _ in range(count):
+        for _ in range(self._started(min(self._threads_max, len(items) - 1))):
             self._calls.put(batch.help)
         batch.help()
         batch.done.wait()
@@ -80,13 +78,18 @@ class Helpers:
         for _ in threads:
             self._calls.put(None)
 
-    def _start(self, count: int) -> None:
+    def _started(self, count: int) -> int:
+        """How many threads there are now, up to `count`; fewer, or none, if the system has no more of them."""
         with self._lock:
             while len(self._threads) < count:
                 name = f"{self._name}-{len(self._threads)}"
                 thread = threading.Thread(target=self._run, name=name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    break
                 self._threads.append(thread)
-                thread.start()
+            return min(count, len(self._threads))
 
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:

@@ -70,13 +70,14 @@ class Pace:
         rate = self._bytes_per_second()
         left_s = 0.0
         if due_bytes > 0:
-            left_s = due_bytes / rate if rate > 0 else PACE_LOOK_S
+            left_s = PACE_LOOK_S if rate <= 0 else due_bytes / rate
         if self._is_slow(directory):
             left_s = max(left_s, began_s + PACE_SLOW_DISK_MAX_S - now_s)
         return left_s if left_s >= LEAST_S else 0.0
 
     def _pay(self, now_s: float) -> None:
         """Pays for the time since the last payment. Time in which nobody moved anything is not saved up."""
-        paid_bytes = self._paid_bytes + (now_s - self._paid_s) * max(self._bytes_per_second(), 0.0)
-        self._paid_bytes = min(paid_bytes, self._moved_bytes)
-        self._paid_s = now_s
+        rate, seconds = self._bytes_per_second(), now_s - self._paid_s
+        if seconds > 0 and rate > 0:  # a setting may be Infinity or NaN, of which no account would recover
+            self._paid_bytes = min(self._paid_bytes + seconds * rate, self._moved_bytes)
+        self._paid_s = max(self._paid_s, now_s)

@@ -137,6 +137,16 @@ def test_both_scans_say_the_same_of_many_files(file: dict[str, Any]) -> None:
     both_say_the_same(file)
 
 
+@pytest.mark.parametrize("account_from", range(9))
+@pytest.mark.parametrize("records", [1, 2])
+def test_a_transaction_that_is_accounted_for_in_part_begins_where_the_account_does(
+    account_from: int, records: int
+) -> None:
+    one = {"kind": "transactional", "size_bytes": 5, "records": records, "gap": 0, "producer_id": 1, "epoch": 0}
+    file = sample_of_each()[0] | {"batches": [one | {"leader_epoch": 0, "late_ms": 0}] * 4}
+    both_say_the_same(file | {"account_from": account_from})
+
+
 def busy_log(random: Random, segments: int = 3) -> dict[str, bytes]:
     """The segment files of a log that producers, transactions and new leaders have written to, in small batches."""
     files, offset, epoch = {}, 0, 0

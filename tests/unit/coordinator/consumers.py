@@ -65,6 +65,7 @@ class ConsumerWorld(World):
     def __init__(self, image: MetadataImage | None = None, **config: Any) -> None:
         config.setdefault("group_consumer_assignment_interval_ms", 0)
         super().__init__(image=with_topics(t=6) if image is None else image, **config)
+        self.principal = ""
 
     def group(self, group_id: str = "g") -> ConsumerGroup:
         group = self.state.groups.get(group_id)
@@ -95,7 +96,7 @@ class ConsumerWorld(World):
     def beat(self, group: str = "g", version: int = 1, **fields: Any) -> Answer[ConsumerGroupHeartbeatResponse]:
         """ConsumerGroupHeartbeat with these fields."""
         request = ConsumerGroupHeartbeatRequest(group_id=group, **fields)
-        context = Context(version, "c", "/127.0.0.1")
+        context = Context(version, "c", "/127.0.0.1", self.principal)
         return self.write(lambda state: consumer_group_heartbeat(state, context, request, self.now_ms), version)
 
     def consumers(self, count: int, group: str = "g", **fields: Any) -> list[Consumer]:

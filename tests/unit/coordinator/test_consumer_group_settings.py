@@ -15,6 +15,7 @@ from penstock.coordinator.limits import (
     GROUP_STABLE_HEARTBEAT_MIN_MS,
     SETTLING_BACKLOG_MAX_MS,
     SETTLING_HEARTBEATS_PER_SECOND,
+    SETTLING_PRINCIPALS_MAX,
 )
 from penstock.errors import ErrorCode, RequestError
 from penstock.protocol.messages.consumer_group_describe_response import DescribedGroup
@@ -100,6 +101,38 @@ def test_turns_are_not_given_out_for_longer_than_kafkas_interval() -> None:
         last = pace.interval_ms(300, 7)
     assert last == SETTLING_BACKLOG_MAX_MS
     assert pace.interval_ms(300, 7 + SETTLING_BACKLOG_MAX_MS) == 300
+
+
+def test_who_comes_without_end_waits_for_itself() -> None:
+    world = ConsumerWorld(with_topics(t=6))
+    world.principal = "mallory"
+    Consumer(world, "a", "hers").join()
+    waiting = Consumer(world, "b", "hers")
+    waiting.join()
+    intervals = [interval_ms(waiting) for _ in range(SETTLING_BACKLOG_MAX_MS + 1)]
+    assert (intervals[0], intervals[-1]) == (300, 5_000)
+    world.principal = "alice"
+    Consumer(world, "a", "other").join()
+    assert Consumer(world, "b", "other").join().value.heartbeat_interval_ms == 300
+
+
+def test_principals_have_equal_shares_of_the_turns() -> None:
+    pace = SettlingPace()
+    for _ in range(1_000):
+        alone = pace.interval_ms(0, 1_000, "mallory")
+    turn_ms = 1_000 // SETTLING_HEARTBEATS_PER_SECOND
+    assert alone == 1_000 * turn_ms
+    assert [pace.interval_ms(0, 1_000, "alice") for _ in range(3)] == [2 * turn_ms, 4 * turn_ms, 6 * turn_ms]
+    assert pace.interval_ms(0, 1_000, "mallory") == alone + 2 * turn_ms
+    assert pace.interval_ms(0, 1_500, "mallory") == alone - 500 + 3 * turn_ms, "the other's turns have passed"
+
+
+def test_principals_beyond_their_limit_share_one_share() -> None:
+    pace = SettlingPace()
+    for number in range(SETTLING_PRINCIPALS_MAX + 10):
+        last = pace.interval_ms(0, 1, f"p{number}")
+    assert last == SETTLING_BACKLOG_MAX_MS
+    assert pace.interval_ms(0, 1 + SETTLING_BACKLOG_MAX_MS, "late") == 1_000 // SETTLING_HEARTBEATS_PER_SECOND
 
 
 def test_stable_members_come_sooner_while_they_are_few_on_the_broker() -> None:

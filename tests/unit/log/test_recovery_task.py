@@ -156,6 +156,19 @@ def test_a_segment_with_too_many_producers_has_the_log_recovered_in_one_task(mon
 
 
 @pytest.mark.usefixtures("split")
+def test_a_segment_with_too_large_indexes_is_not_reported_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a topic whose index.interval.bytes was lowered to 0: eight such reports would fill the broker's memory."""
+    one = torn()
+    first, _ = scanned(operation(one).task(one.disk), one.disk)
+    reported_bytes = len(first.found.offset_index or b"") + len(first.found.time_index or b"")
+    monkeypatch.setattr(recovery_task, "RECOVERY_PART_INDEXES_MAX_BYTES", reported_bytes - 1)
+    recovery = operation(one)
+    reports = scanned(recovery.task(one.disk), one.disk)
+    assert (reports[0].found.offset_index, reports[0].batches) == (None, None)
+    assert isinstance(recovery.finish(one.disk, reports), PlanRecovery)
+
+
+@pytest.mark.usefixtures("split")
 def test_a_log_with_a_swap_to_finish_is_recovered_in_one_task() -> None:
     one = torn()
     assert isinstance(operation(one).task(one.disk), Parts)

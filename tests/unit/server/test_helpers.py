@@ -37,6 +37,21 @@ def test_so_many_threads_at_most_and_none_after_the_end() -> None:
     helpers.close()
 
 
+def test_where_the_system_has_no_thread_left_who_calls_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    helpers = Helpers("test-none", 3)
+
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        for _ in range(2):
+            assert helpers.map(lambda _: threading.current_thread(), range(3)) == [threading.current_thread()] * 3
+    together = threading.Barrier(2, timeout=30)
+    helpers.map(lambda _: together.wait(), range(2))
+    helpers.close()
+
+
 def test_an_error_is_raised_when_all_have_ended() -> None:
     helpers = Helpers("test-error", 2)
     done: list[int] = []

@@ -54,6 +54,18 @@ def test_what_was_moved_is_paid_for_at_the_rate() -> None:
     assert paced.pace.waited_s == pytest.approx(2.5, abs=0.01)
 
 
+@pytest.mark.parametrize("rate", [float("inf"), float("nan")])
+def test_a_rate_that_is_no_number_holds_nobody_up_and_is_forgotten_with_the_next(rate: float) -> None:
+    """As Kafka takes such a `log.cleaner.io.max.bytes.per.second`."""
+    paced = Paced(rate)
+    assert paced.move(5 * MB) == 0
+    paced.now_s += 1
+    assert paced.move(5 * MB) == 0
+    paced.rate = 10 * MB
+    paced.now_s += 1
+    assert paced.move(5 * MB) > 0.49
+
+
 def test_all_directories_share_the_rate() -> None:
     paced = Paced(10 * MB)
     waited: list[float] = []

@@ -25,6 +25,7 @@ def context_of(request: Request[Any], sees: Callable[[str], bool] = everything) 
         api_version=request.version,
         client_id=request.client_id or "",
         client_host=request.connection.client_host,
+        principal=request.principal.name,
         sees=sees,
     )
 

@@ -12,6 +12,7 @@ import pytest
 from support.broker import Node
 from support.requests import batch, fetch, partitions_of, produce, produced, values_of, wanted
 
+from penstock.errors import ErrorCode
 from penstock.node.fetches import Fetch
 from penstock.replication.partition import Partition
 from penstock.security.authorizer import ResourceType
@@ -177,3 +178,17 @@ def test_a_random_reader_is_answered_the_same_at_the_same_times(seed: int, monke
     assert taken, "or nothing has been compared"
     without_it, _ = outcome(seed, monkeypatch, short=False)
     assert with_it == without_it
+
+
+def test_what_was_deleted_within_an_open_transaction_is_out_of_range(parked: list[bool]) -> None:
+    """Readers of what is committed see up to where the transaction begins, which is before the log by now."""
+    ready = Ready()
+    partition = ready.node.broker.replicas.leader("t", 0, ready.node.now_ms)
+    assert isinstance(partition, Partition)
+    for _ in range(3):
+        produced(ready.producer, "t", batch(b"open"))
+    partition.log.producers.ongoing[1] = 7  # a producer's transaction begins there
+    partition.log.advance_log_start(3, 3)
+    ready.ask(wanted(offset=2), isolation_level=1)
+    assert not parked[-1]
+    assert partitions_of(ready.client.receive())[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -171,6 +171,19 @@ def test_minus_1_deletes_up_to_the_high_watermark(node: Node) -> None:
     assert deleted(node.connect(), -1) == (0, 4)
 
 
+def test_records_of_an_open_transaction_that_were_deleted_hold_nobody_back(node: Node) -> None:
+    """A reader of what is committed that starts at the end would be sent back before the log's start otherwise."""
+    partition = node.broker.replicas.leader("t", 0, node.now_ms)
+    assert isinstance(partition, Partition)
+    partition.log.producers.ongoing[1] = 7  # a producer's transaction begins there
+    client = node.connect()
+    assert asked(client, -1, isolation_level=1) == (0, 1, -1)
+    assert deleted(client, 3) == (0, 3)
+    assert asked(client, -1, isolation_level=1) == (0, 3, -1)
+    data = partitions_of(client.ask(fetch("t", wanted(offset=3), isolation_level=1), 12))[0]
+    assert (data.error_code, data.last_stable_offset, values_of(data)) == (0, 3, [])
+
+
 def test_what_cannot_be_deleted(node: Node) -> None:
     node.create_topic("compacted", cleanup_policy="compact")
     node.create_topic("__consumer_offsets")

@@ -88,7 +88,8 @@ def steady(state: GroupState, context: Context, request: ConsumerGroupHeartbeatR
     times = state.settings_of(group.group_id)
     state.timers.set((timers.SESSION, group.group_id, member.member_id), now_ms + times.consumer_session_timeout_ms)
     if settled is None and is_settling(group):
-        interval = soon_interval_ms(state, len(group.members), times.consumer_heartbeat_interval_ms, now_ms)
+        stable_ms = times.consumer_heartbeat_interval_ms
+        interval = soon_interval_ms(state, context, len(group.members), stable_ms, now_ms)
     else:
         interval = stable_interval_ms(state, times.consumer_heartbeat_interval_ms)
     return Stays(member.member_id, member.member_epoch, interval)
@@ -167,7 +168,7 @@ def full_heartbeat(
     response = ConsumerGroupHeartbeatResponse(
         member_id=new.member_id,
         member_epoch=new.member_epoch,
-        heartbeat_interval_ms=interval_ms(change, new, assignment_epoch, group_epoch),
+        heartbeat_interval_ms=interval_ms(change, context, new, assignment_epoch, group_epoch),
     )
     if joins or is_full(request) or new.assigned != old.assigned:
         response.assignment = assignment_of(new)
@@ -313,7 +314,9 @@ def advance(change: target.Change, owned: Owned | None) -> tuple[ConsumerMember,
     return member, new_target.epoch, group_epoch
 
 
-def interval_ms(change: target.Change, new: ConsumerMember, assignment_epoch: int, group_epoch: int) -> int:
+def interval_ms(
+    change: target.Change, context: Context, new: ConsumerMember, assignment_epoch: int, group_epoch: int
+) -> int:
     """When the member, as it is `new` after all, should send its next heartbeat.
 
     Soon, if it does not have its target yet, or an assignment is due. Soon for a while, too, if others do not: a group
@@ -322,22 +325,24 @@ def interval_ms(change: target.Change, new: ConsumerMember, assignment_epoch: in
     state, group = change.state, change.group
     stable_ms = state.settings_of(group.group_id).consumer_heartbeat_interval_ms
     if not new.is_reconciled_to(assignment_epoch):
-        return soon_interval_ms(state, len(group.members), stable_ms, change.now_ms)
+        return soon_interval_ms(state, context, len(group.members), stable_ms, change.now_ms)
     epoch = group.epoch()
     is_new = assignment_epoch != epoch.assignment
     is_recent = is_new or state.wall.within(epoch.assignment_timestamp_ms, GROUP_SETTLING_MS, change.now_ms)
     if group_epoch > assignment_epoch or (is_recent and others_reconcile(group, new, assignment_epoch)):
-        return soon_interval_ms(state, len(group.members), stable_ms, change.now_ms)
+        return soon_interval_ms(state, context, len(group.members), stable_ms, change.now_ms)
     return stable_interval_ms(state, stable_ms)
 
 
-def soon_interval_ms(state: GroupState, members: int, configured_ms: int, now_ms: int) -> int:
+def soon_interval_ms(state: GroupState, context: Context, members: int, configured_ms: int, now_ms: int) -> int:
     """When a member of a group that changes should send its next heartbeat; of many members each comes more seldom, and
     so does each of many groups that change at the same time (`pace`).
     """
     soon_ms = state.settings.broker().penstock_group_consumer_reconcile_heartbeat_interval_ms
     soon_ms = max(soon_ms, members * 1000 // GROUP_SETTLING_HEARTBEATS_PER_SECOND)
-    return configured_ms if soon_ms >= configured_ms else min(state.pace.interval_ms(soon_ms, now_ms), configured_ms)
+    if soon_ms >= configured_ms:
+        return configured_ms
+    return min(state.pace.interval_ms(soon_ms, now_ms, context.principal), configured_ms)
 
 
 def stable_interval_ms(state: GroupState, configured_ms: int) -> int:
