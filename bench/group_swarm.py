@@ -24,11 +24,15 @@ from penstock.protocol.messages.consumer_group_heartbeat_request import Consumer
 from penstock.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from penstock.protocol.messages.heartbeat_request import HeartbeatRequest
 from penstock.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from penstock.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from penstock.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
 CLASSIC_INTERVAL_S = 3.0
 JOINING_GROUPS = 250
 """Groups that join at a time."""
+LEAVING_MEMBERS = 500
+"""Members that leave at a time."""
+LEAVING_EPOCH = -1
 GOLDEN = 0.618034
 """Multiples of it, modulo one, are spread evenly however many there are."""
 NOT_YET = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -39,11 +43,12 @@ SUBSCRIPTION = b"\0\1\0\0\0\1\0\3one\xff\xff\xff\xff\0\0\0\0"
 class SwarmMember:
     """One member: its connection and its next heartbeat."""
 
-    __slots__ = ("answer", "frame", "group_id", "interval_s", "wire")
+    __slots__ = ("answer", "frame", "group_id", "interval_s", "member_id", "wire")
 
     def __init__(self, wire: Wire, group_id: str) -> None:
         self.wire = wire
         self.group_id = group_id
+        self.member_id = ""
         self.frame = self.answer = b""
         self.interval_s = CLASSIC_INTERVAL_S
 
@@ -73,6 +78,15 @@ class Swarm(ABC):
     @abstractmethod
     def changed(self, member: SwarmMember, answer: bytes) -> None:
         """A heartbeat was answered with something new."""
+
+    @abstractmethod
+    async def leave(self, member: SwarmMember) -> None:
+        """A member leaves its group."""
+
+    async def leave_all(self) -> None:
+        """All members leave, some at a time. Who only went away would be missed after a session, in the next round."""
+        for first in range(0, len(self._members), LEAVING_MEMBERS):
+            await asyncio.gather(*map(self.leave, self._members[first : first + LEAVING_MEMBERS]))
 
     async def join(self) -> None:
         """All members of all groups join."""
@@ -162,11 +176,17 @@ class ClassicSwarm(Swarm):
                 group_id=member.group_id, generation_id=answer.generation_id, member_id=answer.member_id
             )
             member.frame = frame_of(ApiKey.HEARTBEAT, heartbeat)
+            member.member_id = answer.member_id
 
         await asyncio.gather(*(sync(member, answer) for member, answer in joined))
 
     def changed(self, member: SwarmMember, answer: bytes) -> None:
         check(answer_of(ApiKey.HEARTBEAT, answer).error_code)
+
+    async def leave(self, member: SwarmMember) -> None:
+        leaves = [MemberIdentity(member_id=member.member_id)]
+        answer = await member.wire.ask(ApiKey.LEAVE_GROUP, LeaveGroupRequest(group_id=member.group_id, members=leaves))
+        check(answer.error_code)
 
 
 class ConsumerSwarm(Swarm):
@@ -190,6 +210,13 @@ class ConsumerSwarm(Swarm):
 
         await asyncio.gather(*(join(*each) for each in enumerate(group)))
 
+    async def leave(self, member: SwarmMember) -> None:
+        leaves = ConsumerGroupHeartbeatRequest(
+            group_id=member.group_id, member_id=member.member_id, member_epoch=LEAVING_EPOCH
+        )
+        answer = await member.wire.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, leaves)
+        check(answer.error_code)
+
     def changed(self, member: SwarmMember, answer: bytes) -> None:
         self._take_over(member, answer_of(ApiKey.CONSUMER_GROUP_HEARTBEAT, answer))
 
@@ -202,6 +229,7 @@ class ConsumerSwarm(Swarm):
                 for each in answer.assignment.topic_partitions
             ]
         assert answer.member_id is not None
+        member.member_id = answer.member_id
         request = ConsumerGroupHeartbeatRequest(
             group_id=member.group_id,
             member_id=answer.member_id,

@@ -112,6 +112,7 @@ async def beat(peer: Peer, kind: type[Swarm], options: argparse.Namespace) -> Fi
         "heartbeat, CPU us": (peer.cpu_seconds() - cpu) / (swarm.beats - beats) * 1e6,
         "memory a member, bytes": (live_bytes(peer) - before) / len(wires),
     }
+    await swarm.leave_all()
     for wire in wires:
         wire.close()
     return figures

@@ -22,6 +22,7 @@ VERSIONS = {
     ApiKey.JOIN_GROUP: 9,
     ApiKey.SYNC_GROUP: 5,
     ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 5,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
     ApiKey.OFFSET_COMMIT: 9,
     ApiKey.OFFSET_FETCH: 9,
