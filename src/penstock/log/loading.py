@@ -22,6 +22,7 @@ from penstock.log.limits import BATCHES_PER_PRODUCER, RECALLED_INDEX_ENTRIES
 from penstock.log.lookup import batch_headers
 from penstock.log.names import (
     ABORTED_INDEX,
+    CLEANED,
     DELETED,
     LEADER_EPOCHS,
     LOG,
@@ -68,7 +69,7 @@ class OpenArguments:
 @dataclass(slots=True)
 class Loaded:
     """The state of a log according to its files. `snapshots`: offsets of the `.snapshot` files, rising; `stale_paths`:
-    useless files; `deleted_paths`: files to be unlinked.
+    useless files; `deleted_paths`: those of deleted segments, and of a pass of the cleaner that has not ended.
     """
 
     segments: list[Segment]
@@ -113,7 +114,7 @@ def load(disk: Disk, name: str, *, log_start_offset: int, wall_ms: int) -> Loade
         load_topic_id(disk, name, files),
         snapshots,
         stale,
-        [f"{name}/{file}" for file in files if is_deleted(file)],
+        [f"{name}/{file}" for file in files if is_deleted(file) or file.endswith(CLEANED)],
     )
 
 

@@ -15,6 +15,8 @@ from random import Random
 from penstock.errors import StorageError
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.compaction.schedule import CleaningSchedule
+from penstock.log.compaction.swap import RemoveCleaned
+from penstock.log.compaction.task import cleaning_order
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory import LogDirectory
 from penstock.log.directory_operations import OpenLog, RecoverLog, WritePartitionMetadata
@@ -26,7 +28,7 @@ from penstock.log.limits import BUSY_LOGS_PASSED_OVER_MAX, RECOVERY_SAID_EVERY_M
 from penstock.log.listener import LogListener
 from penstock.log.loading import OpenArguments, RecoveryNeeded, is_deleted, nothing
 from penstock.log.log import Log
-from penstock.log.names import COORDINATOR_TOPICS
+from penstock.log.names import CLEANED, COORDINATOR_TOPICS
 from penstock.log.outbox import Outbox
 from penstock.log.producer_expiry import ProducerExpiry
 from penstock.log.recovery import RecoveryReport
@@ -195,10 +197,8 @@ class OpenLogs:
         replica.state = State.OPEN
         replica.log = log
         log.space = replica.directory.space
-        deleted = [path for path in log.stale_paths if is_deleted(path)]
-        if deleted:  # otherwise its next roll removes them, and of many logs that may be many at once
-            log.stale_paths = [path for path in log.stale_paths if not is_deleted(path)]
-            self._removals.unlink_later(replica, deleted, now_ms)
+        self._remove_leftovers(replica, log, now_ms)
+        replica.opened = True
         table.open[log.name] = replica
         self._producers.expect(replica, log)
         replica.done(now_ms)
@@ -206,6 +206,20 @@ class OpenLogs:
             self.close(replica, now_ms)
         elif len(table.open) > table.open_logs_max:
             self._close_oldest(now_ms)
+
+    def _remove_leftovers(self, replica: Replica, log: Log, now_ms: int) -> None:
+        """Has removed what only has a name in the log's directory: its next roll would do that for many logs at once.
+
+        Files of a pass are removed before any pass over this log begins.
+        """
+        deleted = [path for path in log.stale_paths if is_deleted(path)]
+        cleaned = [path for path in log.stale_paths if path.endswith(CLEANED)]
+        if deleted:
+            self._removals.unlink_later(replica, deleted, now_ms)
+        if cleaned and not replica.opened:
+            self._outbox.emit(RemoveCleaned(replica, self._outbox, cleaning_order(replica)))
+        if deleted or cleaned:
+            log.stale_paths = [path for path in log.stale_paths if path not in {*deleted, *cleaned}]
 
     # Recovery
 

@@ -34,6 +34,7 @@ from penstock.log.loading import (
     replay,
     replay_batch,
 )
+from penstock.log.lookup import batch_headers
 from penstock.log.names import (
     CLEANED,
     CORRUPT,
@@ -166,16 +167,17 @@ class Recovery:
         segment.
         """
         names = list(listing(self.disk, self.name))
-        cleaned = [base_of(name) for name in names if name.endswith(CLEANED)]
+        unfinished = min((base_of(name) for name in names if name.endswith(CLEANED)), default=None)
         swapped = [name for name in names if name.endswith(SWAP)]
-        unfinished = min(cleaned, default=None)
+        undone = [name for name in swapped if unfinished is not None and base_of(name) >= unfinished]
+        for name in undone:
+            self.disk.unlink(self._path(name))
+        if undone:  # without a `.cleaned` file beside them, the next recovery would take them for good
+            self.disk.fsync_directory(self.name)
         for name in names:
             if is_deleted(name) or name.endswith((CLEANED, ".tmp")):
                 self.disk.unlink(self._path(name))
-        for name in swapped:
-            if unfinished is not None and base_of(name) >= unfinished:
-                self.disk.unlink(self._path(name))
-        finished = [name for name in swapped if unfinished is None or base_of(name) < unfinished]
+        finished = [name for name in swapped if name not in undone]
         if finished:
             self._finish_swap(names, finished)
         names = list(listing(self.disk, self.name))
@@ -188,23 +190,17 @@ class Recovery:
     def _finish_swap(self, names: Sequence[str], swapped: Sequence[str]) -> None:
         """New segments whose files are complete take the place of those they were made from.
 
-        What lies between two of them stays: a segment that the cleaner could not read, or one of which nothing was
-        left, which the next pass cleans again.
+        What comes after their last batch stays: a segment that the cleaner could not read, or one of which nothing was
+        left, in front of others that are old as well (see `compaction.swap`).
         """
         for new in [name for name in swapped if name.endswith(LOG + SWAP)]:
             first = base_of(new)
-            end = max(self._end_of_file(new, first), first + 1)
+            end = covered_end(self.disk, self._path(new), first)
             for name in names:
-                if not name.endswith((SWAP, CLEANED)) and first <= base_of(name) < end:
+                if is_replaced(name, first, end):
                     self.disk.unlink(self._path(name))
-        for name in swapped:
+        for name in sorted(swapped, key=lambda name: not name.endswith(LOG + SWAP)):  # indexes belong to what is there
             self.disk.rename(self._path(name), self._path(name.removesuffix(SWAP)))
-
-    def _end_of_file(self, name: str, base_offset: int) -> int:
-        end = base_offset
-        for _, header, _ in scan(self.disk, self._path(name), self.disk.size(self._path(name))):
-            end = header.next_offset
-        return end
 
     # Segments
 
@@ -385,6 +381,39 @@ def base_of(file: str) -> int:
     """The offset that a file's name begins with; -1 for other files."""
     digits = file.partition(".")[0]
     return int(digits) if digits.isascii() and digits.isdigit() else NO_OFFSET
+
+
+def is_replaced(file: str, first: int, end: int) -> bool:
+    """Whether a file is one of the segments that begin at these offsets, in the place of which a new one comes.
+
+    The producers' snapshot at its beginning stays good, and so do bytes that were set aside.
+    """
+    offsets = [offset_of(file, suffix) for suffix in (LOG, *INDEX_SUFFIXES)]
+    snapshot = offset_of(file, SNAPSHOT)
+    return any(offset is not None and first <= offset < end for offset in offsets) or (
+        snapshot is not None and first < snapshot < end
+    )
+
+
+def covered_end(disk: Disk, path: str, base_offset: int) -> int:
+    """Up to where a cleaned segment takes the place of others: after the offset at which its last batch begins.
+
+    The cleaner keeps a batch that is damaged. It and what follows count if the batches go on to the very end of the
+    file, with rising offsets. Raises StorageError for messages of an old format.
+    """
+    size_bytes = disk.size(path)
+    end, position = base_offset, 0
+    for at, header, _ in scan(disk, path, size_bytes):
+        end, position = header.next_offset, at + header.size_bytes
+    last = end
+    try:
+        for at, header in batch_headers(disk, path, position, size_bytes):
+            if header.base_offset < last:
+                break
+            last, position = header.base_offset + 1, at + header.size_bytes
+    except (CorruptRecordError, InvalidRecordError):
+        pass
+    return max(last if position == size_bytes else end, base_offset + 1)
 
 
 def first_doubtful(bases: Sequence[int], recovery_point: int) -> int:

@@ -63,6 +63,7 @@ class Replica:
         size_bytes: of a log that is not open; None while unknown.
         retention_ms: when retention looks at it next; None if only after a change.
         flush_set: whether a deadline for flush.ms is in the heap.
+        opened: whether its log was open since the start, so that a pass of the cleaner may be under way.
         own_name: of a future replica, on its way into use from another directory (`penstock.log.moving`).
         frozen: None, or it is closed, or about to, and not to be opened before it has swapped with another, or some of
             its segments have; then called whenever a step has ended with it closed. Where there is no room to close it,
@@ -78,6 +79,7 @@ class Replica:
         "flush_set",
         "frozen",
         "log",
+        "opened",
         "opening",
         "own_name",
         "partition",
@@ -105,6 +107,7 @@ class Replica:
         self.directory = directory
         self.state = state
         self.log: Log | None = None
+        self.opened = False
         self.opening: Opening | None = None
         self.error: StorageError | None = None
         self.size_bytes: int | None = None

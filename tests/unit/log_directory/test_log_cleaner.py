@@ -9,7 +9,7 @@ from support.compacted import KEYS, MINUTE_MS, SECOND_MS, SETTINGS, Compacted
 
 from penstock.config.server import Settings
 from penstock.log.checkpoints import CLEANER_OFFSET, parse_checkpoint
-from penstock.log.compaction.task import CleanLog
+from penstock.log.compaction.task import CleanLog, PassOutcome
 from penstock.log.disk import FileSlice, read_slice
 from penstock.log.events import LogCleaned, LogNotCleaned
 from penstock.log.limits import CLEANING_AGAIN_MS
@@ -323,13 +323,56 @@ def test_a_damaged_batch_is_kept_and_said() -> None:
     assert "00000000000000000002.log" in str(event)
 
 
-def test_a_clean_stop_does_not_wait_for_a_pass() -> None:
+def half_done() -> tuple[Interrupted, CleanLog, PassOutcome]:
+    """One whose pass has written its segments, and nobody has heard of its end."""
     topic = Interrupted()
     topic.append(11)
     topic.until_a_pass()
+    running = topic.passes.pop()
+    outcome = running.run(topic.disk)
+    assert topic.files(CLEANED)
+    return topic, running, outcome
+
+
+def test_a_clean_stop_does_not_wait_for_a_pass_and_what_that_has_written_goes_when_the_log_is_used() -> None:
+    topic, _, _ = half_done()
     topic.node.stop()
     topic.wait(SECOND_MS)
     assert not topic.node.running
+    topic.configure(cleanup_policy="delete")
+    topic.node.start()
+    topic.wait(10 * MINUTE_MS)
+    assert len(topic.read()) == 11
+    topic.wait(SECOND_MS)
+    assert not topic.files(CLEANED)
+
+
+def test_a_pass_after_a_clean_stop_in_a_pass_has_its_own_files() -> None:
+    topic, _, _ = half_done()
+    topic.node.stop()
+    topic.wait(SECOND_MS)
+    topic.node.start()
+    topic.wait(2 * MINUTE_MS)
+    assert len(topic.events(LogCleaned)) == 1
+    assert set(topic.read()) == {7, 8, 9, 10}
+
+
+def test_a_log_that_closes_and_opens_during_a_pass_keeps_the_files_of_the_pass() -> None:
+    topic, running, outcome = half_done()
+    replica = topic.node.manager.table.find("users", 0)
+    assert replica is not None
+    before = topic.log()
+    topic.node.manager._logs.close(replica, topic.simulation.now_ms)
+    topic.node.drain()
+    topic.wait(SECOND_MS)
+    assert topic.log() is not before
+    topic.append(3)
+    assert topic.files(CLEANED)
+    running.owner.operation_completed(running, outcome, topic.simulation.now_ms)
+    topic.node.drain()
+    topic.wait(SECOND_MS)
+    assert len(topic.events(LogCleaned)) == 1
+    topic.reads_the_latest()
 
 
 def changes_of_a_swap(topic: Compacted) -> range:

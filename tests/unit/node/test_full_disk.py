@@ -140,6 +140,34 @@ def test_checkpoints_that_find_no_room_are_written_when_there_is_some(node: Node
     assert f"t {index} 1".encode() in node.disks[1].content("replication-offset-checkpoint")
 
 
+def test_checkpoints_have_room_in_the_reserve_however_much_clients_send() -> None:
+    node = Node(directories=2, penstock_log_dir_reserve_bytes=4_000)
+    node.create_topic("t", partitions=2)
+    node.create_topic("x" * 200, partitions=2)
+    client = node.connect()
+    for partition in range(2):  # names that make a checkpoint longer than a batch
+        assert produced(client, "x" * 200, batch(), partition=partition).error_code == 0
+    index = next(each for each in range(2) if place(node, each) == 1)
+    fill(node, 8_000, 1)
+    taken = 0
+    while produced(client, "t", batch(b"v"), partition=index).error_code == 0:
+        taken += 1
+        node.advance(1_000)
+    assert taken > 30
+    node.advance(10_000)
+    assert f"t {index} {taken}\n".encode() in node.disks[1].content("replication-offset-checkpoint")
+    assert not node.broker.logs.table.directories[1].space.exhausted
+    node.advance(60_000)
+    node.crash(power_failed=False)
+    assert f"t {index} {taken}\n".encode() in node.disks[1].content("replication-offset-checkpoint")
+
+
+def test_a_reserve_that_is_not_kept_for_checkpoints_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.log.space.reserve_of", lambda wanted_bytes, total_bytes: 0)
+    with pytest.raises(AssertionError, match="replication-offset-checkpoint"):
+        test_checkpoints_have_room_in_the_reserve_however_much_clients_send()
+
+
 def test_a_topic_that_is_created_on_a_full_disk_is_there_when_there_is_room(node: Node) -> None:
     node.disks[1].capacity_bytes = 0
     node.create_topic("new", partitions=4)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import pytest
 from support.broker import Node
-from support.logs import OneLog, topic_config
+from support.logs import OneLog, marker, topic_config
 from support.logs import batch as records
-from support.requests import batch, produced
+from support.requests import batch, fetch, partitions_of, produced, wanted
 
 from penstock.errors import ErrorCode
+from penstock.log.compaction.task import CleanLog
 from penstock.log.directory_operations import ReadBytes
 from penstock.log.disk import Operation
 from penstock.log.log import Log
-from penstock.log.names import INDEX_SUFFIXES, LOG, SNAPSHOT
+from penstock.log.names import ABORTED_INDEX, CLEANED, INDEX_SUFFIXES, LOG, SNAPSHOT, file_name
+from penstock.log.producer_state import Origin
 from penstock.log.segment_copies import COPY, PlaceSegment, WriteCopy
 from penstock.node import segment_moves
 from penstock.node.segment_moves import is_beginning
 from penstock.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from penstock.records.batch import headers
+from penstock.records.builder import BatchBuilder
 from penstock.replication.follower import Follower
 from simulator.world.disk import PowerLoss
 
@@ -288,3 +295,121 @@ def test_a_replica_counts_as_clean_as_far_as_it_did_when_the_move_began(node: No
     node.advance(1_000)
     assert moved(node)
     assert target.clean_offsets.get(("t", 0)) == 4
+
+
+# Compacted logs
+
+
+def compacted() -> Node:
+    """As `two_directories`, with a topic of keys."""
+    node = Node(directories=2)
+    node.create_topic("t", segment_bytes="1048576", flush_messages="1", cleanup_policy="compact")
+    node.settle()
+    return node
+
+
+def write_keys(node: Node, count: int) -> None:
+    """Batches of 30 kB with seven keys in turn, producers of their own, and transactions that were aborted."""
+    assert fetched(node) == b""  # which opens the log
+    for number in range(count):
+        sequence = number // 4
+        if number % 4 == 3:
+            append(
+                node,
+                [(b"aborted", b"a")],
+                producer_id=9,
+                producer_epoch=0,
+                base_sequence=sequence,
+                is_transactional=True,
+            )
+            log(node).append_as_leader(
+                marker(9, 0, commit=False), log(node).leader_epochs.latest, node.now_ms, origin=Origin.COORDINATOR
+            )
+            node.run()
+        pairs: list[tuple[bytes, bytes | None]] = [(b"key %d" % (number % 7), b"%d" % number + b"." * 30_000)]
+        if number % 5 == 4:
+            pairs.append((b"key %d" % (number % 3), None))
+        append(node, pairs, producer_id=10 + number, producer_epoch=0, base_sequence=0)
+
+
+def append(node: Node, pairs: list[tuple[bytes, bytes | None]], **batch_arguments: Any) -> None:
+    builder = BatchBuilder(**batch_arguments)
+    for key, value in pairs:
+        builder.append(node.now_ms, key, value)
+    log(node).append_as_leader(builder.build(), log(node).leader_epochs.latest, node.now_ms)
+    node.run()
+
+
+def fetched(node: Node) -> bytes:
+    """All batches that a consumer gets, of a log with gaps."""
+    client, found, offset = node.connect(), b"", 0
+    while True:
+        data = partitions_of(client.ask(fetch("t", wanted(offset=offset)), 12))[0]
+        assert data.error_code == 0
+        if not data.records:
+            return found
+        found += bytes(data.records)
+        offset = [header for _, header in headers(bytes(data.records))][-1].next_offset
+
+
+def test_a_cleaned_log_arrives_byte_for_byte() -> None:
+    """Gaps in the offsets, batches that were emptied, delete horizons, and aborted transactions."""
+    node = compacted()
+    write_keys(node, 120)
+    node.advance(60_000)
+    assert node.broker.logs.cleaner.cleaned_logs == 1
+    node.advance(120_000)  # the old files have gone
+    before, expected = files(node, 0), fetched(node)
+    aborted_before = [entry for each in log(node).segments.all for entry in each.aborted_index.all(node.disks[0])]
+    bases = log(node).segments.bases
+    batches = [header for path, data in before.items() if path.endswith(LOG) for _, header in headers(data)]
+    assert len(bases) > 2
+    assert any(later.base_offset > earlier.next_offset for earlier, later in pairwise(batches))
+    assert any(not header.record_count for header in batches)
+    assert any(header.delete_horizon_ms is not None for header in batches)
+    assert any(path.endswith(ABORTED_INDEX) and base_of(path) < bases[-2] for path in before)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(2_000)
+    assert moved(node)
+    placed = [operation for operation in node.ran if isinstance(operation, PlaceSegment)]
+    assert len(placed) == len(bases) - 1
+    after = files(node, 1)
+    closed = [path for path in before if path.endswith((LOG, *INDEX_SUFFIXES)) and base_of(path) < bases[-2]]
+    assert {path: after.get(path) for path in closed} == {path: before[path] for path in closed}
+    for suffix in (LOG, ABORTED_INDEX):  # the last one is so small that the rest goes on in it
+        path = f"t-0/{file_name(bases[-2], suffix)}"
+        assert after[path].startswith(before[path])
+    assert fetched(node) == expected
+    node.restart()
+    assert fetched(node) == expected
+    aborted_after = [entry for each in log(node).segments.all for entry in each.aborted_index.all(node.disks[1])]
+    assert len(aborted_after) == len(aborted_before) > 20
+    assert aborted_after == aborted_before
+
+
+def test_a_pass_over_a_log_that_a_move_begins_meanwhile_counts_for_nothing() -> None:
+    node = compacted()
+    write_keys(node, 120)
+    node.held = lambda operation: isinstance(operation, CleanLog)
+    node.advance(60_000)
+    (running,) = node.waiting_operations
+    expected = fetched(node)
+    node.held = lambda operation: isinstance(operation, CleanLog | ReadBytes)
+    assert move(node, "/data/1") is ErrorCode.NONE
+    node.advance(100)
+    node.waiting_operations.remove(running)
+    outcome = running.run(node.disks[0])  # type: ignore[arg-type]
+    assert [path for path in node.disks[0].paths() if path.endswith(CLEANED)]
+    node.broker.operation_completed(running, outcome, node.now_ms)
+    node.run()
+    cleaner = node.broker.logs.cleaner
+    assert cleaner.cleaned_logs == 0
+    assert not [path for path in node.disks[0].paths() if path.endswith(CLEANED)]
+    assert not cleaner.uncleanable
+    node.let_go()
+    node.advance(2_000)
+    assert moved(node)
+    assert fetched(node) == expected, "the pass has changed nothing"
+    node.advance(120_000)
+    assert cleaner.cleaned_logs == 1, "where it has moved to"
+    assert len(fetched(node)) < len(expected) / 3

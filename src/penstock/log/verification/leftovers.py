@@ -29,7 +29,7 @@ CHECKPOINT = ".checkpoint"
 
 ENDINGS = {
     CLEANED: "written by a pass of the cleaner that has not ended; it is no part of the log, and the next pass or the "
-    "next start removes it",
+    "first use of the log after a start removes it",
     SWAP: "a cleaned segment that is taking the place of older ones; the next start ends that",
     DELETED: "of a deleted segment; a running broker removes it after file.delete.delay.ms, any other at its start",
     CORRUPT: "bytes that a recovery took out of the log and kept for you; no broker reads it",
