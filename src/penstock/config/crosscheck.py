@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.config.listeners import Endpoint, Voter, endpoints, protocol_map, voters
+from penstock.config.values import MiB
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def check_identity(settings: BrokerSettings, given: Mapping[str, str]) -> dict[s
 
 
 def check_logs(settings: BrokerSettings) -> None:
-    """Log directories, rolling and retention."""
+    """Log directories, rolling, retention, and the memory of the log cleaner, all as in Kafka."""
     directories = settings.directories
     require(bool(directories), "log.dirs is empty: it must name at least one directory")
     require(len(set(directories)) == len(directories), "log.dirs names a directory twice")
@@ -122,6 +123,12 @@ def check_logs(settings: BrokerSettings) -> None:
         ("log.retention.hours", settings.log_retention_hours),
     ):
         require(value != 0, f"{name} = 0 would delete everything at once: it must be at least 1, or -1 for no limit")
+    threads, buffer_bytes = settings.log_cleaner_threads, settings.log_cleaner_dedupe_buffer_size
+    require(
+        buffer_bytes // max(threads, 1) > MiB,
+        f"log.cleaner.dedupe.buffer.size = {buffer_bytes} is too small for log.cleaner.threads = {threads}: it must be "
+        f"more than 1 MiB ({MiB}) for each of them",
+    )
 
 
 def check_replication(settings: BrokerSettings) -> None:
