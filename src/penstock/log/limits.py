@@ -95,6 +95,8 @@ CLEANING_TASK_MAX_MS = 1_800_000
 """How long a worker may take for a pass of the cleaner, and so much longer for each GiB."""
 CLEANING_AGAIN_MS = 600_000
 """After this time a log that could not be cleaned is tried again; sooner if its topic's configuration changes."""
+CLEANING_HELD_MS = 600_000
+"""A log that waits for so long to be opened, closed or given other segments counts as a dead thread of the cleaner."""
 CLEANING_LOOK_REPLICAS_MAX = 32
 """Logs whose files one look for what is to be cleaned goes through."""
 COMPILED_MIN_BYTES = 1 * MiB

@@ -18,7 +18,7 @@ from functools import partial
 from heapq import nlargest
 from random import Random
 
-from penstock.errors import NotResident, StorageError
+from penstock.errors import NotResident, Report, StorageError
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.compaction.dirt import Bounds, Dirt, MeasureDirt
 from penstock.log.compaction.offset_map import ENTRY_BYTES
@@ -35,6 +35,7 @@ from penstock.log.limits import (
     CLEANING_AGAIN_MS,
     CLEANING_CHUNK_MAX_BYTES,
     CLEANING_CHUNK_MIN_BYTES,
+    CLEANING_HELD_MS,
     CLEANING_LOOK_REPLICAS_MAX,
 )
 from penstock.log.log import Log
@@ -64,6 +65,8 @@ class Cleaning:
 
     replica: Replica
     cuts: int
+    held_since_ms: int | None = None
+    """Since when it waits for its directory, to open or close the log or exchange files; None while it does not."""
     work: Pass | None = None
     report: PassReport | None = None
     began_ms: int = 0
@@ -86,8 +89,7 @@ class LogCleaner:
     Attributes:
         uncleanable: why logs could not be cleaned the last time, or not all of them.
         cleaned_logs: passes that were taken into use since the start; `removed_bytes` by them.
-        max_dirty_ratio: the largest share of dirty bytes of the logs looked at last; `max_delay_ms`: for how long one
-            of them is overdue. `looked_ms`: when that was, or when the node began.
+        looked_ms: when it looked at logs last, or when the node began. What it found is in the replicas.
         last_pass: figures of the last one.
     """
 
@@ -103,11 +105,10 @@ class LogCleaner:
     _wall: WallTime
     _random: Random
     _report: Callable[[LogEvent], None]
+    _bug: Report
     uncleanable: dict[Replica, str] = field(default_factory=dict, init=False)
     cleaned_logs: int = field(default=0, init=False)
     removed_bytes: int = field(default=0, init=False)
-    max_dirty_ratio: float = field(default=0.0, init=False)
-    max_delay_ms: int = field(default=0, init=False)
     looked_ms: int = field(default=0, init=False)
     last_pass: LastPass = field(default_factory=LastPass, init=False)
     _not_before_ms: dict[Replica, int] = field(default_factory=dict, init=False)
@@ -119,6 +120,13 @@ class LogCleaner:
         """A topic has another configuration: with it, the log may be due, or one that could not be cleaned can be."""
         self._not_before_ms.pop(replica, None)
         self._schedule.changed(replica)
+
+    @property
+    def dead_threads(self) -> int:
+        """How many passes that may run at the same time are taken up by a directory that does not answer."""
+        held_from_ms = self._deadlines.now_ms - CLEANING_HELD_MS
+        since_ms = [each.held_since_ms for each in self._running.values() if each.held_since_ms is not None]
+        return sum(1 for each_ms in since_ms if each_ms <= held_from_ms)
 
     # Choice
 
@@ -146,6 +154,7 @@ class LogCleaner:
         self._schedule.arm()
 
     def _forget(self, replica: Replica) -> None:
+        replica.dirty_ratio, replica.overdue_ms = 0.0, 0
         self.uncleanable.pop(replica, None)
         self._not_before_ms.pop(replica, None)
 
@@ -160,11 +169,11 @@ class LogCleaner:
 
     def _measured(self, operation: MeasureDirt, results: Sequence[Dirt | None], now_ms: int) -> None:
         self._deadlines.seen(now_ms)
-        found = [dirt for dirt in results if dirt is not None]
-        self.max_dirty_ratio = max((dirt.ratio for dirt in found), default=0.0)
-        self.max_delay_ms = max((dirt.delay_ms for dirt in found), default=0)
         for replica, dirt in zip(operation.replicas, results, strict=True):
-            if dirt is None or not self._is_ours(replica) or replica in self._running:
+            if dirt is None:
+                continue
+            replica.dirty_ratio, replica.overdue_ms = dirt.ratio, dirt.delay_ms
+            if not self._is_ours(replica) or replica in self._running:
                 continue
             not_before_ms = self._not_before_ms.get(replica, 0)
             if not_before_ms > now_ms:  # what was set for then may have given way to an earlier look
@@ -223,6 +232,16 @@ class LogCleaner:
         return None
 
     def _begin(self, cleaning: Cleaning, now_ms: int) -> None:
+        """A bug in what comes before a pass ends that one, and costs no thread."""
+        if cleaning.held_since_ms is None:
+            cleaning.held_since_ms = now_ms
+        try:
+            self._begin_pass(cleaning, now_ms)
+        except Exception as error:
+            self._failed(cleaning, f"a bug: {error!r}", now_ms)
+            self._bug(f"the beginning of a pass over {cleaning.replica.name}", error)
+
+    def _begin_pass(self, cleaning: Cleaning, now_ms: int) -> None:
         """Plans a pass and has it run."""
         log = self._log_for(cleaning, partial(self._begin, cleaning), now_ms)
         if log is None:
@@ -257,6 +276,7 @@ class LogCleaner:
             broke=partial(self._broke, cleaning),
             background=True,
         )
+        cleaning.held_since_ms = None
 
     def _plan(self, log: Log, replica: Replica, now_ms: int) -> Pass:
         """Raises NotResident."""
@@ -282,7 +302,7 @@ class LogCleaner:
     def _cleaned(self, cleaning: Cleaning, operation: CleanLog, outcome: PassOutcome, now_ms: int) -> None:
         """A pass has ended, well or not."""
         self._deadlines.seen(now_ms)
-        cleaning.report = outcome.report
+        cleaning.report, cleaning.held_since_ms = outcome.report, now_ms
         if outcome.report is None:
             self._failed(cleaning, outcome.failure, now_ms)
         else:
@@ -303,6 +323,7 @@ class LogCleaner:
 
     def _end(self, cleaning: Cleaning, now_ms: int) -> None:
         """Nothing more is done with this one."""
+        cleaning.held_since_ms = None
         self._running.pop(cleaning.replica, None)
         self._begin_next(now_ms)
         self._schedule.arm()

@@ -117,6 +117,9 @@ class CleanLog(TaskOperation):
         return report
 
     def without_report(self, disk: Disk, reason: str) -> PassOutcome:
+        """What the workers have left goes at once: the next try is far, and there may be little room."""
+        with suppress(FileNotFoundError):
+            remove_cleaned(disk, self.pass_task.work.name)
         return PassOutcome(None, reason)
 
 
