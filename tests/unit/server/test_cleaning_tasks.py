@@ -123,7 +123,7 @@ def test_a_pass_whose_log_is_gone_when_its_workers_have_died(
 
 
 class Struck:
-    """The pace of passes, in which a worker that has begun to write gets a signal: each of the first `count` workers."""
+    """The pace of passes, in which each of the first `count` workers gets a signal when it has begun to write."""
 
     def __init__(self, disk: BlockingDisk, number: signal.Signals, count: int) -> None:
         self.disk, self.number, self.count = disk, number, count
