@@ -230,7 +230,9 @@ def test_doctor_says_what_it_costs_to_be_without_numba(monkeypatch: pytest.Monke
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "numba" else find_spec(name))
     found = doctor.check_cleaner()
     assert (found.state.value, found.found) == ("look", "in plain Python")
-    assert found.remedy.startswith("pip install 'penstock[kernels]' makes compaction about 40 times as fast, and recovery 20 ")
+    assert found.remedy.startswith(
+        "pip install 'penstock[kernels]' makes compaction about 40 times as fast, and recovery 20 "
+    )
 
 
 @pytest.mark.parametrize(

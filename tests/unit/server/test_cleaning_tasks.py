@@ -186,7 +186,7 @@ def test_a_pass_whose_worker_stops_is_given_up_after_its_time_and_can_be_tried_a
     struck: Callable[..., Struck],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(task_module, "CLEANING_TASK_MAX_MS", 2000)
+    monkeypatch.setattr(task_module, "CLEANING_TASK_MAX_MS", 1000)
     monkeypatch.setattr(workers_module, "END_TIMEOUT_S", 0.05)
     pace = struck(signal.SIGSTOP)
     running = run(pace.workers)
