@@ -225,8 +225,13 @@ def test_each_kind_of_node_can_be_configured(base: dict[str, str]) -> None:
         (NODE, {"max.connections.per.ip": "0"}, "max.connections.per.ip = 0 refuses everyone"),
         (NODE, {"max.connections.per.ip.overrides": "h"}, '"h" is not an entry: it must be like 10.0.0.7:100'),
         (NODE, {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"}, "is larger than"),
-        (NODE, {"log.cleaner.dedupe.buffer.size": "1048576"}, "it must be more than 1 MiB (1048576) for each of them"),
-        (NODE, {"log.cleaner.dedupe.buffer.size": "4194304", "log.cleaner.threads": "4"}, "log.cleaner.threads = 4"),
+        (NODE, {"log.cleaner.dedupe.buffer.size": "0"}, "has no room for a single key"),
+        (NODE, {"log.cleaner.dedupe.buffer.size": "-1"}, "it must be at least 100 for each"),
+        (
+            NODE,
+            {"log.cleaner.dedupe.buffer.size": "399", "log.cleaner.threads": "4"},
+            "log.cleaner.threads = 4: it must",
+        ),
         (NODE, {"metric.reporters": "com.example.Reporter"}, "Java classes cannot be loaded here"),
     ],
 )

@@ -77,6 +77,17 @@ def test_the_next_pass_has_the_buffer_and_the_load_factor_as_they_are_then() -> 
     assert len(topic.events(LogCleaned)) == 3
 
 
+def test_with_room_for_a_few_keys_passes_follow_each_other() -> None:
+    topic = Compacted()
+    change(topic, log_cleaner_dedupe_buffer_size="100")
+    topic.append(12)
+    topic.wait(5 * MINUTE_MS)
+    assert len(topic.events(LogCleaned)) > 1
+    assert not topic.events(LogNotCleaned)
+    topic.reads_the_latest()
+    assert len(topic.read()) < 12
+
+
 def test_the_next_pass_reads_and_writes_in_pieces_of_half_its_share_of_the_buffer() -> None:
     topic = Interrupted()
     assert next_pass(topic).work.chunk_bytes == 512 * 1024 // 2

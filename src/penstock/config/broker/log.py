@@ -139,9 +139,7 @@ class LogSettings(Group):
     )
     log_cleaner_dedupe_buffer_size = Setting(
         "log.cleaner.dedupe.buffer.size", LONG, default=134_217_728, dynamic=CLUSTER
-    ).documented(
-        "Memory for the keys of all logs being cleaned, 24 bytes a key; over 1 MiB for each of log.cleaner.threads."
-    )
+    ).documented("Memory for the keys of all logs being cleaned, 24 bytes a key; log.cleaner.threads share it.")
     log_cleaner_io_buffer_load_factor = Setting(
         "log.cleaner.io.buffer.load.factor", DOUBLE, default=0.9, check=part_of_all, dynamic=CLUSTER
     ).documented(
