@@ -167,6 +167,14 @@ def test_the_checks_pass_without_a_fault() -> None:
     check_all()
 
 
+def test_a_part_ends_before_its_segments_take_more_than_it_may() -> None:
+    disk, config = across_parts().one.disk, topic_config(index_interval_bytes=100, segment_bytes=200)
+    parts = compacted_in_parts(disk, config=config, part_bytes=500)
+    written = [[group.after.bytes for group in report.groups] for _, report in parts]
+    assert [len(each) for each in written] == [4, 4, 3, 2], "as many as there may be, by what they take when written"
+    assert all(sum(each) <= 500 for each in written)
+
+
 def forgetting_transactions(work: Pass, rest: Rest) -> Pass | None:
     return part_of(work, rest._replace(transactions=NOTHING_MET))
 

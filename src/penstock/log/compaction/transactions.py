@@ -29,14 +29,12 @@ class TransactionState(NamedTuple):
     """What is known of transactions between two parts of a pass.
 
     Attributes:
-        reached_offset: the transactions begin after it that have not begun to count.
-        begun: the aborted ones that count.
+        begun: the aborted transactions that count.
         with_data, committed: ids of producers of which data was met since their last marker, of an aborted transaction
             or of another one.
         unread: as that of `CleanedTransactions`.
     """
 
-    reached_offset: int = -1
     begun: tuple[AbortedTransaction, ...] = ()
     with_data: tuple[int, ...] = ()
     committed: tuple[int, ...] = ()
@@ -54,21 +52,19 @@ class CleanedTransactions:
     Attributes: `unread`: the pass has met a batch that it cannot read.
     """
 
-    __slots__ = ("_aborted", "_coming", "_committed", "_reached_offset", "_with_data", "unread")
+    __slots__ = ("_aborted", "_coming", "_committed", "_with_data", "unread")
 
     def __init__(self, aborted: Iterable[AbortedTransaction], state: TransactionState = NOTHING_MET) -> None:
-        coming = (each for each in aborted if each.first_offset > state.reached_offset)
-        self._coming = deque(sorted(coming, key=lambda each: each.first_offset))
+        self._coming = deque(sorted(aborted, key=lambda each: each.first_offset))
         self._aborted = {each.producer_id: each for each in state.begun}
         self._with_data = set(state.with_data)
         self._committed = set(state.committed)
-        self._reached_offset = state.reached_offset
         self.unread = state.unread
 
     @property
     def state(self) -> TransactionState:
         begun, with_data, committed = self._aborted.values(), sorted(self._with_data), sorted(self._committed)
-        return TransactionState(self._reached_offset, tuple(begun), tuple(with_data), tuple(committed), self.unread)
+        return TransactionState(tuple(begun), tuple(with_data), tuple(committed), self.unread)
 
     def data_is_aborted(self, header: BatchHeader) -> bool:
         """Takes note of a batch of data; whether it belongs to an aborted transaction."""
@@ -108,7 +104,6 @@ class CleanedTransactions:
 
         They mostly end with the marker itself; a marker that cannot be read must not leave its producer aborted.
         """
-        self._reached_offset = header.last_offset
         while self._coming and self._coming[0].first_offset <= header.last_offset:
             coming = self._coming.popleft()
             before = self._aborted.get(coming.producer_id)
