@@ -90,14 +90,14 @@ def compact_action(arguments: argparse.Namespace) -> int:
     reports = []
     for (parent, name), directory in zip(places, arguments.directories, strict=True):
         shown = Shown(progress, directory)
-        report = compacted(parent, name, arguments.to, config, arguments.buffer_mb * MB, shown=shown)
+        report, no_room = compacted(parent, name, arguments.to, config, arguments.buffer_mb * MB, shown=shown)
         progress.clear()
-        reports.append(report)
+        reports.append((report, no_room))
         if not arguments.json:
-            print_report(directory, report, arguments.to)
+            print_report(directory, report, arguments.to, no_room)
     if arguments.json:
-        print_json([report_json(report) for report in reports])
-    return 1 if any(report.problems for report in reports) else 0
+        print_json([report_json(*each) for each in reports])
+    return 1 if any(report.problems for report, _ in reports) else 0
 
 
 def place_of(directory: str) -> tuple[str, str]:
@@ -136,9 +136,10 @@ def check_target(out: str, places: Sequence[tuple[str, str]]) -> None:
 
 def compacted(
     parent: str, name: str, out: str | None, config: TopicConfig, buffer_bytes: int, *, shown: Shown
-) -> PassReport:
-    """One pass over one log, now. Raises StorageError for a log that must be recovered first, ConfigError for too
-    small a buffer.
+) -> tuple[PassReport, str]:
+    """One pass over one log, now; and, in a dry run, why a broker would have no room for it, "" if it has.
+
+    Raises StorageError for a log that must be recovered first, ConfigError for too small a buffer.
     """
     from penstock.cli.told_disk import ToldDisk
     from penstock.log.compaction.cleaning import run_pass
@@ -164,13 +165,26 @@ def compacted(
         offsets = key_map(buffer_bytes)
         shown.begin(disk, work, copies=out is not None)
         if out is None:
-            return run_pass(disk, work, offsets, None)
+            return run_pass(disk, work, offsets, None), without_room(disk, work)
         with copying(out, name) as target:
             report = run_pass(disk, work, offsets, target)
             copy_the_rest(disk, report, target)
-        return report
+        return report, ""
     finally:
         disk.close()
+
+
+def without_room(disk: Disk, work: Pass) -> str:
+    """Why a broker would have no room for the largest new segment; "" if it has. The reserve is the default one."""
+    from penstock.log.compaction.parts import NoRoom, Room
+    from penstock.log.space import reserve_of
+
+    room = Room.of(disk.free_bytes(), reserve_of(None, disk.total_bytes()), 0)
+    try:
+        room.check(disk, max((segment.size_bytes for segment in work.to_clean), default=0))
+    except NoRoom as error:
+        return str(error)
+    return ""
 
 
 def key_map(buffer_bytes: int) -> LatestOffsets:
@@ -226,12 +240,12 @@ def checkpointed(disk: Disk, name: str) -> tuple[int, int | None, int | None]:
     return found[0] or 0, found[1], found[2]
 
 
-def report_json(report: PassReport) -> dict[str, Any]:
+def report_json(report: PassReport, no_room: str) -> dict[str, Any]:
     groups = [{**asdict(group), "removed": group.removed} for group in report.groups]
-    return {**asdict(report), "groups": groups}
+    return {**asdict(report), "groups": groups, "no_room": no_room}
 
 
-def print_report(directory: str, report: PassReport, out: str | None) -> None:
+def print_report(directory: str, report: PassReport, out: str | None, no_room: str = "") -> None:
     """A line for each new segment, the sums, and what is damaged."""
     from penstock.cli.output import RED, counted, paint, print_table, size_text
 
@@ -252,6 +266,8 @@ def print_report(directory: str, report: PassReport, out: str | None) -> None:
         print("  nothing can be cleaned: the active segment never is, nor what lies beyond the last stable offset")
     else:
         print_table(HEAD, [row(group) for group in report.groups], right=HEAD[1:])
+    if no_room:
+        print(f"  a broker cannot clean it now: {no_room}")
     for problem in report.problems:
         print("  " + paint(f"PROBLEM: {problem}", RED))
     if report.problem_count > len(report.problems):

@@ -195,3 +195,22 @@ def test_a_log_that_must_be_recovered_first_is_said(partition: Path, capsys: Cap
     (partition / LOG).with_suffix(".index").unlink()
     assert main(["log", "compact", "--dry-run", str(partition)]) == 1
     assert "must be recovered before it is opened" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_when_a_broker_has_no_room(
+    partition: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["log", "compact", "--dry-run", str(partition)]
+    largest = max(path.stat().st_size for path in partition.glob("*.log"))
+    monkeypatch.setattr(BlockingDisk, "total_bytes", lambda disk: 1 << 40)
+    monkeypatch.setattr(BlockingDisk, "free_bytes", lambda disk: 2 * largest)
+    assert main(words) == 0
+    assert "a broker" not in capsys.readouterr().out
+    monkeypatch.setattr(BlockingDisk, "free_bytes", lambda disk: largest)
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert f"a broker cannot clean it now: {largest} bytes are free" in said
+    assert f"{2 * largest} free bytes would do" in said
+    assert main([*words, "--json"]) == 0
+    [report] = json.loads(capsys.readouterr().out)
+    assert report["no_room"].endswith("would do")

@@ -4,7 +4,8 @@ Logs that may have become due (`schedule`) are measured by their files (`dirt`),
 `log.cleaner.threads` at the same time. A pass is planned from the open log, and runs in a worker while the log is used
 as ever (`task`). What it made counts only if the log is still the one it was planned for: not cut, not deleted, not on
 its way to another directory. Then the log closes, whoever wants it waits, the segments are exchanged (`swap`), and it
-opens anew.
+opens anew. A pass for which there is not enough room runs in parts (`parts`), each of which ends like this; other logs
+may come in between.
 
 A log that could not be cleaned is named with the reason, and tried again after a while or when its topic's
 configuration changes. Source: `LogCleaner` and `LogCleanerManager` of Apache Kafka 4.3.
@@ -22,14 +23,15 @@ from penstock.errors import NotResident, Report, StorageError
 from penstock.log.checkpointing import Checkpointing
 from penstock.log.compaction.dirt import Bounds, Dirt, MeasureDirt
 from penstock.log.compaction.offset_map import ENTRY_BYTES
-from penstock.log.compaction.passes import LogState, Pass, plan_pass
+from penstock.log.compaction.parts import Figures, part_of
+from penstock.log.compaction.passes import LogState, Pass, Rest, plan_pass
 from penstock.log.compaction.report import PassReport
 from penstock.log.compaction.schedule import CleaningSchedule
 from penstock.log.compaction.swap import Exchange, RemoveCleaned, Swapped, SwapSegments
 from penstock.log.compaction.task import CleanLog, PassOutcome, RunPass, cleaning_order
 from penstock.log.deadlines import Deadlines
 from penstock.log.directory_operations import ReadRange
-from penstock.log.events import LogCleaned, LogEvent, LogNotCleaned
+from penstock.log.events import LogCleaned, LogEvent, LogNotCleaned, LogPartCleaned
 from penstock.log.failures import Failures
 from penstock.log.limits import (
     CLEANING_AGAIN_MS,
@@ -37,6 +39,8 @@ from penstock.log.limits import (
     CLEANING_CHUNK_MIN_BYTES,
     CLEANING_HELD_MS,
     CLEANING_LOOK_REPLICAS_MAX,
+    UNLINK_STEP_MS,
+    UNLINKS_PER_STEP,
 )
 from penstock.log.log import Log
 from penstock.log.not_open import NotOpen
@@ -57,10 +61,12 @@ READY = (State.CLOSED, State.RETIRING, State.OPENING, State.OPEN, State.CLOSING)
 
 @dataclass(eq=False)
 class Cleaning:
-    """One log from its choice to the end of its swap.
+    """One log from its choice to the end of its pass.
 
-    Attributes: `cuts`, those of the replica when the pass was planned; `began_ms`, when that was; `keys_max`, for how
-    many its map had room; `report`, of the pass once it has ended.
+    Attributes: `cuts`, those of the replica when the pass was planned; `work` and `report`, of the part that is running
+    or has run last, the only one unless there is too little room; `rest`, what is left after it; `began_ms`, when that
+    part was planned; `buffer_bytes` and `load_factor`, of the map of the first part, and so of the others; `figures`,
+    of the parts in use.
     """
 
     replica: Replica
@@ -69,8 +75,15 @@ class Cleaning:
     """Since when it waits for its directory, to open or close the log or exchange files; None while it does not."""
     work: Pass | None = None
     report: PassReport | None = None
+    rest: Rest | None = None
     began_ms: int = 0
-    keys_max: int = 0
+    buffer_bytes: int = 0
+    load_factor: float = 0.0
+    figures: Figures = field(default_factory=Figures)
+
+    def begin_anew(self) -> None:
+        """Forgets the parts that are in use."""
+        self.rest, self.figures = None, Figures()
 
 
 @dataclass(slots=True)
@@ -114,6 +127,7 @@ class LogCleaner:
     _not_before_ms: dict[Replica, int] = field(default_factory=dict, init=False)
     _due: dict[Replica, Dirt] = field(default_factory=dict, init=False)
     _running: dict[Replica, Cleaning] = field(default_factory=dict, init=False)
+    _unfinished: dict[Replica, Cleaning] = field(default_factory=dict, init=False)
     _beginning: bool = field(default=False, init=False)
 
     def config_changed(self, replica: Replica) -> None:
@@ -142,6 +156,8 @@ class LogCleaner:
                 self._schedule.look_later(replica, now_ms)
             elif self._table.topic_config(replica.topic).compact:
                 requests.setdefault(replica.directory.index, []).append((replica, self._bounds(replica)))
+            else:
+                self._forget(replica)
         for index, of_directory in requests.items():
             for start in range(0, len(of_directory), CLEANING_LOOK_REPLICAS_MAX):
                 batch = [
@@ -157,6 +173,7 @@ class LogCleaner:
         replica.dirty_ratio, replica.overdue_ms = 0.0, 0
         self.uncleanable.pop(replica, None)
         self._not_before_ms.pop(replica, None)
+        self._unfinished.pop(replica, None)
 
     def _is_ours(self, replica: Replica) -> bool:
         """Whether it is in the table still, in a directory that is well."""
@@ -179,7 +196,7 @@ class LogCleaner:
             if not_before_ms > now_ms:  # what was set for then may have given way to an earlier look
                 self._schedule.look_at(replica, self._wall.at(not_before_ms))
                 continue
-            if dirt.is_due(self._table.topic_config(replica.topic)):
+            if replica in self._unfinished or dirt.is_due(self._table.topic_config(replica.topic)):
                 self._due[replica] = dirt
             if dirt.next_ms is not None:
                 self._schedule.look_at(replica, dirt.next_ms)
@@ -206,14 +223,19 @@ class LogCleaner:
         return len(self._running) < self._table.settings.log_cleaner_threads and not self._table.stopping
 
     def _begin_dirtiest(self, now_ms: int) -> None:
-        dirtiest = nlargest(DIRTIEST, self._due, key=lambda each: (self._due[each].overdue, self._due[each].ratio))
+        dirtiest = nlargest(DIRTIEST, self._due, key=self._urgency)
         for replica in dirtiest:
             if not self._may_begin:
                 return
             del self._due[replica]
             if self._is_ours(replica) and replica not in self._running:
-                self._running[replica] = Cleaning(replica, replica.cuts)
+                self._running[replica] = self._unfinished.pop(replica, Cleaning(replica, replica.cuts))
                 self._begin(self._running[replica], now_ms)
+
+    def _urgency(self, replica: Replica) -> tuple[bool, bool, float]:
+        """Overdue logs come first, then those that were begun, then the dirtiest."""
+        dirt = self._due[replica]
+        return dirt.overdue, replica in self._unfinished, dirt.ratio
 
     # The pass
 
@@ -242,11 +264,11 @@ class LogCleaner:
             self._bug(f"the beginning of a pass over {cleaning.replica.name}", error)
 
     def _begin_pass(self, cleaning: Cleaning, now_ms: int) -> None:
-        """Plans a pass and has it run."""
+        """Plans a pass, or the next part of one, and has it run."""
         log = self._log_for(cleaning, partial(self._begin, cleaning), now_ms)
         if log is None:
             return
-        replica, settings = cleaning.replica, self._table.settings
+        replica = cleaning.replica
         if log.truncating or log.failed or replica.key in self._table.futures:
             self._schedule.changed(replica)
             self._end(cleaning, now_ms)
@@ -254,6 +276,8 @@ class LogCleaner:
         if not self._table.topic_config(replica.topic).compact:  # not any more
             self._end(cleaning, now_ms)
             return
+        if cleaning.rest is not None and cleaning.cuts != replica.cuts:
+            cleaning.begin_anew()
         cleaning.cuts = replica.cuts
         try:
             work = self._plan(log, replica, now_ms)
@@ -261,15 +285,15 @@ class LogCleaner:
             read = ReadRange(missing.directory, self._outbox, missing.path, missing.position, missing.length)
             self._outbox.emit(read, lambda operation, result, now_ms: self._begin(cleaning, now_ms))
             return
+        work = self._part(cleaning, work)
         if not work.segments or work.first_dirty_offset >= work.first_uncleanable_offset:
             self._schedule.look_later(replica, now_ms)
             self._end(cleaning, now_ms)
             return
-        cleaning.work = work
-        buffer_bytes = settings.log_cleaner_dedupe_buffer_size // max(settings.log_cleaner_threads, 1)
-        load_factor = settings.log_cleaner_io_buffer_load_factor
-        cleaning.began_ms, cleaning.keys_max = now_ms, int(buffer_bytes / ENTRY_BYTES * load_factor)
-        task = RunPass(work, buffer_bytes, load_factor, self._random.randbytes(HASH_KEY_BYTES))
+        cleaning.work, cleaning.began_ms = work, now_ms
+        key = self._random.randbytes(HASH_KEY_BYTES)
+        reserve_bytes = replica.directory.space.reserve_bytes
+        task = RunPass(work, cleaning.buffer_bytes, cleaning.load_factor, key, reserve_bytes)
         self._outbox.emit(
             CleanLog(replica, self._outbox, task),
             partial(self._cleaned, cleaning),
@@ -291,6 +315,17 @@ class LogCleaner:
             now_ms=self._wall.at(now_ms),
             chunk_bytes=self._chunk_bytes,
         )
+
+    def _part(self, cleaning: Cleaning, work: Pass) -> Pass:
+        """What is to be done of a pass now: the rest of the one that was begun, or, if that cannot go on, all of it."""
+        part = part_of(work, cleaning.rest) if cleaning.rest is not None else None
+        if part is not None:
+            return part
+        settings = self._table.settings
+        cleaning.begin_anew()
+        cleaning.buffer_bytes = settings.log_cleaner_dedupe_buffer_size // max(settings.log_cleaner_threads, 1)
+        cleaning.load_factor = settings.log_cleaner_io_buffer_load_factor
+        return work
 
     @property
     def _chunk_bytes(self) -> int:
@@ -319,6 +354,7 @@ class LogCleaner:
             self.uncleanable[replica] = reason
             self._report(LogNotCleaned(replica.name, reason))
             self._schedule.look_at(replica, self._wall.at(now_ms) + CLEANING_AGAIN_MS)
+            self._keep(cleaning)
         self._end(cleaning, now_ms)
 
     def _end(self, cleaning: Cleaning, now_ms: int) -> None:
@@ -382,6 +418,7 @@ class LogCleaner:
         """A bug in a swap: nobody knows which files there are, and a recovery will find out."""
         replica = cleaning.replica
         replica.frozen = None
+        cleaning.begin_anew()
         self._failures.replica_broken(replica, StorageError(f"a bug: {error!r}"), now_ms)
         self._failed(cleaning, f"a bug: {error!r}", now_ms)
 
@@ -395,26 +432,65 @@ class LogCleaner:
             if result is not None:
                 self._removals.unlink_later(replica, result.deleted_paths, now_ms)
                 replica.size_bytes = result.size_bytes
-                self._checkpointing.note(replica, replica.directory.clean_offsets, report.end_offset)
                 self._note(cleaning, report, now_ms)
             self._logs.now_closed(replica, now_ms)
-            self._schedule.changed(replica)
+            self._keep(cleaning)
+            if result is not None and cleaning.rest is not None:
+                self._go_on_later(replica, len(result.deleted_paths), now_ms)
+            else:
+                self._schedule.changed(replica)
         self._end(cleaning, now_ms)
 
+    def _keep(self, cleaning: Cleaning) -> None:
+        """Remembers a pass of which some parts are in use."""
+        if cleaning.rest is not None:
+            cleaning.work = cleaning.report = None
+            self._unfinished[cleaning.replica] = cleaning
+
+    def _go_on_later(self, replica: Replica, removals: int, now_ms: int) -> None:
+        """The next part of a pass follows when the files that this one has replaced are gone, and other logs may come
+        before.
+        """
+        delay_ms = self._table.topic_config(replica.topic).file_delete_delay_ms
+        delay_ms += UNLINK_STEP_MS * (removals // UNLINKS_PER_STEP + 1)
+        self._not_before_ms[replica] = now_ms + min(delay_ms, CLEANING_AGAIN_MS)
+        self._schedule.look_at(replica, self._wall.at(self._not_before_ms[replica]))
+
     def _note(self, cleaning: Cleaning, report: PassReport, now_ms: int) -> None:
-        replica = cleaning.replica
-        before = sum(group.before.bytes for group in report.groups)
-        after = sum(group.after.bytes for group in report.groups)
-        self.last_pass = LastPass(
-            now_ms - cleaning.began_ms, after / max(before, 1), report.keys / max(cleaning.keys_max, 1)
-        )
-        self.cleaned_logs += 1
+        """A pass, or a part of it, is in use."""
+        replica, figures = cleaning.replica, cleaning.figures
+        before, after = figures.add(report, now_ms - cleaning.began_ms)
         self.removed_bytes += before - after
-        removed = sum(group.removed for group in report.groups)
-        self._report(LogCleaned(replica.name, report.first_dirty_offset, report.end_offset, before, after, removed))
-        if report.problems:
-            reason = f"{report.problems[0]}; {report.problem_count} problems in all, what is damaged was kept"
-            self.uncleanable[replica] = reason
-            self._report(LogNotCleaned(replica.name, reason))
+        cleaning.rest = report.rest
+        if report.rest is not None:
+            from_offset = report.groups[0].base_offsets[0]
+            self._report(LogPartCleaned(replica.name, from_offset, report.rest.from_offset, before, after))
+        else:
+            self._finish(cleaning, report)
+        if report.problems and not figures.problem:
+            figures.problem = f"{report.problems[0]}; {report.problem_count} problems in all, what is damaged was kept"
+            self._report(LogNotCleaned(replica.name, figures.problem))
+        if figures.problem:
+            self.uncleanable[replica] = figures.problem
         else:
             self.uncleanable.pop(replica, None)
+
+    def _finish(self, cleaning: Cleaning, report: PassReport) -> None:
+        """All of a pass is in use."""
+        replica, figures = cleaning.replica, cleaning.figures
+        self._checkpointing.note(replica, replica.directory.clean_offsets, report.end_offset)
+        keys_max = int(cleaning.buffer_bytes / ENTRY_BYTES * cleaning.load_factor)
+        self.last_pass = LastPass(
+            figures.took_ms, figures.after_bytes / max(figures.before_bytes, 1), figures.keys / max(keys_max, 1)
+        )
+        self.cleaned_logs += 1
+        self._report(
+            LogCleaned(
+                replica.name,
+                report.first_dirty_offset,
+                report.end_offset,
+                figures.before_bytes,
+                figures.after_bytes,
+                figures.removed_records,
+            )
+        )
